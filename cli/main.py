@@ -11,6 +11,8 @@ import gc
 import os
 import sys
 
+from tooltap.cli.common.guard import guard
+
 __all__ = ["main"]
 
 STARTING = 200_000
@@ -23,6 +25,7 @@ COMPLETES = "_TOOLTAP_COMPLETE"
 def main() -> None:
     """The entry point of the console script."""
     _collect_late()
+    guard()
     sys.exit(_run(sys.argv[1:]))
 
 
@@ -41,7 +44,9 @@ def _collect_late() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments and arguments[0] in ("run", "proxy") and COMPLETES not in os.environ:
+    if COMPLETES in os.environ:
+        import tooltap.cli.common.shells  # noqa: F401  # click uses them from now on
+    elif arguments and arguments[0] in ("run", "proxy"):
         from tooltap.cli.tap.agent import plain_start, run_agent
 
         if (start := plain_start(*arguments)) is not None:

@@ -33,6 +33,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
+    "up": Entry("manage", "Start here: run the daemon, follow every agent, show the page."),
     "demo": Entry(
         "manage", "Play recorded streams of several agents through a daemon and show the resulting event stream."
     ),
@@ -46,14 +47,20 @@ COMMANDS = {
     "replay": Entry("check", "Run a trace through the current normalizers."),
     "tail": Entry("read", "Follow events."),
     "sessions": Entry("read", "List the sessions in the journal."),
-    "show": Entry("read", "Show one event."),
+    "search": Entry("read", "Search the text of all sessions."),
+    "usage": Entry("read", "Show the tokens and costs of sessions, summed up."),
+    "show": Entry("read", "Show one event, or a session."),
+    "files": Entry("read", "Show what a session changed: its files, or the diff of one."),
+    "top": Entry("read", "Watch the sessions that go on."),
+    "open": Entry("read", "Open the page, at a session if one is named."),
     "export": Entry("read", "Write a session as a page that opens in any browser."),
     "baseline": Entry("check", "Record the shape of agents' lines, and check recordings against it."),
     "drift": Entry("check", "Show where agents' lines deviate from their baselines."),
     "config": Entry("manage", "Check the daemon's configuration."),
     "stats": Entry("read", "Show the daemon's statistics, stream by stream."),
+    "journal": Entry("manage", "Check, repair, back up or export the journal."),
     "doctor": Entry("manage", "Check this installation of tooltap, and say what to fix."),
-    "service": Entry("manage", "Install the daemon as a systemd service."),
+    "service": Entry("manage", "Install the daemon as a service that starts when you log in."),
     "mcp": Entry("tap", "Offer display tools as an MCP server, on standard input and output."),
     "schema": Entry("schema", "Print the schema of events, tool payloads and socket frames."),
     "fixtures": Entry("check", "Extract fixtures from traces, check them, and update them."),
@@ -61,6 +68,8 @@ COMMANDS = {
 }
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+MAX_NAME = 100
+"""Code points of a name in an error."""
 
 
 class _Commands(Group):
@@ -107,8 +116,7 @@ def _silent_exits() -> Iterator[None]:
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     examples=(
-        "tooltap demo",
-        "tooltap serve --follow claude,codex,gemini",
+        "tooltap up",
         "tooltap run -- claude -p 'List the files' --output-format stream-json --verbose",
         "tooltap tail --mode verbose",
     ),
@@ -150,6 +158,10 @@ def exit_code(error: BaseException) -> int:
         case OSError():
             reason = error.strerror or str(error)
             return _print_error(f"{error.filename}: {reason}" if error.filename else reason, FAILED)
+        case UnicodeEncodeError(reason="surrogates not allowed"):
+            return _print_error(f"{error.object[:MAX_NAME]} is not UTF-8, and can be no name here", FAILED)
+        case TypeError() if "surrogates not allowed" in str(error):  # of orjson
+            return _print_error("an argument or the name of a file is not UTF-8, and can be no name here", FAILED)
         case Exception() if not os.environ.get("TOOLTAP_DEBUG"):
             advice = "this is a bug in tooltap, please report it; TOOLTAP_DEBUG=1 prints a traceback"
             return _print_error(f"unexpected {type(error).__name__}: {error} ({advice})", FAILED)
@@ -157,7 +169,9 @@ def exit_code(error: BaseException) -> int:
 
 
 def _print_error(message: str, code: int) -> int:
-    click.echo(f"tooltap: {' '.join(message.split())}", err=True)
+    from tooltap.cli.common.printing import warn  # `--help` does not wait for it
+
+    warn(message)
     return code
 
 

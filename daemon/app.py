@@ -8,14 +8,11 @@ The journal is closed last, after every task that may commit.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
-import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 import anyio
@@ -23,46 +20,65 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from tooltap import __version__
-from tooltap.daemon.config import Config, ConfigError
+from tooltap.daemon.config import Config
 from tooltap.daemon.hub.hub import Hub
+from tooltap.daemon.ingest.aside import Aside
+from tooltap.daemon.ingest.findings import Findings
 from tooltap.daemon.ingest.streams import Streams
-from tooltap.daemon.journal.interface import Journal, StreamState
+from tooltap.daemon.journal.interface import Journal, JournalError, StreamState
 from tooltap.daemon.journal.open import open_journal
+from tooltap.daemon.search.place import place_of_index
+from tooltap.daemon.search.search import Search
 from tooltap.daemon.server.output_cache import OutputCache
 from tooltap.daemon.server.requests import Requests
 from tooltap.daemon.server.server import Server
-from tooltap.daemon.system.clock import wall_clock
-from tooltap.daemon.system.foreground import OnStop, run_until_stopped
+from tooltap.daemon.system.clock import ClockWatch, wall_clock
 from tooltap.daemon.system.listener import Listener
-from tooltap.daemon.system.logs import configure, get_logger
-from tooltap.daemon.system.open_files import allow_open_files
+from tooltap.daemon.system.logs import faults, get_logger, lines_left_out
+from tooltap.daemon.system.loop.watchdog import Watchdog
 from tooltap.daemon.system.paths import spool_path
-from tooltap.daemon.system.readiness import notify_ready
+from tooltap.daemon.system.running_daemons import Record, RunningDaemon
 from tooltap.daemon.system.tcp import listen, parse_address
+from tooltap.daemon.taps.delivery.announcement import announced
+from tooltap.daemon.taps.delivery.quarantine import QuarantineLimits
 from tooltap.daemon.taps.drain import Drain
 from tooltap.daemon.taps.follow.follower import Follower
 from tooltap.daemon.views.results import Policy
 from tooltap.daemon.views.rewriter import Rewriter
 from tooltap.daemon.views.rules import Rules
 from tooltap.daemon.web.http.token import load_token
+from tooltap.normalizers.stream.guard import place_of
 from tooltap.traces.drift.baselines import PACKAGED, load
 from tooltap.traces.drift.drift import Drift, Finding
 from tooltap.traces.recording.writer import TraceWriter
 
-if TYPE_CHECKING:  # its packages are an extra
+if TYPE_CHECKING:  # only a daemon that serves browsers imports its packages
     from tooltap.daemon.web.server import WebServer
 
-__all__ = ["Daemon", "run"]
+__all__ = ["SHUTDOWN_GRACE", "Daemon"]
 
 DAY_MS = 24 * 3600 * 1000
 STREAMS_LISTED = 1_000
 """Streams that `stats` lists: those with the newest commits."""
 CLOSING_PERIOD = 15.0
 """Seconds that a suspended stream may be closed too late."""
+FINDINGS_PERIOD = 1.0
+"""Seconds after which a finding of drift is durable."""
+FINDINGS_PATIENCE = 0.2
+"""Seconds that a shutdown waits for the last ones to be."""
+CLOCK_TRUST = 3600.0
+"""Seconds that the clock must have run without a jump ahead before events are deleted for their age: it may be wrong,
+and be set back again."""
+VIEWS_PERIOD = 60.0
+"""Seconds between searches for views that were not made."""
+FOLLOWING_RETRY = 5.0
+"""Seconds until following begins again after an error."""
 EXPIRY_PERIOD = 15.0
 """Seconds that an expired output may stay in memory."""
-SPARE_FILES = 64
-"""File descriptors for everything that is not a connection."""
+SHUTDOWN_GRACE = 0.7
+"""Seconds after `shutdown_timeout` in which the journal is closed. Then the process ends in any case."""
+FIRST_SCRUB = 60.0
+"""Seconds from the start to the first verification of the journal."""
 
 _log = get_logger("daemon")
 
@@ -70,8 +86,9 @@ _log = get_logger("daemon")
 class Daemon:
     """`run` serves until `stop` is called."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, watchdog: Watchdog | None = None) -> None:
         self.config = config
+        self._watchdog = watchdog or Watchdog(config.stall_seconds)
         self._policy = Policy(Rules(config.tools))
         self._rewriter: Rewriter
         self.journal: Journal
@@ -88,15 +105,22 @@ class Daemon:
             silent_lines=config.silent_lines,
             on_new=_log_drift,
         )
+        self._findings: Findings
         self._follower: Follower | None = None
         self._following = anyio.CancelScope()
         self._drain: Drain
         self._outputs: OutputCache
+        self._search: Search
         self._stopping = anyio.Event()
+        self._clock = ClockWatch()
+        self._opening = anyio.CancelScope()
         self._started = time.monotonic()
+        self._started_at = wall_clock()
+        self._record: Record | None = None
 
     def stop(self) -> None:
         self._stopping.set()
+        self._opening.cancel()
 
     def apply(self, config: Config) -> None:
         """Apply the settings that may change while the daemon runs: how results are shown."""
@@ -106,8 +130,14 @@ class Daemon:
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Serve; `ready` is called when clients can connect. Raises `ListenError`, `JournalError` and `ConfigError`."""
         config = self.config
-        with Listener(config.socket_path) as listener, self._listen_to_browsers() as browsers:
-            self.journal = await open_journal(config.journal_place, config.durability)
+        self._watchdog.is_reporting = False
+        with self._watchdog, Listener(config.socket_path) as listener, self._listen_to_browsers() as browsers:
+            with self._opening:  # its server may be away
+                self.journal = await open_journal(config.journal_place, config.durability)
+            if self._opening.cancelled_caught:
+                return
+            self._findings = Findings(self._drift, self.journal, __version__)
+            self._search = Search(self.journal, place_of_index(config.journal_place), config.index_bytes)
             trace = self._trace = TraceWriter.from_environment(
                 os.environ,
                 lambda sentence: _log.warning("trace", problem=sentence),
@@ -125,9 +155,13 @@ class Daemon:
                         pid=os.getpid(),
                         **({} if self.web is None else {"web": self.web.url}),
                     )
+                    self._watchdog.is_reporting = True
+                    self._write_record()
                     ready()
                     await self._stopping.wait()
                     _log.info("shutting down")
+                    patience = 0.0 if self.journal.problem else config.shutdown_timeout / 2
+                    hurrying = asyncio.get_running_loop().call_later(patience, self.journal.hurry)
                     self._following.cancel()
                     if self.web is not None:
                         self.web.stop()
@@ -136,24 +170,33 @@ class Daemon:
                         await self._rewriter.finish()
                         if self.web is not None:
                             await self.web.wait_stopped()
+                    hurrying.cancel()
                     self._rewriter.stop()
                     self.server.abort()
                     if self.web is not None:
                         self.web.abort()
                     tasks.cancel_scope.cancel()
             finally:
+                if self._record is not None:
+                    self._record.close()
                 if trace is not None:
                     trace.close()
                 with anyio.CancelScope(shield=True):
+                    with anyio.move_on_after(FINDINGS_PATIENCE):
+                        await self._findings.store()
+                    await self._search.close()
                     await self.journal.close()
         _log.info("stopped")
 
     async def statistics(self) -> dict[str, Any]:
         """The reply to `stats`."""
         journal, hub = self.journal, self.hub
+        problem = journal.problem or self._streams.trouble.problem
         # First: if the follower is idle, everything it has read is in the journal.
-        following = {} if self._follower is None else {"following": self._follower.statistics()}
+        following = {} if self._follower is None else {"following": msgspec.to_builtins(self._follower.statistics())}
         streams = await journal.streams(limit=STREAMS_LISTED)
+        if not journal.problem:
+            await self._findings.store()
         return {
             "version": __version__,
             "pid": os.getpid(),
@@ -165,20 +208,29 @@ class Daemon:
                 "oldest": journal.oldest,
                 "latest": journal.latest,
                 "expired": journal.expired,
+                **({"problem": problem} if problem else {}),
                 **journal.statistics(),
             },
             "streams": {state: await journal.count_streams(state) for state in get_args(StreamState)},
             "perStream": [
                 {"state": one.state, "updated": one.updated, **msgspec.to_builtins(one.statistics)} for one in streams
             ],
-            "connections": {"open": self.server.connections, "publishing": len(self._streams.connections)},
+            "connections": {
+                "open": self.server.connections,
+                "publishing": len(self._streams.connections),
+                **({} if self.server.problem is None else {"problem": self.server.problem}),
+            },
+            "loop": msgspec.to_builtins(self._watchdog.statistics()),
+            "log": {"leftOut": lines_left_out()},
             "drift": msgspec.to_builtins(self._drift.report()),
             **following,
             **({"web": self.web.statistics()} if self.web is not None else {}),
             "spools": self._drain.statistics(),
             "outputs": self._outputs.statistics(),
+            "search": self._search.statistics(),
             "rewriting": self._rewriter.statistics(),
             "subscribers": [one.statistics() for one in hub.subscriptions],
+            "errors": dict(faults.counts),
             "trace": None if self._trace is None else self._trace.statistics(),
             "limits": {
                 key: value
@@ -197,11 +249,18 @@ class Daemon:
 
     async def _start(self, listener: Listener, browsers: socket.socket | None, tasks: TaskGroup) -> None:
         config = self.config
+        socket = os.path.realpath(listener.path)
         self.hub = Hub(self.journal, tasks, recent_bytes=config.recent_bytes)
         self.journal.on_commit = self.hub.publish
+        self.journal.on_reset = self._restart
+        self.journal.on_skip = self.hub.skip
         await self.journal.suspend_all()
+        await self._findings.load()
         self._rewriter = Rewriter(
-            config.rewriting, config.stream, tasks, lambda stream, outputs: self._streams.add_view(stream, outputs)
+            config.rewriting,
+            config.stream,
+            tasks,
+            lambda stream, outcomes: self._streams.settle_views(stream, outcomes),
         )
         self._streams = Streams(
             self.journal,
@@ -216,15 +275,25 @@ class Daemon:
             drift=self._drift,
             policy=self._policy,
             rewrite=self._rewriter.put,
+            missing_views=lambda info: self._rewriter.make_missing(self.journal, self._policy.rules, [info]),
+            agents=lambda: {*config.follow.followed, *(one.agent for one in announced(str(spool_path()), socket))},
+            display_patience=config.display_patience,
+            aside=Aside(config.long_line_bytes, config.huge_line_bytes, config.line_seconds),
+            masks=config.masks_journal,
         )
-        self._drain = Drain(self._streams, listener.path, spool_path())
+        await self._streams.restore()
+        limits = QuarantineLimits(config.quarantine_files, config.quarantine_bytes)
+        self._drain = Drain(self._streams, listener.path, spool_path(), limits)
         self._outputs = OutputCache(self.journal.id, max_bytes=config.output_bytes, ttl=config.output_ttl)
-        requests = Requests(self.journal, self._outputs, statistics=self.statistics, end_stream=self._streams.end)
+        requests = Requests(
+            self.journal, self._outputs, self._search, statistics=self.statistics, end_stream=self._streams.end
+        )
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         if browsers is not None:
             self._serve_browsers(browsers, requests, tasks)
-        await self.server.start(listener)
-        tasks.start_soon(_repeat, min(config.suspend_timeout / 4, CLOSING_PERIOD), self._close_overdue)
+        self.server.start(listener)
+        closing_period = min(config.suspend_timeout / 4, CLOSING_PERIOD)
+        tasks.start_soon(_repeat, closing_period, self._close_overdue, name="closing of streams")
         if config.follow.agents:
             self._follower = Follower(
                 self._streams,
@@ -232,15 +301,45 @@ class Daemon:
                 config.follow,
                 line_bytes=config.stream.line_bytes,
                 suspend_timeout_ms=int(config.suspend_timeout * 1000),
-                # A trace takes the lines from the commits.
-                jobs=config.follow.processes if self._trace is None else 1,
+                spool=spool_path(),
+                socket=listener.path,
+                # A trace takes the lines from the commits, and another process does not mask them.
+                jobs=config.follow.processes if self._trace is None and not config.masks_journal else 1,
             )
-            tasks.start_soon(self._run_follower, self._follower)
-        tasks.start_soon(_repeat, config.drain_interval, self._drain.run)
-        tasks.start_soon(_repeat, min(config.output_ttl, EXPIRY_PERIOD), self._outputs.sweep)
-        tasks.start_soon(_repeat, config.retention_interval, self._expire)
+            tasks.start_soon(self._run_follower, self._follower, name="follow")
+        tasks.start_soon(_repeat, VIEWS_PERIOD, self._make_missing_views, name="views that were not made")
+        tasks.start_soon(_repeat, config.drain_interval, self._drain.run, name="drain of spools")
+        tasks.start_soon(_repeat, FINDINGS_PERIOD, self._findings.store_new, name="findings of drift")
+        tasks.start_soon(_repeat, min(config.output_ttl, EXPIRY_PERIOD), self._outputs.sweep, name="display outputs")
+        tasks.start_soon(_repeat, config.retention_interval, self._expire, name="retention")
+        tasks.start_soon(self._search.run, name="search index")
+        if config.scrub_interval:
+            tasks.start_soon(self._scrub, name="verification of the journal")
         if self._trace is not None:
             _log.info("tracing", file=str(self._trace.path))
+
+    def _restart(self) -> None:
+        """The journal was replaced by another one."""
+        self.hub.restart()
+        self._write_record()
+
+    def _write_record(self) -> None:
+        """Tell programs that do not find the socket where it is; without the record, they need `$TOOLTAP_SOCKET`."""
+        running = RunningDaemon(
+            socket=os.path.realpath(self.config.socket_path),
+            page=None if self.web is None else self.web.url,
+            pid=os.getpid(),
+            started=self._started_at,
+            journal=self.journal.id,
+            version=__version__,
+        )
+        try:
+            if self._record is None:
+                self._record = Record(running)
+            else:
+                self._record.write(running)
+        except OSError as error:
+            _log.warning("the daemon is not recorded", folder=error.filename, reason=error.strerror)
 
     def _serve_browsers(self, listening: socket.socket, requests: Requests, tasks: TaskGroup) -> None:
         from tooltap.daemon.web.http.feed import Feeds
@@ -254,76 +353,71 @@ class Daemon:
 
     async def _run_follower(self, follower: Follower) -> None:
         with self._following:
-            await follower.run()
+            while True:
+                try:
+                    await follower.run()
+                except Exception as error:
+                    faults.note("following began again", place_of(error), error)
+                await anyio.sleep(FOLLOWING_RETRY)
+
+    async def _make_missing_views(self) -> None:
+        await self._rewriter.make_missing(self.journal, self._policy.rules)
+
+    def _watch_clock(self) -> None:
+        if jump := self._clock.look():
+            hours = f"{abs(jump) / 3600:.1f} hours {'ahead' if jump > 0 else 'back'}"
+            _log.warning("the clock has jumped; nothing is closed or deleted for its age meanwhile", jump=hours)
 
     async def _close_overdue(self) -> None:
+        self._watch_clock()
+        if not self._clock.has_run(self.config.suspend_timeout):
+            return  # the machine has slept, and publishers come back now
         if closed := await self._streams.close_overdue():
             _log.info("suspended streams closed", streams=closed)
 
     async def _expire(self) -> None:
         config = self.config
-        before = wall_clock() - int(config.retention_days * DAY_MS) if config.retention_days else 0
+        self._watch_clock()
+        is_trusted = bool(config.retention_days) and self._clock.has_run(CLOCK_TRUST)
+        before = wall_clock() - int(config.retention_days * DAY_MS) if is_trusted else 0
         if deleted := await self.journal.expire(before, config.retention_bytes or None):
             _log.info("old events deleted", events=deleted)
+            self._search.note_deleted(soon=False)
+
+    async def _scrub(self) -> None:
+        await anyio.sleep(min(FIRST_SCRUB, self.config.scrub_interval))
+        await _repeat(self.config.scrub_interval, self._verify)
+
+    async def _verify(self) -> None:
+        if damages := await self.journal.scrub(self.config.scrub_share):
+            _log.error("the journal is damaged: see `tooltap journal check`", damages=damages)
 
 
 async def _repeat(period: float, work: Callable[[], Awaitable[None] | None]) -> None:
+    reason = ""
     while True:
         try:
             if (running := work()) is not None:
                 await running
-        except Exception:
-            _log.exception("periodic work failed", work=str(work))
+            reason = ""
+        except (OSError, JournalError) as error:  # the machine's trouble, said once until it is over
+            if str(error) != reason:
+                reason = str(error)
+                _log.warning("periodic work failed", work=_name(work), reason=reason)
+        except Exception as error:
+            faults.note("periodic work failed", place_of(error), error, work=_name(work))
         await anyio.sleep(period)
 
 
+def _name(work: Callable[..., object]) -> str:
+    return getattr(work, "__qualname__", str(work))
+
+
+_LOGGED = ("severity", "kind", "dialect", "provider", "version", "place", "text", "example", "first")
+
+
 def _log_drift(finding: Finding) -> None:
-    _log.warning("an agent's output has drifted", **msgspec.structs.asdict(finding))
-
-
-def run(
-    config: Config,
-    ready: Callable[[], None] = lambda: None,
-    reload: Callable[[], Config] | None = None,
-    show_link: Callable[[str], None] = lambda link: None,
-) -> None:
-    """Run a daemon in this process until SIGTERM or SIGINT. `reload` reads the configuration again, on SIGHUP;
-    `show_link` is called with the link that lets a browser in. Raises `ListenError`, `JournalError`, `ConfigError`,
-    and, after SIGINT, `KeyboardInterrupt`."""
-    configure(config.log_level)
-    browsers = config.web.connections if config.web.enabled else 0
-    allow_open_files(config.max_connections + browsers + SPARE_FILES)
-    run_until_stopped(partial(_run, config, ready, reload, show_link))
-
-
-async def _run(
-    config: Config,
-    ready: Callable[[], None],
-    reload: Callable[[], Config] | None,
-    show_link: Callable[[str], None],
-    on_stop: OnStop,
-) -> None:
-    daemon = Daemon(config)
-    on_stop(daemon.stop)
-    if reload is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, daemon, reload)
-
-    def listening() -> None:
-        if daemon.web is not None:
-            show_link(daemon.web.link)
-        notify_ready()
-        ready()
-        # What starting made stays. From here on garbage is what connections leave, and commands collect it late.
-        gc.freeze()
-        gc.collect()
-
-    await daemon.run(listening)
-
-
-def _reload(daemon: Daemon, read: Callable[[], Config]) -> None:
-    try:
-        daemon.apply(read())
-    except ConfigError as error:
-        _log.error("the configuration is unchanged", reason=str(error))
-    else:
-        _log.info("configuration reloaded", takes_effect="tools and rewriting; the rest at the next start")
+    """Alarms are for whoever reads the log; `tooltap stats` has the notices, which are many where an agent is new."""
+    about = {name: getattr(finding, name) for name in _LOGGED}
+    log = _log.warning if finding.severity == "alarm" else _log.debug
+    log("an agent's output has drifted", **about)

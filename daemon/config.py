@@ -48,8 +48,18 @@ class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Origins of other pages that may send requests, with the token: like `http://localhost:5173`."""
     token_file: str | None = None
     """The file with the token that lets a client in. Default: `web-token` in the user's data directory."""
+    login_link: Seconds = 600.0
+    """How long a link can be used, once, to log a browser in."""
+    login_idle: Seconds = 604_800.0
+    """A login ends when no page of it was opened, or was open, for this long."""
+    login_lifetime: Seconds = 2_592_000.0
+    """A login ends after this long in any case."""
+    logins: Positive = 50
+    """Browsers that are logged in; one more ends the login that was unused for the longest time."""
     connections: Positive = 512
-    """Connections of all browsers together; one more is closed."""
+    """Connections of all clients together; one more is closed, or takes the place of one whose client has the most."""
+    client_connections: Positive = 256
+    """Connections of one user of this machine, or of one address of others; one more is closed."""
     feeds: Positive = 256
     """Connections that receive live events; one more is refused."""
     page_events: Positive = 1_000
@@ -91,6 +101,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Default: `$TOOLTAP_SOCKET`, else `tooltap.sock` in the user's runtime directory."""
     journal: str | None = None
     """`sqlite:PATH`, or a URL as in `journal/nats/place.py`. Default: `journal.db` in the user's data directory."""
+    mask_journal: bool | None = None
+    """Mask secrets in all that is committed. Default: only if the journal is elsewhere, on NATS."""
     durability: Literal["process", "power"] = "process"
     """What acknowledged lines survive: the death of the daemon, or a power failure too (one fsync per commit)."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -98,7 +110,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_connections: Positive = 2_048
     max_streams: Positive = 20_000
     """Streams that have not ended; one more is refused."""
-    frame_bytes: Annotated[int, msgspec.Meta(ge=1_024)] = 65_536
+    frame_bytes: Annotated[int, msgspec.Meta(ge=1_024)] = 262_144
     """Length of one control frame from a client."""
     subscriber_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 65_536
     """Bytes written to a client that it has not read. Beyond this, a subscriber is served at its own pace."""
@@ -116,8 +128,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """When the journal is larger, the events of the streams that ended first are deleted; 0 lets it grow."""
     retention_interval: Seconds = 60.0
     """How often retention runs."""
+    scrub_interval: Annotated[float, msgspec.Meta(ge=0)] = 86_400.0
+    """How often everything in the journal is verified; 0: never. The first time is a minute after the start."""
+    scrub_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.1
+    """Of the time that a verification takes, for which it works; in the rest it waits."""
     drain_interval: Seconds = 5.0
     """How often spools that `run` and `proxy` have left behind are ingested."""
+    quarantine_files: Annotated[int, msgspec.Meta(ge=0)] = 100
+    """Damaged spools that are retained in the quarantine; further ones stay where they are."""
+    quarantine_bytes: Annotated[int, msgspec.Meta(ge=0)] = 268_435_456
+    """Bytes of all damaged spools in the quarantine."""
     snapshot_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_048_576
     """A stream's tail is replaced by a snapshot when it is longer than this, and than four times the last snapshot."""
     trace_file_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 64 * 1024 * 1024
@@ -129,16 +149,28 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     silent_lines: Positive = 40
     """A stream that ends after so many lines without a message or a call is reported as drift; one that continues,
     after four times as many."""
+    index_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_073_741_824
+    """When the index for searching is larger, its oldest events are not searched any more; 0: there is none."""
     output_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 67_108_864
     """Bytes of display outputs held in memory; beyond this, the oldest are evicted."""
     output_ttl: Seconds = 1_800.0
     """A display output expires after this long."""
-    shutdown_timeout: Seconds = 2.0
+    display_patience: Seconds = 5.0
+    """How long what `tooltap mcp` reports waits for the result of the agent, if that is tapped or followed."""
+    shutdown_timeout: Seconds = 1.0
     """How long a shutdown waits for received lines to be committed and for clients to read."""
+    long_line_bytes: Positive = 65_536
+    """A longer line is normalized in a thread, so that the event loop serves others meanwhile, …"""
+    huge_line_bytes: Positive = 1_048_576
+    """… and one that is longer than this, in a process."""
+    line_seconds: Seconds = 120.0
+    """A huge line that takes longer to normalize is given up, as if it were over the length limit."""
+    stall_seconds: Seconds = 0.25
+    """What holds the event loop for longer is reported."""
     stream: Limits = Limits()
     """Bounds of each stream's parser: see `Limits` in `normalizers/core/items.py`."""
     follow: Follow = Follow()
-    """See `taps/follow/settings.py`."""
+    """See `taps/follow/settings.py`. `follow = "all"` is short for a table with `agents = ["all"]`."""
     web: Web = Web()
     tools: dict[str, ToolRule] = {}
     """How results are shown to the user, by the tool's canonical name; `"*"`: for every tool."""
@@ -159,11 +191,24 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         except PlaceError as error:
             raise ConfigError(str(error)) from error
 
+    @property
+    def masks_journal(self) -> bool:
+        """Raises `ConfigError`."""
+        return not isinstance(self.journal_place, Path) if self.mask_journal is None else self.mask_journal
 
-def load_config(path: Path | None = None, **flags: Any) -> Config:
-    """The file's settings, overridden by the flags that are not None; tables key by key. Raises `ConfigError`."""
+
+def load_config(path: Path | None = None, *, unless_set: dict[str, Any] | None = None, **flags: Any) -> Config:
+    """The file's settings, overridden by the flags that are not None; tables key by key. `unless_set`: settings that
+    the file may override. Raises `ConfigError`."""
     text = "" if path is None else _read(path)
     settings = _parse(text, path)
+    for name, value in (unless_set or {}).items():
+        if isinstance(value, dict) and isinstance(table := settings.setdefault(name, {}), dict):
+            settings[name] = value | table
+        else:
+            settings.setdefault(name, value)
+    if isinstance(agent := settings.get("follow"), str):
+        settings["follow"] = {"agents": [agent]}
     for name, value in flags.items():
         table = settings.get(name)
         if isinstance(value, dict) and isinstance(table, dict):

@@ -13,6 +13,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 from tooltap import __version__
+from tooltap.traces.recording.whole_file import write_whole
 
 project = "tooltap"
 author = "the tooltap authors"
@@ -21,8 +22,8 @@ version = release = __version__
 
 extensions = ["myst_parser"]
 root_doc = "docs/index"
-include_patterns = ["docs/**", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "clients/typescript/README.md"]
-exclude_patterns = [".*", "build", "dist", "node_modules", "**/node_modules", "src", "tests"]
+include_patterns = ["docs/**", "*.md", "clients/typescript/README.md"]
+exclude_patterns = [".*", "README.md", "build", "dist", "node_modules", "**/node_modules", "src", "tests"]
 myst_heading_anchors = 4
 suppress_warnings = ["misc.highlighting_failure"]  # examples abbreviate JSON with `…`
 
@@ -45,7 +46,7 @@ def add_start_page(app: Sphinx, error: Exception | None) -> None:
     """The site opens at its root, too."""
     if error is None and app.builder.format == "html":
         start = f'<!doctype html><meta http-equiv="refresh" content="0; url={root_doc}.html">\n'
-        Path(app.outdir, "index.html").write_text(start)
+        write_whole(Path(app.outdir, "index.html"), start)
 
 
 def setup(app: Sphinx) -> None:

@@ -111,8 +111,9 @@ class DisplayToolResult(DisplayEvent, tag="tool_result"):
     """The provider's message, if the call did not complete."""
     display: Display | None = None
     output: dict[str, Any] | None = None
-    """The payload of the canonical tool: what the model saw, unless `assistant_view` is `unknown`."""
+    """The payload of the canonical tool."""
     assistant_view: Literal["unknown"] | None = None
+    """`unknown` if the stream does not say what the model saw; otherwise the event has it."""
     silent: bool = False
     ask: bool = False
     attachments: list[Attachment] | None = None

@@ -20,9 +20,12 @@ __all__ = [
     "Attachment",
     "Chunk",
     "Display",
+    "ModelView",
     "KINDS",
     "Event",
+    "LineNumbers",
     "Message",
+    "ModelUsage",
     "Notice",
     "OutputRef",
     "PermissionRequest",
@@ -35,6 +38,8 @@ __all__ = [
     "Turn",
     "Unparsed",
     "Usage",
+    "ViewBlock",
+    "ViewPart",
     "decode",
     "encode",
     "event_lines",
@@ -83,6 +88,50 @@ class Display(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     bytes: int | None = None
     """Length of the body."""
     lines: int | None = None
+
+
+class LineNumbers(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    """The numbers that an agent puts before the lines of a text: `width` code points, filled with `pad`, and `mark`."""
+
+    first: int
+    """The number of the first line."""
+    mark: str
+    """What stands between a number and its line."""
+    width: int = 0
+    pad: str = " "
+
+
+class ViewPart(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    """A piece of what the model saw that is elsewhere in the event."""
+
+    at: str
+    """JSON pointer into this event, of a string; if that was cut, `outputs` has the whole of it."""
+    length: int | None = None
+    """Code points of it that the model saw, from its start; absent: all of it."""
+    numbers: LineNumbers | None = None
+    """The model saw its lines numbered."""
+
+
+class ViewBlock(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    """One content block of what the model saw: `text`, or the `parts` that make it when they are put together, or a
+    stored body."""
+
+    type: str = "text"
+    """As the provider calls it: `text`, `image`, …"""
+    text: str | None = None
+    """The text, or its beginning: `outputs` has the whole of it, at the pointer of this string."""
+    parts: list[str | ViewPart] | None = None
+    output_id: str | None = None
+    uri: str | None = None
+    mime_type: str | None = None
+
+
+class ModelView(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    """What the model saw of a result, byte for byte as the stream has it."""
+
+    blocks: list[ViewBlock]
+    differs: bool = False
+    """The model saw something that `output` does not show, or did not see some of what it shows."""
 
 
 class Chunk(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
@@ -138,6 +187,8 @@ class SessionEvent(Event, tag="session"):
 
     state: Literal["started", "resumed", "updated", "ended"]
     cwd: str | None = None
+    branch: str | None = None
+    """The branch of the repository at `cwd`."""
     model: str | None = None
     mode: str | None = None
     title: str | None = None
@@ -154,8 +205,11 @@ class Turn(Event, tag="turn"):
     """A turn started or ended: from a prompt to the end of the answer to it."""
 
     state: Literal["started", "completed", "failed", "cancelled"]
+    ended_by: Literal["provider", "answer", "eof"] | None = None
+    """How the end is known: the provider states it, the model's answer says that it is the last, or the stream ended
+    (behind an answer: `completed`; with work open: `cancelled`)."""
     reason: str | None = None
-    """As the provider states it (`end_turn`, `error_max_turns`, …)."""
+    """As the provider states it (`end_turn`, `error_max_turns`, …); `interrupted` if work was open at the end."""
     duration_ms: int | None = None
 
 
@@ -230,12 +284,14 @@ class ToolResult(Event, tag="tool-result"):
     ask: bool = False
     """The user sees only its title, until asking for more."""
     assistant_view: Literal["unknown"] | None = None
-    """`unknown` if the stream contains only what the user saw."""
+    """`unknown` if the stream does not say what the model saw."""
+    model_view: ModelView | None = None
+    """What the model saw, if the stream says it. Events of older versions have neither; there it is `output`."""
     async_: bool = msgspec.field(default=False, name="async")
     """The result only confirms that background work has started; its real outcome follows with `final`."""
     final: bool = False
     replaces: str | None = None
-    """Id of the synthetic result that this one replaces."""
+    """Id of the result that this one replaces: a synthetic one, or one that a later line corrects."""
 
 
 class PermissionRequest(Event, tag="permission-request"):
@@ -264,6 +320,18 @@ class PermissionResponse(Event, tag="permission-response"):
     message: str | None = None
 
 
+class ModelUsage(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    """What one model had of the tokens and the cost of a usage event, in its terms."""
+
+    model: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_usd: float | None = None
+
+
 class Usage(Event, tag="usage"):
     """Tokens and cost. `input_tokens` is the whole prompt, including cache reads and writes."""
 
@@ -272,6 +340,8 @@ class Usage(Event, tag="usage"):
     output_tokens: int | None = None
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
+    """Those of `cache_write_tokens` that were written to be kept for an hour, which costs more."""
     reasoning_tokens: int | None = None
     """Included in `output_tokens`."""
     cost_usd: float | None = None
@@ -281,6 +351,10 @@ class Usage(Event, tag="usage"):
     """Tokens in the context window."""
     context_size: int | None = None
     """Size of the context window, in tokens."""
+    model: str | None = None
+    """The model that used them, where the wire says so: else it is the session's, or the subagent's."""
+    models: list[ModelUsage] | None = None
+    """What each model had of them, where the wire says so."""
 
 
 class Notice(Event, tag="notice"):
@@ -289,7 +363,7 @@ class Notice(Event, tag="notice"):
     level: Literal["info", "warning", "error"]
     code: str
     """retry, rate-limit, hook, compaction, rewound, interrupt, provider-error, mcp-startup, config, parser-reset,
-    lost, or another."""
+    lost, view-failed, or another."""
     text: str
     call_id: str | None = None
     data: dict[str, Any] | None = None

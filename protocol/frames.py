@@ -13,36 +13,27 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 import msgspec
 
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.requests import ClientStruct, Count, Name, Request, RequestId, Seq, StoreRequest, StreamId
 from tooltap.protocol.stats import Statistics
 
 __all__ = [
     "ERROR_CODES",
+    "PROMPT_LENGTH",
     "Ack",
     "At",
-    "CallsRequest",
     "ClientFrame",
     "DaemonFrame",
     "Done",
-    "EndRequest",
     "ErrorCode",
     "ErrorFrame",
-    "EventRequest",
     "Form",
     "FrameError",
     "Gap",
     "Ingest",
     "Ingesting",
     "Live",
-    "OutputRequest",
-    "PingRequest",
-    "RemoveRequest",
     "Problem",
     "Reply",
-    "Request",
-    "RequestId",
-    "SessionsRequest",
-    "StatsRequest",
-    "StoreRequest",
     "Subscribe",
     "Subscribed",
     "Suspended",
@@ -68,7 +59,9 @@ ErrorCode: TypeAlias = Literal[
     "too-many-connections",
     "too-many-streams",
     "not-ended",
+    "no-index",
     "forbidden",
+    "corrupt",
     "journal",
     "internal",
 ]
@@ -88,24 +81,19 @@ ERROR_CODES: Final[dict[ErrorCode, str]] = {
     "too-many-connections": "The daemon already serves `max_connections` connections.",
     "too-many-streams": "`max_streams` streams have not ended; end some first.",
     "not-ended": "The session is still being written; end its streams first.",
+    "no-index": "There is no search index: the settings say so, it cannot be opened, or it is being made again.",
     "forbidden": "The client runs as another user.",
+    "corrupt": "What was asked for is damaged in the journal.",
     "journal": "The journal could not be written or read; acknowledged lines are safe.",
     "internal": "A fault of the daemon; its log has the details.",
 }
 
-RequestId: TypeAlias = str | int | None
 Form: TypeAlias = Literal["events", "display"]
-Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-StreamId: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._~/-]{1,200}\Z")]
-Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+PROMPT_LENGTH: Final = 131_072
+"""Characters of a publisher's prompt. Linux takes no longer argument."""
 
 
-class _Client(msgspec.Struct, tag_field="op", rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    pass
-
-
-class Subscribe(_Client, kw_only=True, tag="subscribe"):
+class Subscribe(ClientStruct, kw_only=True, tag="subscribe"):
     """Asks for the event lines after `after`; one subscription per connection."""
 
     after: str | Seq = "now"
@@ -119,7 +107,7 @@ class Subscribe(_Client, kw_only=True, tag="subscribe"):
     """`display` for display events: what a user interface shows of the events."""
 
 
-class Ingest(_Client, kw_only=True, tag="ingest"):
+class Ingest(ClientStruct, kw_only=True, tag="ingest"):
     """Starts a stream: everything after this frame is its lines."""
 
     stream: StreamId | None = None
@@ -132,90 +120,16 @@ class Ingest(_Client, kw_only=True, tag="ingest"):
     parent: Name | None = None
     mcp_servers: Annotated[tuple[Name, ...], msgspec.Meta(max_length=256)] = ()
     """MCP servers of the agent, if its stream does not name them: tool names are split only at known servers."""
+    started: Count | None = None
+    """When the agent was started, in milliseconds since the epoch. A session file that is followed as well is compared
+    with it: what the agent wrote from then on is in this stream."""
+    prompt: Annotated[str, msgspec.Meta(max_length=PROMPT_LENGTH)] | None = None
+    """What the agent was asked, where the publisher knows it and the stream may lack it: the first message of the user,
+    unless the stream shows it itself."""
     from_: Count | None = msgspec.field(default=None, name="from")
     """With raw framing, for a stream that exists: how many lines the daemon has; the bytes start after them."""
 
 
-class _Request(_Client, kw_only=True):
-    id: RequestId = None
-    """The reply repeats it."""
-
-
-class SessionsRequest(_Request, kw_only=True, tag="sessions"):
-    """Lists sessions, newest first."""
-
-    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 100
-    before: Seq | None = None
-    """`next` of the previous page."""
-
-
-class EventRequest(_Request, kw_only=True, tag="event"):
-    """Asks for one event."""
-
-    seq: Seq
-    view: Literal["assistant", "display", "raw"] = "raw"
-    """`assistant`: what the model saw; `display`: what the user sees; `raw`: the event as it is in the journal."""
-
-
-class CallsRequest(_Request, kw_only=True, tag="calls"):
-    """Lists open calls and pending permissions."""
-
-    session: Name | None = None
-
-
-class OutputRequest(_Request, kw_only=True, tag="output"):
-    """Asks for a part of an output body."""
-
-    output_id: Name
-    offset: Count = 0
-    """Where the part starts, in `unit`."""
-    length: Annotated[int, msgspec.Meta(ge=1, le=2**53)] = 2**20
-    """In `unit`; a reply has at most 1 MiB, however much is requested."""
-    unit: Literal["bytes", "lines"] = "bytes"
-
-
-class StoreRequest(_Request, kw_only=True, tag="store"):
-    """Stores a body for a limited time: the `bytes` bytes that follow the frame's newline. Returns its `outputId`."""
-
-    bytes: Count
-    mime_type: Name
-    type: Name
-    """The kind of body: `file`, `command`, `image`, …"""
-    path: Annotated[str, msgspec.Meta(max_length=4_096)] | None = None
-    language: Name | None = None
-    """The language for highlighting, as Pygments names it: `python`, `json`."""
-
-
-class StatsRequest(_Request, kw_only=True, tag="stats"):
-    """Asks for the daemon's statistics."""
-
-
-class EndRequest(_Request, kw_only=True, tag="end"):
-    """Ends a stream: open calls are closed as interrupted. Returns its statistics."""
-
-    stream: StreamId
-
-
-class RemoveRequest(_Request, kw_only=True, tag="remove"):
-    """Deletes an ended session: its events and their bodies. Returns the number of events."""
-
-    session: Name
-
-
-class PingRequest(_Request, kw_only=True, tag="ping"):
-    """Asks whether the daemon answers."""
-
-
-Request: TypeAlias = (
-    SessionsRequest
-    | EventRequest
-    | CallsRequest
-    | OutputRequest
-    | StatsRequest
-    | EndRequest
-    | RemoveRequest
-    | PingRequest
-)
 ClientFrame: TypeAlias = Subscribe | Ingest | StoreRequest | Request
 
 
@@ -238,7 +152,8 @@ class Welcome(_Daemon, kw_only=True, tag="welcome"):
 
 
 class Subscribed(_Daemon, kw_only=True, tag="subscribed"):
-    """Event lines with a `seq` greater than `after` follow."""
+    """Event lines with a `seq` greater than `after` follow. Comes once more, with a `gap` after it, if the journal is
+    replaced by another one."""
 
     after: int
     journal: str
@@ -261,13 +176,14 @@ class At(_Daemon, kw_only=True, tag="at"):
 class Gap(_Daemon, kw_only=True, tag="gap"):
     """Some or all events from `from` to `to`, inclusive, are gone; those that still exist follow.
 
-    `retention`: they were too old. `reset`: the cursor belongs to another journal, or is beyond the end of this one;
-    the oldest event follows (`from` is 1, and `to` is 0 if nothing of this journal is gone).
+    `retention`: they were too old. `corrupt`: they are damaged on disk. `reset`: the cursor belongs to another journal,
+    or is beyond the end of this one; the oldest event follows (`from` is 1, and `to` is 0 if nothing of this journal is
+    gone).
     """
 
     from_: int = msgspec.field(name="from")
     to: int
-    reason: Literal["retention", "reset"]
+    reason: Literal["retention", "reset", "corrupt"]
 
 
 class Ingesting(_Daemon, kw_only=True, tag="ingesting"):

@@ -7,7 +7,7 @@ Clients read them leniently, like all frames of the daemon: they ignore what a n
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -17,20 +17,42 @@ from tooltap.protocol.stats import Statistics
 __all__ = [
     "RESULTS",
     "CallsResult",
+    "ChangeKind",
     "EventResult",
+    "FoundEvent",
+    "FoundSession",
+    "Facets",
+    "FileChange",
+    "FileDiff",
+    "FilesResult",
+    "Hunk",
     "OpenCall",
     "OpenPermission",
     "OutputResult",
     "PingResult",
+    "PricesInfo",
     "RemoveResult",
+    "SearchResult",
     "Session",
+    "SessionStatus",
     "SessionsResult",
     "StoreResult",
+    "TurnState",
+    "UsageKey",
+    "UsageResult",
+    "UsageRow",
 ]
+
+ChangeKind: TypeAlias = Literal["added", "modified", "deleted", "renamed"]
 
 
 class _Result(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     """An absent key means that the value is not known."""
+
+
+TurnState: TypeAlias = Literal["started", "completed", "failed", "cancelled"]
+UsageKey: TypeAlias = Literal["day", "model", "project", "agent", "session", "subagent"]
+SessionStatus: TypeAlias = Literal["running", "waiting", "failed", "completed", "interrupted"]
 
 
 class Session(_Result, kw_only=True):
@@ -40,10 +62,26 @@ class Session(_Result, kw_only=True):
     provider: str
     agent_version: str | None = None
     model: str | None = None
+    """The latest one."""
+    models: list[str] | None = None
+    """All of them, in the order in which they were first used; at most 16."""
     title: str | None = None
+    """The agent's title, else the beginning of the first prompt: one line, without what programs put around it."""
     cwd: str | None = None
+    project: str | None = None
+    """The directory that the session belongs to: where it started."""
+    branch: str | None = None
+    """The branch of its repository."""
     state: Literal["open", "suspended", "ended"]
     """`suspended`: its publisher is disconnected and may return."""
+    status: SessionStatus | None = None
+    """How the work goes. `running`: a turn goes on. `waiting`: a permission or a question is pending. `failed`: the
+    last turn failed. `interrupted`: it was cancelled, or its stream ended or was suspended before it was over.
+    `completed`: none of these."""
+    turn: TurnState | None = None
+    """State of the main agent's last turn; `started` as long as it goes on."""
+    turns: int | None = None
+    """Turns of the main agent."""
     first_seq: int
     last_seq: int
     first_ts: int | None = None
@@ -52,11 +90,51 @@ class Session(_Result, kw_only=True):
     events: int
     """Without history that the agent sent again."""
     calls: int
+    families: dict[str, int] | None = None
+    """Calls by what they do: `shell`, `read`, `edit`, `search`, `web`, `task`, `plan`, `mcp`, `other`."""
+    activity: list[dict[str, int]] | None = None
+    """The same for slices of the session's time, oldest first; at most 24."""
+    activity_ms: int | None = None
+    """Width of a slice in milliseconds. Slices begin at its multiples since the epoch; the first has `firstTs`."""
+    files: int | None = None
+    """Files that its calls have changed; those after the first 500 are not counted."""
+    lines_added: int | None = None
+    """Lines that its calls have added, call by call: a line that was changed twice counts twice."""
+    lines_removed: int | None = None
+    errors: int | None = None
+    """Calls and turns that failed."""
+    duration_ms: int | None = None
+    """Milliseconds of work: the sum of the main agent's turns, as the agent states them, else from start to end; a turn
+    that goes on counts until `lastTs`. If no turn has a time, `lastTs` minus `firstTs`."""
     streams: list[str]
     """Ids of the streams that contain its events."""
     cost_usd: float | None = None
+    """As the agent states it, else an estimate."""
+    cost_estimated: bool | None = None
+    """The agent states no cost; the daemon has computed it from the prices of the models."""
+    cost_model: str | None = None
+    """The models whose prices the estimate uses, as `provider/model`, with commas between."""
+    prices_date: str | None = None
+    """The date of these prices."""
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    """Included in `input_tokens`, as those written to the cache are."""
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    """Included in `output_tokens`."""
+    context_used: int | None = None
+    """Tokens in the main agent's context window."""
+    context_size: int | None = None
+    """Size of the context window, in tokens."""
+
+
+class Facets(_Result, kw_only=True):
+    """How many of the sessions that match have each value; of many values, the most frequent."""
+
+    status: dict[str, int]
+    provider: dict[str, int]
+    project: dict[str, int]
 
 
 class SessionsResult(_Result, kw_only=True):
@@ -64,7 +142,162 @@ class SessionsResult(_Result, kw_only=True):
 
     sessions: list[Session]
     next: int | None = None
+    """In the order `seq`, present if there may be more: pass it as `before` to get them."""
+    cursor: str | None = None
+    """Present if there may be more: pass it as `cursor`, with the same order and filters, to get them."""
+    facets: Facets | None = None
+
+
+class Hunk(_Result, kw_only=True):
+    """Lines that changed, with up to three unchanged ones around them."""
+
+    old_start: int | None = None
+    """Number of the first line before, as in a unified diff. Absent if the place in the file is not known."""
+    old_lines: int
+    new_start: int | None = None
+    new_lines: int
+    lines: list[str]
+    """Each begins with a blank, `-` or `+`; a line that begins with `\\` says that the one before it has no newline."""
+    seqs: list[int]
+    """The `seq` of each call that made the change. Empty if no event shows what did."""
+
+
+class FileChange(_Result, kw_only=True):
+    """A file that a session changed: from the first change to the last, as one."""
+
+    path: str
+    """Relative to the session's directory if it is in there."""
+    old_path: str | None = None
+    """Where a renamed file was."""
+    kind: ChangeKind
+    added: int | None = None
+    """Lines; absent if they are not known."""
+    removed: int | None = None
+    complete: bool
+    """Whether the diff is that of the whole file. Else the agent did not state all of it, or what it stated shows that
+    something else has changed the file, such as a shell command."""
+    omitted: Literal["binary", "large"] | None = None
+    """Why there is no diff."""
+    calls: list[int]
+    """The `seq` of each call that changed it; at most 1,000."""
+
+
+class FileDiff(FileChange, kw_only=True):
+    """The same, with the diff."""
+
+    diff: str
+    """As unified text, with `---` and `+++`; empty if there is none."""
+    hunks: list[Hunk]
+
+
+class FilesResult(_Result, kw_only=True):
+    """What a session changed, by path."""
+
+    files: list[FileChange]
+    """Without the files that are as they were."""
+    complete: bool
+    """False if there are more than fit into a reply, or than are remembered of a session."""
+    file: FileDiff | None = None
+    """The file that was asked for; then `files` has it alone."""
+
+
+class FoundEvent(_Result, kw_only=True):
+    """An event that has what was searched for."""
+
+    seq: int
+    session: str
+    stream: str
+    kind: str
+    ts: int | None = None
+    tool: str | None = None
+    """The canonical tool, for the kinds that name one."""
+    text: str
+    """A piece of what was searched, on one line; `…` where something is left out."""
+    ranges: list[list[int]]
+    """The parts of `text` that were searched for, each `[start, end]` in code points."""
+
+
+class FoundSession(_Result, kw_only=True):
+    """A session that has hits."""
+
+    session: str
+    provider: str
+    title: str | None = None
+    project: str | None = None
+    status: SessionStatus | None = None
+    last_ts: int | None = None
+    """Milliseconds since the epoch, of the session's latest event."""
+    hits: int | None = None
+    """How many events of it have what was searched for; absent if they were not counted."""
+    latest: int
+    """`seq` of the newest hit."""
+
+
+class SearchResult(_Result, kw_only=True):
+    """Hits, newest first, and the sessions that have them."""
+
+    hits: list[FoundEvent]
+    sessions: list[FoundSession]
+    """The session with the newest hit first; at most 100. Without `counts`, those of `hits`."""
+    total: int | None = None
+    """All hits; absent if they were not counted."""
+    found_in: int | None = None
+    """All sessions that have hits; absent if they were not counted."""
+    next: int | None = None
     """Present if there may be more: pass it as `before` to get them."""
+    complete: bool
+    """False if the search took too long: there may be hits that were not found, or not counted."""
+    upto: int
+    """The `seq` of the newest event that was searched."""
+    behind: int
+    """How many `seq` are newer than that: they are being indexed."""
+    floor: int | None = None
+    """Events up to this `seq` are not searched: the index would be larger than `index_bytes`."""
+
+
+class UsageRow(_Result, kw_only=True):
+    """What was used for one day, model, project, agent, session or subagent."""
+
+    key: str | None = None
+    """A day is `YYYY-MM-DD`. Absent: not known, or no subagent but the main one."""
+    title: str | None = None
+    """Of a session."""
+    sessions: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    """Included in `input_tokens`, as those written to the cache are."""
+    cache_write_tokens: int
+    reasoning_tokens: int
+    """Included in `output_tokens`."""
+    cost_usd: float | None = None
+    """Of all of it whose cost is known."""
+    cost_estimated: bool = False
+    """Some of the cost is not the agent's own figure."""
+    unpriced_tokens: int = 0
+    """Those whose cost is not known."""
+    price_models: list[str] | None = None
+    """The models whose prices were used, as `provider/model`."""
+
+
+class PricesInfo(_Result, kw_only=True):
+    """The prices that estimates use."""
+
+    version: str
+    """Of the package `genai-prices`."""
+    date: str | None = None
+    """The latest day on which it says that a price was checked."""
+
+
+class UsageResult(_Result, kw_only=True):
+    """Days newest first; else what cost most first."""
+
+    rows: list[UsageRow]
+    total: UsageRow
+    prices: PricesInfo | None = None
+    """Absent if the daemon cannot estimate costs."""
+    complete: bool
+    """False if there are more rows than fit into a reply."""
 
 
 class EventResult(_Result, kw_only=True):
@@ -156,6 +389,9 @@ class PingResult(_Result, kw_only=True):
 
 RESULTS: dict[str, type[msgspec.Struct]] = {
     "sessions": SessionsResult,
+    "files": FilesResult,
+    "search": SearchResult,
+    "usage": UsageResult,
     "event": EventResult,
     "calls": CallsResult,
     "output": OutputResult,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Statistics"]
+__all__ = ["LoopStatistics", "Stall", "Statistics"]
 
 MAX_NAMES = 1_000
 """Distinct names per table; further ones are counted under `…`."""
+LONGEST_NAME = 128
+"""Characters of a name in a table."""
 
 
 class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
@@ -30,6 +32,8 @@ class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
     """Canonical name -> calls."""
     raw_tools: dict[str, int] = {}
     """Name on the wire -> calls."""
+    extensions: dict[str, int] = {}
+    """Method that the protocol does not define, but allows -> lines that were skipped because of that."""
     bytes: int = 0
     """Bytes of the lines, without newlines."""
     repaired: int = 0
@@ -42,6 +46,18 @@ class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
         else:
             _count(self.skipped, reason, lines)
 
+    def count_extension(self, method: str) -> None:
+        """Count a line of an extension of the protocol."""
+        _count(self.extensions, method)
+
+    def adjust(self, kind: str, tool: str | None, raw_tool: str | None, by: int) -> None:
+        """Count an event (`by` 1), or take its count back (-1)."""
+        self.events += by
+        _count(self.kinds, kind, by)
+        if kind == "tool-call":
+            _count(self.tools, str(tool), by)
+            _count(self.raw_tools, str(raw_tool), by)
+
     def count_call(self, tool: str | None, raw_tool: str | None) -> None:
         """Count a call under its tool's names, the canonical one and the one on the wire."""
         _count(self.tools, str(tool))
@@ -50,6 +66,61 @@ class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
 
 def _count(table: dict[str, int], name: str, number: int = 1) -> None:
     """Add to the number under a name in a bounded table."""
+    name = name[:LONGEST_NAME]
     if name not in table and len(table) >= MAX_NAMES:
         name = "…"
     table[name] = table.get(name, 0) + number
+    if not table[name]:
+        del table[name]
+
+
+class Stall(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
+    """A turn of the daemon's event loop that took too long: meanwhile nobody got a reply."""
+
+    what: str
+    """The work: of a stream and a line, a commit, a request, a page; `unknown` if it did not say."""
+    ms: int
+    cpu_ms: int
+    """Processor time in it. Much less than `ms` means that the machine was busy, or another thread of the daemon."""
+    at: int
+    """When it ended, in milliseconds since the epoch."""
+    place: str
+    """The innermost calls in the code, as far as they were seen."""
+
+
+class LoopStatistics(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
+    """`loop` in the reply to `stats`: what held the daemon's event loop for more than `limitMs`, since it started."""
+
+    limit_ms: int
+    stalls: int
+    longest: Stall | None
+    recent: list[Stall]
+    """The newest first."""
+
+
+class BackfillStatistics(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
+    """`following.backfill` in the reply to `stats`: session files that had changed before the daemon started, as far as
+    they are to be read."""
+
+    files: int
+    files_done: int
+    """Of these, those that have been read, or cannot be."""
+    bytes: int
+    """What there was to read of these files when they were found."""
+    bytes_done: int
+    complete: bool
+    """Whether all folders have been listed, and all files in them are done."""
+
+
+class FollowStatistics(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
+    """`following` in the reply to `stats`: the session files of agents. It is absent if none are followed."""
+
+    files: int
+    """Session files that were found."""
+    open: int
+    """Of these, those that are open."""
+    waiting: int
+    """Of these, those that wait to be read."""
+    agents: dict[str, int]
+    """Agent that has stored sessions -> its files."""
+    backfill: BackfillStatistics

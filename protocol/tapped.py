@@ -2,23 +2,25 @@
 
 `{"t":<ms>,"dir":"in"|"out"|"reply","line":<string, or any JSON value>}`, with `"b64"` instead of `line` for bytes that
 are not UTF-8. With `"bytes":<n>`, `line` is only the beginning of a line of n bytes that was too long.
-`{"op":"lost",…}` stands for lines that a publisher had to drop, `{"op":"end"}` for the end of the stream.
+`{"op":"lost",…}` stands for lines that a publisher had to drop, `{"op":"end","t"?:<ms>}` for the end of the stream.
 """
 
 from __future__ import annotations
 
 import base64
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 import orjson
 
 __all__ = [
+    "LATEST_MS",
     "Direction",
     "End",
     "Lost",
     "NotTappedError",
     "TappedLine",
+    "is_mark",
     "looks_tapped",
     "read_record",
     "read_tapped",
@@ -30,6 +32,12 @@ Direction: TypeAlias = Literal["in", "out", "reply"]
 
 EPOCH_MS = 10**12
 """A smaller `t` is an offset from the start of a recording, not a time."""
+
+
+LATEST_MS = 10**14
+"""A larger `t` is no time either: it would be after the year 5000."""
+MOST = 2**50
+"""Lines or bytes that a publisher may have lost at most: a number that any journal can add up."""
 
 
 class TappedLine(msgspec.Struct, frozen=True):
@@ -52,6 +60,9 @@ class Lost(msgspec.Struct, frozen=True):
 
 class End(msgspec.Struct, frozen=True):
     """The stream has ended, according to the publisher."""
+
+    t: int | None = None
+    """When the agent ended, in milliseconds since the epoch, if the publisher says so."""
 
 
 class NotTappedError(ValueError):
@@ -83,28 +94,48 @@ def read_tapped(line: bytes) -> TappedLine | Lost | End:
     return _read_op(record) if "op" in record else read_record(record)
 
 
+def is_mark(line: bytes | tuple[Any, ...]) -> bool:
+    """Whether a tapped line stands for no line of its own, but for what happened between lines."""
+    try:
+        record = orjson.loads(line) if isinstance(line, bytes) else None
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(record, dict) and "op" in record
+
+
 def read_record(record: dict[str, Any]) -> TappedLine:
     """Read the line in a decoded record. Raises `NotTappedError`."""
     t = record.get("t")
-    direction = record.get("dir")
-    if direction not in ("in", "out", "reply", None):
-        raise NotTappedError(f"unknown direction {direction!r}")
+    direction: Any = record.get("dir")
+    if direction is not None and not (isinstance(direction, str) and direction in ("in", "out", "reply")):
+        raise NotTappedError(f"unknown direction {_shown(direction)}")
     body, size = _body(record), record.get("bytes")
     return TappedLine(
         line=body,
-        t=int(t) if isinstance(t, int | float) and t >= EPOCH_MS else None,
-        dir=direction,
-        size=size if isinstance(size, int) and size > len(body) else None,
+        t=int(t) if isinstance(t, int | float) and EPOCH_MS <= t < LATEST_MS else None,
+        dir=cast("Direction | None", direction),
+        size=size if type(size) is int and size > len(body) else None,
     )
 
 
 def _read_op(record: dict[str, Any]) -> Lost | End:
     if record["op"] == "end":
-        return End()
+        t = record.get("t")
+        return End(t if type(t) is int and EPOCH_MS <= t < LATEST_MS else None)
     lines, size = record.get("lines"), record.get("bytes", 0)
-    if record["op"] != "lost" or not isinstance(lines, int) or lines < 1 or not isinstance(size, int) or size < 0:
-        raise NotTappedError(f"unknown record {record['op']!r}")
-    return Lost(lines=lines, bytes=size, reason=str(record.get("reason", "unknown")))
+    if record["op"] != "lost" or not (_is_count(lines) and lines and _is_count(size)):
+        raise NotTappedError(f"unknown record {_shown(record['op'])}")
+    reason = record.get("reason")
+    return Lost(lines=lines, bytes=size, reason=reason if isinstance(reason, str) else "unknown")
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MOST
+
+
+def _shown(value: Any) -> str:
+    """A word for a message; other values may be of any length and depth."""
+    return repr(value[:40]) if isinstance(value, str) else f"of type {type(value).__name__}"
 
 
 def _body(record: dict[str, Any]) -> bytes:

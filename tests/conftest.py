@@ -1,6 +1,6 @@
 """With `TOOLTAP_NO_SKIP` set, a skipped test is a failure: where everything is installed, every test must run.
 
-Hypothesis generates the same examples in every run, so that failures are reproducible; `make fuzz` generates new ones.
+Hypothesis generates the same examples in every run, so that failures can be repeated; `make nonsense` generates others.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator
 
@@ -17,15 +18,32 @@ from hypothesis import settings
 # The spool folder of the agents and daemons that tests start.
 os.environ["TOOLTAP_SPOOL"] = tempfile.mkdtemp(prefix="tooltap-spool-")
 atexit.register(shutil.rmtree, os.environ["TOOLTAP_SPOOL"], ignore_errors=True)
-# Tests do not read the user's own configuration.
+# Tests do not read the user's own configuration, nor write where the user's own daemons do.
+os.environ["XDG_DATA_HOME"] = os.environ["TOOLTAP_SPOOL"] + "-data"
+atexit.register(shutil.rmtree, os.environ["XDG_DATA_HOME"], ignore_errors=True)
 os.environ["XDG_CONFIG_HOME"] = os.path.join(os.environ["TOOLTAP_SPOOL"], "no-configuration")
 
+# A shell ignores them for what it runs in the background, and every program that a test starts would, too.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, handler)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+SAFE_PATH = "PYTHONSAFEPATH"
+USERS_SAFE_PATH = os.environ.get(SAFE_PATH)
 NO_SKIP = bool(os.environ.get("TOOLTAP_NO_SKIP"))
 
 
-settings.register_profile("repeatable", derandomize=True, database=None)
-settings.register_profile("fuzz", max_examples=2_000)
+settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
+settings.register_profile("fuzz", max_examples=2_000, deadline=None)
 settings.load_profile(os.environ.get("TOOLTAP_HYPOTHESIS", "repeatable"))
+
+
+def pytest_runtest_teardown() -> None:
+    """What a daemon in this process sets for the processes that it starts holds for no other test."""
+    if USERS_SAFE_PATH is None:
+        os.environ.pop(SAFE_PATH, None)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -20,6 +20,7 @@ from textwrap import fill
 from tooltap.normalizers.catalog.registry import builtin, products
 from tooltap.traces.checks.coverage import WRITTEN, page
 from tooltap.traces.fixtures.fixtures import Fixtures
+from tooltap.traces.recording.whole_file import write_whole
 
 __all__ = ["pages", "recorded"]
 
@@ -70,14 +71,23 @@ def _table_of_providers() -> str:
     return "\n".join(["| dialect | tapped with | arrives | left out |", "|---|---|---|---|", *rows])
 
 
+MANY_KEYS = 4
+"""Keys of a new dialect that get examples."""
+
+
 def _curate() -> None:
     """Extract fixtures of each recorded dialect that has none, and update the events of all."""
     for name in sorted(recorded() - {example.dialect for example in Fixtures.load(CURATED).examples}):
         recordings = sorted((FIXTURES / name).glob("*/*.jsonl"))
         allowlist = CURATED / "allowlist.txt"
+        listed = set(allowlist.read_text().splitlines())
         keys = [key for key in _keys(recordings) if re.search(r"/(message|tool-result/.*)$", key)]
-        allowlist.write_text(f"{allowlist.read_text()}\n# {name}\n" + "".join(f"{key}\n" for key in keys))
-        command = [*TOOLTAP, "fixtures", "extract", *map(str, recordings), "--max", "2", "--out", str(CURATED)]
+        if not listed.isdisjoint(keys):  # those of another dialect of the family will do
+            keys = []
+        del keys[MANY_KEYS:]
+        if keys:
+            write_whole(allowlist, f"{allowlist.read_text()}\n# {name}\n" + "".join(f"{key}\n" for key in keys))
+        command = [*TOOLTAP, "fixtures", "extract", *map(str, recordings), "--max", "3", "--out", str(CURATED)]
         subprocess.run(command, check=True)
     subprocess.run([*TOOLTAP, "fixtures", "update", str(CURATED)], check=True)
 
@@ -90,7 +100,7 @@ def _keys(recordings: list[Path]) -> Iterator[str]:
 
 def main() -> None:
     for path, text in pages().items():
-        path.write_text(text)
+        write_whole(path, text)
     _curate()
     snapshots = ["pytest", "-q", "--snapshot-update", "tests/normalizers/stream/test_proofs.py"]
     subprocess.run([sys.executable, "-m", *snapshots], check=True, cwd=ROOT)

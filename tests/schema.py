@@ -13,6 +13,7 @@ from typing import Any
 
 from tooltap.cli.schema.model import Schema
 from tooltap.cli.schema.schema import write
+from tooltap.traces.recording.whole_file import write_whole
 
 ROOT = Path(__file__).parent.parent
 SNAPSHOT = ROOT / "docs" / "schema.json"
@@ -76,7 +77,7 @@ def main() -> int:
         print("\n".join(["within a version the schema may only grow, but:", *broken]), file=sys.stderr)
         return 1
     for path, form in FILES.items():
-        path.write_text(write(form))
+        write_whole(path, write(form))
     return 0
 
 

@@ -64,11 +64,23 @@ class Served(NamedTuple):
     """Every line received by a subscriber that was connected from the start."""
 
 
-RECORDINGS = [Recording(path) for path in sorted(FIXTURES.glob("*/*/*.jsonl"))]
-
-
 def timeless(event: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in event.items() if key not in BY_RECEIPT}
+
+
+def of_sessions_apart(recordings: list[Recording]) -> Iterator[Recording]:
+    """Recordings of which no two have a session in common: the daemon has each event of a session once."""
+    known: set[str] = set()
+    for one in recordings:
+        sessions = {event["session"] for event in one.expected()}
+        if known.isdisjoint(sessions):
+            known |= sessions
+            yield one
+
+
+TRACES_FIRST = sorted(FIXTURES.glob("*/*/*.jsonl"), key=lambda path: (path.parts[-3] != "tooltap-trace", path))
+"""Traces repeat other recordings."""
+RECORDINGS = list(of_sessions_apart([Recording(path) for path in TRACES_FIRST]))
 
 
 @pytest.fixture(scope="module")

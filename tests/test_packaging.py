@@ -8,9 +8,11 @@ import subprocess
 import sys
 import tomllib
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.test_layout import FOLDERS, ROOT
 from tooltap import __version__
@@ -47,9 +49,30 @@ def test_metadata_is_complete() -> None:
 
     assert {"authors", "classifiers", "description", "keywords", "license", "readme", "requires-python"} <= set(project)
     assert (ROOT / project["readme"]).is_file()
-    [licence] = [(ROOT / name).read_text() for name in project["license-files"]]
+    licence, notice = [(ROOT / name).read_text() for name in project["license-files"]]
     assert licence.startswith("MIT License\n")
     assert f"Copyright (c) 2025-2026 {project['authors'][0]['name']}\n" in licence
+    assert "Apache License" in notice
+
+
+def test_hyperscan_is_asked_for_only_where_there_is_a_wheel() -> None:
+    """Elsewhere the package must install, too; `re` does its work there (`tests/traces/recording/test_secrets.py`)."""
+    [needed] = [found for found in map(Requirement, PYPROJECT["project"]["dependencies"]) if found.name == "hyperscan"]
+    assert needed.marker is not None
+    cpython = {"platform_python_implementation": "CPython"}
+    for system, machine in product(("linux", "darwin"), ("x86_64", "aarch64", "arm64")):
+        for version in ("3.11", "3.14"):
+            here = {**cpython, "sys_platform": system, "platform_machine": machine, "python_version": version}
+            assert needed.marker.evaluate(here)
+    here = {**cpython, "sys_platform": "linux", "platform_machine": "x86_64", "python_version": "3.14"}
+    for other in (
+        {"python_version": "3.15"},
+        {"platform_machine": "riscv64"},
+        {"platform_machine": "armv7l"},
+        {"sys_platform": "freebsd14"},
+        {"platform_python_implementation": "PyPy"},
+    ):
+        assert not needed.marker.evaluate({**here, **other})
 
 
 def test_changelog_has_an_unreleased_section() -> None:

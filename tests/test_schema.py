@@ -22,18 +22,8 @@ from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import AnyEvent, encode
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.frames import (
-    ClientFrame,
-    DaemonFrame,
-    Done,
-    EventRequest,
-    Gap,
-    Ingest,
-    Problem,
-    Reply,
-    Subscribe,
-    encode_frame,
-)
+from tooltap.protocol.frames import ClientFrame, DaemonFrame, Done, Gap, Ingest, Problem, Reply, Subscribe, encode_frame
+from tooltap.protocol.requests import EventRequest
 from tooltap.protocol.tools import TOOLS
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tooltap.cli.common.commands import Group
+from tooltap.cli.common.printing import say, short, warn
 from tooltap.cli.common.recordings import (
     Recording,
     baselines_option,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 STRICT = "HAPPY_E2E_PROVIDER_STRICT_KEYS"
+MAX_CHANGE = 400
+"""Code points of a printed change of a shape."""
 YES = frozenset({"1", "true", "yes", "y"})
 
 scenario_option = click.option(
@@ -74,9 +77,11 @@ def record(
     """Record traces or recorded streams.
 
     Each PATH is a file, or a folder of .jsonl files. In an existing baseline the recorded scenarios replace those of
-    the same names; the others stay.
+    the same names; the others stay. Record many together: a field of a line is expected later only if several
+    recordings had it, of more than one folder or setup.
     """
     from tooltap.traces.drift.baselines import Baseline
+    from tooltap.traces.recording.whole_file import write_whole
 
     with usage_errors():
         for agent, scenarios in _observe(recordings(paths), scenario, version, provider, dialect).items():
@@ -86,8 +91,8 @@ def record(
                 baseline = Baseline.read(path.read_bytes(), str(path))
             baseline.record(scenarios)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(baseline.write())
-            click.echo(f"{path}: {agent}, {len(scenarios)} scenarios, {len(baseline.payloads)} keys")
+            write_whole(path, baseline.write())
+            say(f"{path}: {short(agent)}, {len(scenarios)} scenarios, {len(baseline.payloads)} keys")
 
 
 @command.command(
@@ -126,13 +131,14 @@ def check(
             baseline = nearest(load(folder or PACKAGED, agent.dialect), agent)
             if baseline is None:
                 failed = True
-                click.echo(f"{agent}: no baseline")
+                say(f"{short(agent)}: no baseline")
                 continue
             failures = list(check(baseline, scenarios, strict=strict))
             failed |= bool(failures)
             compared = sum(one in baseline.scenarios for one in scenarios)
             verdict = f"{len(failures)} failures" if failures else "as recorded"
-            click.echo(f"{agent} against {baseline.agent.version}: {compared} of {len(scenarios)} scenarios, {verdict}")
+            against = f"{short(agent)} against {short(baseline.agent.version)}"
+            say(f"{against}: {compared} of {len(scenarios)} scenarios, {verdict}")
             for failure in failures:
                 _print_failure(failure)
     context.exit(1 if failed else 0)
@@ -142,32 +148,32 @@ def _observe(
     found: Iterable[Recording], scenario: str | None, version: str | None, provider: str | None, dialect: str
 ) -> dict[Agent, dict[str, Observed]]:
     """Agent -> scenario -> what its recordings showed."""
+    from tooltap.normalizers.stream.normalizer import AUTO
     from tooltap.traces.drift.baselines import UNKNOWN, observe
     from tooltap.traces.recording.streams import read_streams
 
     agents: dict[Agent, dict[str, Observed]] = {}
     for recording in found:
-        name = "-".join((scenario or recording.scenario).split())
-        for stream in read_streams([recording.file], dialect):
+        # A file's name need not be UTF-8; a baseline is.
+        named = "-".join(os.fsencode(scenario or recording.scenario).decode(errors="replace").split())
+        known = dialect if dialect != AUTO else recording.dialect or AUTO
+        for stream in read_streams([recording.file], known):
             observed = observe(stream, provider=provider, version=version)
             if observed.agent.dialect == UNKNOWN:
-                click.echo(
-                    f"tooltap: {recording.file}: the dialect is not recognised, stream skipped; name it with --dialect",
-                    err=True,
-                )
+                warn(f"{recording.file}: the dialect is not recognised, stream skipped; name it with --dialect")
                 continue
             scenarios = agents.setdefault(observed.agent, {})
-            if name in scenarios:
-                scenarios[name].add(observed)
+            if named in scenarios:
+                scenarios[named].add(observed)
             else:
-                scenarios[name] = observed
+                scenarios[named] = observed
     return agents
 
 
 def _print_failure(failure: Failure) -> None:
-    from tooltap.traces.drift.shapes import render
+    from tooltap.traces.drift.changes import render
 
-    where = f"{failure.scenario}: " if failure.scenario else ""
-    click.echo(f"  {where}{failure.key}: {failure.kind.replace('-', ' ')}")
+    where = f"{short(failure.scenario)}: " if failure.scenario else ""
+    say(f"  {where}{short(failure.key)}: {failure.kind.replace('-', ' ')}")
     for line in render(failure.changes):
-        click.echo(f"    {line}")
+        say(f"    {line[:MAX_CHANGE]}")  # with the blanks that align it

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option
-from tooltap.cli.common.jobs import jobs_option, worker_errors
+from tooltap.cli.common.jobs import guarded_workers, jobs_option, worker_errors
+from tooltap.cli.common.printing import MAX_ID, on_stderr, say, say_json, short
 from tooltap.cli.common.progress import progress
 from tooltap.cli.common.recordings import (
     baselines_option,
@@ -20,6 +21,7 @@ from tooltap.cli.common.recordings import (
     recordings_argument,
     usage_errors,
 )
+from tooltap.daemon.wording import counted
 
 if TYPE_CHECKING:
     from tooltap.traces.drift.drift import Drift, Finding, Report
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+MAX_NAME = 40
+"""Code points of a provider, a version or a dialect: what is said of it is on the same line."""
 UNKNOWN = "unknown"
 """A report's provider, version or dialect if neither the lines nor the user state it."""
 
@@ -70,12 +74,12 @@ def command(
 ) -> None:
     """Show where agents' lines deviate from their baselines.
 
-    Each PATH is a trace or a recorded stream, or a folder of .jsonl files. Without a PATH, the running daemon reports
-    what it has found since it started.
+    Each PATH is a trace or a recorded stream, or a folder of .jsonl files, whose manifest.json, if there is one, says
+    which files to read and their dialects. Without a PATH, the running daemon reports what it has found.
 
-    An alarm means that something is lost or misread: a field is missing, a type has changed, lines cannot be parsed,
-    results never arrive, a stream gives no events. A notice means something new: a field, a message type or a tool that
-    no baseline has. Exit code 0: no alarm, 1: at least one alarm, 2: wrong usage.
+    An alarm means that something is lost or misread: a field has another name or is gone, a type has changed, lines
+    cannot be parsed, results never arrive, a stream gives no events. A notice means something new: a field, a message
+    type or a tool that no baseline has. Exit code 0: no alarm, 1: at least one alarm, 2: wrong usage.
     """
     import msgspec
     import orjson
@@ -90,7 +94,7 @@ def command(
     else:
         report = msgspec.convert(request(socket, "stats")["drift"], Report)
     if as_json:
-        click.echo(orjson.dumps(msgspec.to_builtins(report)))
+        say_json(orjson.dumps(msgspec.to_builtins(report)))
     else:
         _print_report(report)
     failing = {"alarm", "notice"} if strict else {"alarm"}
@@ -100,24 +104,39 @@ def command(
 def _watch_recordings(paths: tuple[Path, ...], watch: _Watch, jobs: int) -> Report:
     import msgspec
 
-    from tooltap.daemon.system.workers import Workers
     from tooltap.traces.drift.drift import Drift, Found
-    from tooltap.traces.recording.streams import size_of, sources
+    from tooltap.traces.recording.streams import size_of
 
     decoder = msgspec.msgpack.Decoder(Found)
     drift = Drift(lambda dialect: [])
     with usage_errors(), worker_errors():
-        streams = sources(recording.file for recording in recordings(paths))
-        sizes = list(map(size_of, streams))
+        streams = _sources(paths)
+        sizes = [size_of(one.source) for one in streams]
         with (
             progress(sum(sizes), data_on_stdout=False) as advance,
-            Workers(watch, streams, jobs=jobs, weigh=size_of) as workers,
+            guarded_workers(watch, streams, jobs=jobs, weigh=lambda one: size_of(one.source)) as workers,
         ):
             for number, size in enumerate(sizes):
                 for found in workers.values(number):
                     drift.merge(decoder.decode(found))
                 advance(size)
     return drift.report()
+
+
+class _Recorded(NamedTuple):
+    source: Source
+    dialect: str | None
+    """As the manifest says."""
+
+
+def _sources(paths: tuple[Path, ...]) -> list[_Recorded]:
+    """Files of the same dialect are opened together, because a stream may go on in another one."""
+    from tooltap.traces.recording.streams import sources
+
+    by_dialect: dict[str | None, list[Path]] = {}
+    for recording in recordings(paths):
+        by_dialect.setdefault(recording.dialect, []).append(recording.file)
+    return [_Recorded(one, dialect) for dialect, files in by_dialect.items() for one in sources(files)]
 
 
 class _Watch:
@@ -134,9 +153,10 @@ class _Watch:
         self._drift: Drift | None = None
         """One for all streams, because to prepare the baselines takes longer than to read a short stream."""
 
-    def __call__(self, source: Source) -> Iterator[bytes]:
+    def __call__(self, recorded: _Recorded) -> Iterator[bytes]:
         import msgspec
 
+        from tooltap.normalizers.stream.normalizer import AUTO
         from tooltap.traces.drift.baselines import PACKAGED, load
         from tooltap.traces.drift.drift import Drift
         from tooltap.traces.drift.watch import watch_stream
@@ -144,7 +164,8 @@ class _Watch:
 
         if self._drift is None:
             self._drift = Drift(partial(load, self._folder or PACKAGED), silent_lines=self._silent_lines)
-        stream = read_stream(source, self._dialect)
+        dialect = self._dialect if self._dialect != AUTO else recorded.dialect or AUTO
+        stream = read_stream(recorded.source, dialect)
         watch_stream(self._drift, stream, provider=self._provider, version=self._version)
         yield msgspec.msgpack.encode(self._drift.take())
 
@@ -154,40 +175,38 @@ def _print_report(report: Report) -> None:
 
     for finding in report.findings:
         for line in _describe(finding):
-            click.echo(line)
+            say(line)
     for agent in report.agents:
-        click.echo(_summary(msgspec.to_builtins(agent)), err=True)
+        on_stderr(_summary(msgspec.to_builtins(agent)))
     if report.omitted:
-        click.echo(f"{report.omitted} more findings omitted", err=True)
+        on_stderr(f"{report.omitted} more findings omitted")
 
 
 def _describe(finding: Finding) -> Iterator[str]:
-    from tooltap.cli.common.render import one_line
-
     times = f", {finding.count} times" if finding.count > 1 else ""
     agent = _agent(finding.provider, finding.version, finding.dialect)
-    yield f"{finding.severity}: {agent}: {finding.kind.replace('-', ' ')} at {one_line(finding.first)}{times}"
-    yield f"  {one_line(finding.place)}"
-    yield f"  {one_line(finding.text)}"
-    yield f"  {one_line(finding.example)}"
+    others = ", ".join(short(line, MAX_ID) for line in finding.lines[1:])
+    more = f" ({others}{', …' * (finding.count > len(finding.lines))})" if others else ""
+    first = short(finding.first, MAX_ID)
+    yield f"{finding.severity}: {agent}: {finding.kind.replace('-', ' ')} at {first}{times}{more}"
+    yield f"  {short(finding.place)}"
+    yield f"  {short(finding.text)}"
+    yield f"  {short(finding.example)}"
 
 
 def _agent(provider: str, version: str, dialect: str) -> str:
     if dialect == UNKNOWN:
-        return f"{'an unknown agent' if provider == UNKNOWN else provider} (dialect unknown)"
-    return f"{provider} {'of unknown version' if version == UNKNOWN else version} ({dialect})"
+        return f"{'an unknown agent' if provider == UNKNOWN else short(provider, MAX_NAME)} (dialect unknown)"
+    which = "of unknown version" if version == UNKNOWN else short(version, MAX_NAME)
+    return f"{short(provider, MAX_NAME)} {which} ({short(dialect, MAX_NAME)})"
 
 
 def _summary(agent: dict[str, Any]) -> str:
     share = 100 * agent["unparsed"] / agent["lines"] if agent["lines"] else 0
     baseline = agent["baseline"]
     return (
-        f"{_agent(agent['provider'], agent['version'], agent['dialect'])}: {_counted(agent['streams'], 'stream')},"
-        f" {_counted(agent['lines'], 'line')}, {agent['unparsed']} unparsed ({share:.1f} %),"
-        f" {_counted(agent['calls'], 'call')}, {agent['dropped']} without a result;"
-        f" {f'compared with {baseline}' if baseline else 'no baseline'}"
+        f"{_agent(agent['provider'], agent['version'], agent['dialect'])}: {counted(agent['streams'], 'stream')},"
+        f" {counted(agent['lines'], 'line')}, {agent['unparsed']} unparsed ({share:.1f} %),"
+        f" {counted(agent['calls'], 'call')}, {agent['dropped']} without a result;"
+        f" {f'compared with {short(baseline)}' if baseline else 'no baseline'}"
     )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

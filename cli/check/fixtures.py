@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from tooltap.cli.common.commands import Group
-from tooltap.cli.common.jobs import jobs_option, worker_errors
+from tooltap.cli.common.jobs import guarded_workers, jobs_option, worker_errors
+from tooltap.cli.common.printing import on_stderr, say, short
 from tooltap.cli.common.progress import progress
 from tooltap.cli.common.recordings import recorded_dialect_option, recordings
+from tooltap.daemon.wording import counted
 
 if TYPE_CHECKING:
     from tooltap.traces.fixtures.examples import Example
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from tooltap.traces.recording.streams import Source
 
 __all__ = ["command"]
+
+MAX_WIDTH = 100
+"""Columns of the keys in a list; longer ones stand out."""
 
 
 class _UnusableError(click.ClickException):
@@ -92,15 +97,15 @@ def extract(
     fixtures = _load(folder, allowlist)
     streams = [read_stream(source, dialect) for source in _sources(traces)]
     for change in fixtures.update():
-        click.echo(change)
+        _say(change)
     before = {example.raw for example in fixtures.examples}
     with worker_errors():
         fixtures.extract(streams, maximum, partial(_share_examples, jobs))
     _save(fixtures)
     new = sum(example.raw not in before for example in fixtures.examples)
     for key, line in fixtures.missing().items():
-        click.echo(f"{fixtures.allowlist.path}:{line}: no example of {key} in these traces", err=True)
-    click.echo(f"{_figures(fixtures)}, {new} new", err=True)
+        on_stderr(f"{fixtures.allowlist.path}:{line}: no example of {short(key)} in these traces")
+    on_stderr(f"{_figures(fixtures)}, {new} new")
 
 
 @command.command("keys", short_help="List the keys in traces.", examples=("tooltap fixtures keys traces/ > keys.txt",))
@@ -109,7 +114,6 @@ def extract(
 @jobs_option
 def keys(traces: tuple[Path, ...], dialect: str, jobs: int) -> None:
     """List the keys in traces with their numbers of events, as a draft of an allowlist."""
-    from tooltap.daemon.system.workers import Workers
     from tooltap.traces.recording.streams import size_of
 
     streams = _sources(traces)
@@ -118,14 +122,14 @@ def keys(traces: tuple[Path, ...], dialect: str, jobs: int) -> None:
     with (
         worker_errors(),
         progress(sum(sizes), data_on_stdout=False) as advance,
-        Workers(partial(_count_keys, dialect), streams, jobs=jobs, weigh=size_of) as workers,
+        guarded_workers(partial(_count_keys, dialect), streams, jobs=jobs, weigh=size_of) as workers,
     ):
         for size, counted in zip(sizes, workers, strict=True):
             found += counted
             advance(size)
-    width = max(map(len, found), default=0)
+    width = min(max(map(len, found), default=0), MAX_WIDTH)
     for key, number in sorted(found.items()):
-        click.echo(f"{key:{width}}  # {number}")
+        say(f"{key:{width}}  # {number}")
 
 
 @command.command(
@@ -152,7 +156,7 @@ def update(context: click.Context, folder: Path) -> None:
     """
     fixtures = _load(folder)
     for change in fixtures.update():
-        click.echo(change)
+        _say(change)
     _save(fixtures)
     context.exit(_report(fixtures))
 
@@ -177,7 +181,7 @@ def _sources(paths: tuple[Path, ...]) -> list[Source]:
     found = []
     for source in sources(recording.file for recording in recordings(paths)):
         if isinstance(source, TracedStream) and source.dialect not in known:
-            click.echo(f"skipped {source.name}: there is no dialect {source.dialect!r}", err=True)
+            on_stderr(f"skipped {short(source.name)}: there is no dialect {short(source.dialect)!r}")
         else:
             found.append(source)
     return found
@@ -191,11 +195,9 @@ def _count_keys(dialect: str, source: Source) -> Iterator[Counter[str]]:
 
 
 def _share_examples(jobs: int, work: Callable[[Wanted], Example], wanted: list[Wanted]) -> Iterator[Example]:
-    from tooltap.daemon.system.workers import Workers
-
     with (
         progress(len(wanted), data_on_stdout=False) as advance,
-        Workers(partial(_do, work), wanted, jobs=jobs, weigh=attrgetter("size")) as workers,
+        guarded_workers(partial(_do, work), wanted, jobs=jobs, weigh=attrgetter("size")) as workers,
     ):
         for example in workers:
             yield example
@@ -208,22 +210,27 @@ def _do(work: Callable[[Wanted], Example], wanted: Wanted) -> Iterator[Example]:
 
 def _save(fixtures: Fixtures) -> None:
     for path in fixtures.save():
-        click.echo(f"{'wrote' if path.exists() else 'removed'} {path}", err=True)
+        on_stderr(f"{'wrote' if path.exists() else 'removed'} {path}")
+
+
+def _say(sentence: str) -> None:
+    """Print a sentence and the difference that may follow, whose lines are indented. No other newline is one: it may be
+    part of a path."""
+    sentence, *difference = sentence.split("\n    ")
+    say(sentence)
+    for line in difference:
+        say(f"    {line}")
 
 
 def _report(fixtures: Fixtures) -> int:
     """Print what is wrong, and return the exit code."""
     problems = list(fixtures.problems())
     for problem in problems:
-        click.echo(problem)
-    click.echo(f"{_figures(fixtures)}, {_number(len(problems), 'problem')}", err=True)
+        _say(problem)
+    on_stderr(f"{_figures(fixtures)}, {counted(len(problems), 'problem') if problems else 'no problems'}")
     return 1 if problems else 0
 
 
 def _figures(fixtures: Fixtures) -> str:
     keys = len({example.key for example in fixtures.examples})
-    return f"{_number(len(fixtures.examples), 'example')} of {_number(keys, 'key')}"
-
-
-def _number(number: int, things: str) -> str:
-    return f"{number or 'no'} {things}{'' if number == 1 else 's'}"
+    return f"{counted(len(fixtures.examples), 'example')} of {counted(keys, 'key')}"

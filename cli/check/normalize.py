@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from functools import partial
 from operator import attrgetter
@@ -14,8 +13,9 @@ import click
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.inputs import STDIN, UnreadableError, input_size, read_chunks
-from tooltap.cli.common.jobs import jobs_option, worker_errors
+from tooltap.cli.common.jobs import guarded_workers, jobs_option, worker_errors
 from tooltap.cli.common.options import dialect_option, provider_option
+from tooltap.cli.common.printing import flush, warn, write_events
 from tooltap.cli.common.progress import progress
 from tooltap.cli.common.recordings import files_argument, input_files, unique
 from tooltap.cli.common.statistics import print_statistics, statistics_options
@@ -67,7 +67,6 @@ def command(
     Each file becomes a stream, named after the file without its extension. Recordings of tapped lines are unwrapped.
     Lines that cannot be parsed become "unparsed" events.
     """
-    from tooltap.daemon.system.workers import Workers
     from tooltap.daemon.taps.stream_ids import stream_name
     from tooltap.protocol.stats import Statistics
 
@@ -91,18 +90,18 @@ def command(
     with (
         progress(sum(one.size for one in recordings), data_on_stdout=True) as advance,
         worker_errors(),
-        Workers(work, recordings, jobs=jobs, weigh=attrgetter("size")) as workers,
+        guarded_workers(work, recordings, jobs=jobs, weigh=attrgetter("size")) as workers,
     ):
         for value in workers:
             if isinstance(value, bytes):
-                sys.stdout.buffer.write(value)
-                sys.stdout.buffer.flush()
+                write_events(value)
+                flush()
             elif isinstance(value, int):
                 advance(value)
             elif isinstance(value, Statistics):
                 done.append(value)
             elif value is not None:
-                click.echo(f"tooltap: {value}", err=True)
+                warn(value)
                 code = 1
     print_statistics(done, stats=stats, stats_json=stats_json)
     context.exit(code)
@@ -122,6 +121,7 @@ def _normalize(
     `outputs`: the folder for output bodies. `statistics`: yield None instead if they are not wanted.
     """
     from tooltap.normalizers.core.items import Context
+    from tooltap.normalizers.stream.guard import reason_of
     from tooltap.normalizers.stream.normalizer import StreamNormalizer
     from tooltap.normalizers.wire.framing import Splitter
     from tooltap.traces.recording.feed import RecordingFeed
@@ -134,12 +134,18 @@ def _normalize(
             if lines := _lines(feed(splitter.feed(chunk)), outputs):
                 yield lines
             yield len(chunk)
+        last = splitter.finish()
+        if lines := _lines(([] if last is None else feed([last])) + normalizer.close("end"), outputs):
+            yield lines
     except UnreadableError as error:
         yield str(error)
         return
-    last = splitter.finish()
-    if lines := _lines(([] if last is None else feed([last])) + normalizer.close("end"), outputs):
-        yield lines
+    except OSError:
+        raise
+    except Exception as error:  # a mistake of ours, and not at one line: the other files are not to miss it
+        where = f"{recording.path}: what is behind line {normalizer.lines} is left out"
+        yield f"{where}: {reason_of(error)}; please report it"
+        return
     yield normalizer.statistics if statistics else None
 
 
@@ -158,6 +164,9 @@ def _lines(produced: list[Output], outputs: Path | None) -> bytes:
 
 
 def _append(path: Path, chunk: OutputChunk) -> None:
-    start = os.O_TRUNC if chunk.offset == 0 else os.O_APPEND
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | start, 0o600), "wb") as file:
+    from tooltap.traces.recording.own_file import open_own
+
+    with open(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "wb") as file:
+        if chunk.offset == 0:
+            file.truncate(0)
         file.write(chunk.data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +15,8 @@ import click
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, run_client, socket_option
 from tooltap.cli.common.inputs import input_size
-from tooltap.cli.common.jobs import jobs_option, worker_errors
+from tooltap.cli.common.jobs import guarded_workers, jobs_option, worker_errors
+from tooltap.cli.common.printing import say, say_json, warn, write_events
 from tooltap.cli.common.progress import progress
 from tooltap.cli.common.statistics import print_statistics, statistics_options
 
@@ -82,15 +82,18 @@ def command(
     """
     if as_json and not (diff or journal):
         raise click.UsageError("--json needs --diff or --journal")
-    from tooltap.cli.check.replay_diff import render
+    from tooltap.cli.check.replay_diff import as_json_value, render
     from tooltap.traces.recording.files import expand
 
     try:
         files = expand(traces)
         if diff or journal:
             difference = _compare(files, journal, socket, jobs)
-            for line in render(difference, as_json=as_json):
-                click.echo(line)
+            if as_json:
+                say_json(as_json_value(difference))
+            else:
+                for line in render(difference):
+                    say(line)
             context.exit(DIFFERS if difference.changes else SAME)
         done = _print_events(files, jobs)
     except OSError as error:
@@ -120,7 +123,7 @@ def _print_events(files: list[Path], jobs: int) -> list[Statistics]:
             if isinstance(one, _End):
                 ends.append(one)
             else:
-                sys.stdout.buffer.write(one + b"\n")
+                write_events(one + b"\n")
     _check(files, ends[0])
     return [statistics for _, statistics in sorted((one for end in ends for one in end.done), key=itemgetter(0))]
 
@@ -130,7 +133,7 @@ def _check(files: list[Path], end: _End) -> None:
     if not end.found:
         raise _ReplayError(f"{files[0]} is not a trace of tooltap; `tooltap normalize` reads recorded streams")
     for path, number in end.damaged:
-        click.echo(f"tooltap: {path}: {number} damaged record(s) skipped", err=True)
+        warn(f"{path}: {number} damaged record(s) skipped")
 
 
 @contextmanager
@@ -138,7 +141,7 @@ def _replaying(
     files: list[Path], limits: Limits, covered: dict[str, Covered] | None, jobs: int
 ) -> Iterator[Iterator[bytes | _End]]:
     """The event lines of all streams in the order of the trace, and then the end of each share of it."""
-    from tooltap.daemon.system.workers import WORTH, Workers
+    from tooltap.daemon.system.workers import WORTH
     from tooltap.traces.replay.replay import Share
 
     size = sum(input_size(str(path)) for path in files)
@@ -148,7 +151,7 @@ def _replaying(
     with (
         progress(size, data_on_stdout=covered is None) as advance,
         worker_errors(),
-        Workers(work, shares, jobs=jobs, weigh=lambda share: size) as workers,
+        guarded_workers(work, shares, jobs=jobs, weigh=lambda share: size) as workers,
     ):
         yield _merged(map(workers.values, range(count)), advance)
 

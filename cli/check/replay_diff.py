@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import orjson
 
-from tooltap.cli.common.render import one_line
+from tooltap.cli.common.printing import MAX_ID, short
+from tooltap.daemon.wording import counted
 from tooltap.traces.replay.event_diff import Change, EventDiff, FieldChange, Tally
 
-__all__ = ["render"]
+__all__ = ["as_json_value", "render"]
 
 SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 WIDTH = 60
@@ -19,36 +20,37 @@ CONTEXT = 15
 """Code points shown before the first difference of two long values."""
 
 
-def render(difference: EventDiff, *, as_json: bool) -> Iterator[str]:
-    total, tallies = difference.total, sorted(difference.tallies.items())
-    if as_json:
-        everything = {
+def as_json_value(difference: EventDiff) -> bytes:
+    return msgspec.json.encode(
+        {
             "same": not difference.changes,
-            "total": total,
-            "events": dict(tallies),
+            "total": difference.total,
+            "events": dict(sorted(difference.tallies.items())),
             "missing": _missing(difference),
             "changes": difference.changes,
         }
-        yield msgspec.json.encode(everything).decode()
-        return
+    )
+
+
+def render(difference: EventDiff) -> Iterator[str]:
+    total, tallies = difference.total, sorted(difference.tallies.items())
     for change in difference.changes:
         yield from _change(change)
     if difference.changes:
         yield ""
-        width = max(len(name) for name, tally in tallies if _differs(tally))
+        width = max(len(short(kind)) for kind, tally in tallies if _differs(tally))
         yield f"{'':{width}}  {'same':>8}{'added':>8}{'removed':>8}{'changed':>8}"
-        for name, tally in tallies:
+        for kind, tally in tallies:
             if _differs(tally):
-                yield f"{name:{width}}  " + "".join(f"{count:8}" for count in msgspec.structs.astuple(tally))
+                yield f"{short(kind):{width}}  " + "".join(f"{count:8}" for count in msgspec.structs.astuple(tally))
     for stream in _missing(difference):
-        yield f"{stream}: the journal holds none of its events"
+        yield f"{short(stream, MAX_ID)}: the journal holds none of its events"
     events = sum(msgspec.structs.astuple(total))
     if not difference.changes:
-        streams = len(difference.seen)
-        yield f"{events} events of {streams} stream{'s' * (streams != 1)}, no difference"
+        yield f"{counted(events, 'event')} of {counted(len(difference.seen), 'stream')}, no difference"
     else:
         yield (
-            f"{len(difference.changes)} of {events} events differ:"
+            f"{len(difference.changes)} of {counted(events, 'event')} differ:"
             f" {total.added} added, {total.removed} removed, {total.changed} changed"
         )
 
@@ -62,13 +64,13 @@ def _missing(difference: EventDiff) -> list[str]:
 
 
 def _change(change: Change) -> Iterator[str]:
-    event = f"{change.kind} {change.about}".rstrip()
-    yield f"{SIGNS[change.change]} {change.stream} line {change.line}: {event}"
+    event = f"{short(change.kind)} {short(change.about)}".rstrip()
+    yield f"{SIGNS[change.change]} {short(change.stream, MAX_ID)} line {change.line}: {event}"
     if change.whole is not None:
         shown = {key: value for key, value in change.whole.items() if key not in ENVELOPE}
         yield f"    {_shown(shown, 0)}"
     for one in change.fields:
-        yield f"    {SIGNS[one.change]} {one.path}: {_values(one)}"
+        yield f"    {SIGNS[one.change]} {short(one.path)}: {_values(one)}"
 
 
 ENVELOPE = frozenset({"seq", "v", "id", "stream", "line", "kind", "session", "protocol", "provider", "dialect", "ts"})
@@ -98,4 +100,4 @@ def _text(value: Any) -> str:
 def _shown(value: Any, start: int) -> str:
     """The value as JSON on one line, from its code point `start` on."""
     text = _text(value)
-    return f"{'…' if start else ''}{one_line(text[start:], WIDTH)}"
+    return f"{'…' if start else ''}{short(text[start:], WIDTH)}"

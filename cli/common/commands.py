@@ -1,10 +1,12 @@
-"""Click commands and groups with examples at the end of their help."""
+"""Click commands and groups with examples at the end of their help, and suggestions for mistyped subcommands."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import click
+
+from tooltap.cli.common.suggestions import did_you_mean
 
 __all__ = ["Command", "Group"]
 
@@ -25,3 +27,11 @@ class Command(click.Command):
 
 class Group(Command, click.Group):
     command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
+            raise click.UsageError(f"No such command {args[0]!r}{did_you_mean(args[0], known)}", ctx)
+        return super().resolve_command(ctx, args)

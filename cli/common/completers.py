@@ -7,6 +7,7 @@ interpret are not offered.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
+
+from tooltap.daemon.system.harmless import one_line
 
 __all__ = ["agent_commands", "cursors", "dialects", "followed_agents", "kinds", "providers", "sessions", "tools"]
 
@@ -42,9 +45,12 @@ def providers(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The newest sessions in the journal."""
-    found = {one["session"]: one for one in _sessions(ctx) if _PLAIN.fullmatch(one["session"])}
-    return [CompletionItem(name, help=_description(found[name])) for name in _starting_with(incomplete, found)]
+    """The newest sessions in the journal, which are also found by a word of their title."""
+    known = [one for one in _sessions(ctx) if _PLAIN.fullmatch(one["session"])]
+    named = [one for one in known if one["session"].startswith(incomplete)] or [
+        one for one in known if incomplete.casefold() in str(one.get("title")).casefold()
+    ]
+    return [CompletionItem(one["session"], help=_description(one)) for one in named]
 
 
 def kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -66,11 +72,11 @@ def cursors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 
 def followed_agents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The next agent of a comma-separated list."""
+    """The next agent of a comma-separated list, or `all`."""
     from tooltap.daemon.taps.follow.places import AGENTS
 
     listed, comma, last = incomplete.rpartition(",")
-    others = [name for name in AGENTS if name not in listed.split(",")]
+    others = [name for name in AGENTS if name not in listed.split(",")] + ([] if listed else ["all"])
     return [f"{listed}{comma}{name}" for name in _starting_with(last, others)]
 
 
@@ -91,7 +97,7 @@ def _starting_with(incomplete: str, names: Iterable[str]) -> list[str]:
 
 def _description(session: dict[str, Any]) -> str:
     words = f"{session.get('provider', '')} {session.get('title') or session.get('cwd') or ''}"
-    return "".join(letter if letter.isprintable() else " " for letter in words[:MAX_DESCRIPTION]).strip()
+    return one_line(words, MAX_DESCRIPTION)
 
 
 def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
@@ -99,6 +105,7 @@ def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
     import json
     import socket
 
+    from tooltap.daemon.system.listener import peer_uid
     from tooltap.daemon.system.paths import socket_path
 
     group = {} if ctx.parent is None else ctx.parent.params
@@ -108,6 +115,8 @@ def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(TIMEOUT)
             connection.connect(str(path))
+            if peer_uid(connection) != os.geteuid():
+                return []
             connection.sendall(json.dumps({"op": "sessions", "id": 1, "limit": MAX_SESSIONS}).encode() + b"\n")
             with connection.makefile("rb") as lines:
                 for frame in map(json.loads, lines):

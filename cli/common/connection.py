@@ -11,8 +11,9 @@ import click
 
 from tooltap.cli.common import completers
 from tooltap.cli.common.options import dialect_option, provider_option
+from tooltap.cli.common.suggestions import did_you_mean
 
-__all__ = ["daemon_errors", "publisher_options", "request", "run_client", "socket_option"]
+__all__ = ["daemon_errors", "publisher_options", "request", "run_client", "socket_option", "wait_option", "waiting"]
 
 T = TypeVar("T")
 
@@ -25,6 +26,24 @@ socket_option = click.option(
     metavar="PATH",
     help="The daemon's socket.  [default: $TOOLTAP_SOCKET, else tooltap.sock in the user's runtime directory]",
 )
+
+_WAIT = "tooltap.wait"
+
+
+def _remember(context: click.Context, _: click.Parameter, seconds: float) -> None:
+    context.meta[_WAIT] = seconds
+
+
+wait_option = click.option(
+    "--wait",
+    type=click.FloatRange(min=0.0),
+    default=0.0,
+    metavar="SECONDS",
+    callback=_remember,
+    expose_value=False,
+    help="How long to wait for a daemon that is not there yet.",
+)
+"""`request` and `waiting` know what was given."""
 
 
 def publisher_options(function: Any) -> Any:
@@ -55,8 +74,17 @@ def daemon_errors() -> Iterator[None]:
         yield
     except (ConnectError, DaemonError, DisconnectedError) as error:
         if isinstance(error, DaemonError) and error.code in USAGE_ERRORS:
-            raise click.UsageError(str(error), click.get_current_context(silent=True)) from None
+            context = click.get_current_context(silent=True)
+            raise click.UsageError(f"{error}{_meant(error.code, context)}", context) from None
         raise click.ClickException(str(error)) from None
+
+
+def _meant(code: str, context: click.Context | None) -> str:
+    if code != "unknown-dialect" or context is None:
+        return ""
+    from tooltap.normalizers.catalog.registry import dialects
+
+    return did_you_mean(context.params["dialect"], dialects())
 
 
 def run_client(work: Callable[[], Awaitable[T]]) -> T:
@@ -74,9 +102,16 @@ def run_client(work: Callable[[], Awaitable[T]]) -> T:
         return anyio.run(quietly)
 
 
+def waiting() -> float:
+    """Return the seconds that `--wait` gives a daemon to come."""
+    context = click.get_current_context(silent=True)
+    seconds: float = 0.0 if context is None else context.meta.get(_WAIT, 0.0)
+    return seconds
+
+
 def request(socket: Path | None, op: str, **arguments: Any) -> Any:
     """Send one request to the daemon and return its result."""
     from tooltap.daemon.client.blocking import ask
 
     with daemon_errors():
-        return ask(op, path=socket, **arguments)
+        return ask(op, path=socket, wait=waiting(), **arguments)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-__all__ = ["jobs_option", "worker_errors"]
+from tooltap.cli.common.guard import guard
+
+if TYPE_CHECKING:
+    from tooltap.daemon.system.workers import Workers
+
+__all__ = ["guarded_workers", "jobs_option", "worker_errors"]
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
 
 
 def _jobs(context: click.Context, option: click.Parameter, jobs: int | None) -> int:
-    from tooltap.daemon.system.workers import usable_cores
+    from tooltap.daemon.system.processes import usable_cores
 
     return usable_cores() if jobs is None else jobs
 
@@ -34,3 +44,17 @@ def worker_errors() -> Iterator[None]:
         yield
     except WorkerDiedError as error:
         raise click.ClickException(str(error)) from None
+
+
+def guarded_workers(
+    work: Callable[[Item], Iterable[Value]], items: Sequence[Item], *, jobs: int, weigh: Callable[[Item], int]
+) -> Workers[Item, Value]:
+    """`Workers` whose streams are guarded as those of this process are: a spawned process begins with new ones."""
+    from tooltap.daemon.system.workers import Workers
+
+    return Workers(partial(_guarded, work), items, jobs=jobs, weigh=weigh)
+
+
+def _guarded(work: Callable[[Item], Iterable[Value]], item: Item) -> Iterable[Value]:
+    guard()
+    return work(item)

@@ -1,4 +1,4 @@
-"""Names the extra to install when an optional dependency is missing."""
+"""Says how to install an optional dependency that is missing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
+
+from tooltap.daemon.system.optional_packages import how_to_install
 
 __all__ = ["require_extra"]
 
@@ -18,4 +20,4 @@ def require_extra(extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "tooltap").partition(".")[0] == "tooltap":
             raise
-        raise click.ClickException(f"{error.name} is not installed: pip install 'tooltap[{extra}]'") from None
+        raise click.ClickException(f"{error.name} is not installed: {how_to_install(extra)}") from None

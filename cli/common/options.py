@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from tooltap.cli.common import completers
+from tooltap.cli.common.suggestions import did_you_mean
 
 __all__ = ["dialect_option", "provider_option"]
 
@@ -35,9 +36,9 @@ def dialect_option(text: str, *, check: bool) -> Callable[[F], F]:
 
 
 def _check(context: click.Context, option: click.Parameter, name: str) -> str:
-    from tooltap.normalizers.catalog.registry import UnknownDialectError, parser_class
+    from tooltap.normalizers.catalog.registry import UnknownDialectError, dialects, parser_class
 
     try:
         return name if name == "auto" else parser_class(name).dialect
     except UnknownDialectError as error:
-        raise click.BadParameter(str(error), context, option) from None
+        raise click.BadParameter(f"{error}{did_you_mean(name, dialects())}", context, option) from None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import click
+
+from tooltap.cli.common.printing import at_terminal, terminal
 
 __all__ = ["progress"]
 
@@ -17,8 +18,8 @@ def progress(size: int, *, data_on_stdout: bool) -> Iterator[Callable[[int], Non
 
     No bar is drawn if the command prints data on the same terminal.
     """
-    if size == 0 or not sys.stderr.isatty() or (data_on_stdout and sys.stdout.isatty()):
+    if size == 0 or not at_terminal(err=True) or (data_on_stdout and at_terminal()):
         yield lambda _: None
         return
-    with click.progressbar(length=size, file=sys.stderr) as bar:
+    with click.progressbar(length=size, file=terminal(err=True)) as bar:
         yield bar.update

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -13,6 +14,7 @@ import click
 
 from tooltap.cli.common.inputs import STDIN
 from tooltap.cli.common.options import dialect_option, provider_option
+from tooltap.cli.common.printing import short, warn
 
 __all__ = [
     "Recording",
@@ -26,6 +28,9 @@ __all__ = [
     "unique",
     "usage_errors",
 ]
+
+MANIFEST = "manifest.json"
+"""As in `traces/recording/manifest.py`, which takes long to import."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,19 +70,48 @@ class Recording(NamedTuple):
     file: Path
     scenario: str
     """The path below the folder argument, without its suffix; for a file argument its base name."""
+    dialect: str | None = None
+    """As the manifest says."""
 
 
 def recordings(paths: tuple[Path, ...]) -> Iterator[Recording]:
-    """The files, and every `.jsonl` file below the folders. Raises `click.UsageError` if a folder holds none."""
+    """The files, and every `.jsonl` file below the folders. Of a folder with a manifest, the files that it lists,
+    without those of dialects that have no parser, which are counted on stderr. Raises `click.UsageError` if a folder
+    holds none."""
     for path in paths:
         if not path.is_dir():
             yield Recording(path, path.stem)
+            continue
+        if (path / MANIFEST).exists():
+            yield from _listed(path)
             continue
         found = sorted(path.rglob("*.jsonl"))
         if not found:
             raise click.UsageError(f"there is no .jsonl file in {path}", click.get_current_context(silent=True))
         for file in found:
             yield Recording(file, file.relative_to(path).with_suffix("").as_posix())
+
+
+def _listed(folder: Path) -> Iterator[Recording]:
+    import msgspec
+
+    from tooltap.normalizers.catalog.registry import dialects
+    from tooltap.normalizers.stream.normalizer import AUTO
+    from tooltap.traces.recording.manifest import read_manifest
+
+    try:
+        rows = read_manifest(folder)
+    except msgspec.DecodeError as error:
+        message = f"{folder / MANIFEST} is not a manifest: {error}"
+        raise click.UsageError(message, click.get_current_context(silent=True)) from None
+    left_out: Counter[str] = Counter()
+    for row in rows:
+        if row.dialect in (AUTO, *dialects()):
+            yield Recording(folder / row.file, Path(row.file).with_suffix("").as_posix(), row.asked)
+        else:
+            left_out[row.dialect] += 1
+    for dialect, number in sorted(left_out.items()):
+        warn(f"{folder}: {number} left out, there is no parser for {short(dialect)}")
 
 
 def input_files(paths: tuple[str, ...]) -> list[str]:
@@ -92,9 +126,9 @@ def input_files(paths: tuple[str, ...]) -> list[str]:
     return found
 
 
-def unique(name: str, taken: set[str]) -> str:
+def unique(wanted: str, taken: set[str]) -> str:
     """Number the name if it is taken: two files with the same name are two streams."""
-    one = next(one for n in count(1) if (one := name if n == 1 else f"{name}~{n}") not in taken)
+    one = next(one for n in count(1) if (one := wanted if n == 1 else f"{wanted}~{n}") not in taken)
     taken.add(one)
     return one
 

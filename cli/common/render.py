@@ -1,18 +1,17 @@
 """Renders display events as text for a terminal: the assistant's texts and, in verbose mode, a line per event.
 
-All glyphs, colours and layout are defined here. Text from a provider may contain anything, so control characters are
-removed before it reaches the terminal.
+All glyphs, colours and layout are defined here. Text from a provider may contain anything, so what could control a
+terminal is made visible.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from typing import Any
 
-import click
-
-from tooltap.daemon.system.harmless import harmless
+from tooltap.cli.common.printing import Clean, cleaned, joined, lines_of, styled
+from tooltap.cli.common.terminal.columns import fit, wrapped
+from tooltap.daemon.system.harmless import harmless, one_line
 from tooltap.protocol.display import (
     DisplayEvent,
     DisplayNotice,
@@ -25,22 +24,12 @@ from tooltap.protocol.display import (
 )
 from tooltap.protocol.events import Attachment, Display
 
-__all__ = ["Renderer", "one_line", "wants_colour"]
+__all__ = ["Renderer"]
 
-MAX_LINE = 100
-"""Code points of each part of a marker line."""
+MARGIN = 4
+"""Columns of a mark and of the bar of a subagent."""
 MAX_CALLS = 10_000
 """Open calls for which the preview is remembered until the result arrives."""
-
-
-def one_line(text: str, length: int = MAX_LINE) -> str:
-    """The beginning of the text on one line, without control characters."""
-    line = " ".join(harmless(text[: 4 * length]).split())
-    return line if len(line) <= length else f"{line[: length - 1]}…"
-
-
-def wants_colour(stream: TextIO) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _brief(display: Display | None) -> str:
@@ -56,63 +45,78 @@ class Renderer:
     errors.
     """
 
-    def __init__(self, *, verbose: bool, colour: bool) -> None:
+    def __init__(self, *, verbose: bool, colour: bool, columns: int | None = None) -> None:
+        """`columns`: of the terminal, which no line exceeds; None: as long as they are."""
         self._verbose = verbose
         self._colour = colour
+        self._columns = columns
         self._session: str | None = None
         self._calls: dict[tuple[str, str], str] = {}
 
-    def render(self, event: DisplayEvent) -> str:
+    def render(self, event: DisplayEvent) -> Clean:
         if event.partial:
-            return ""
+            return lines_of()
         if not self._verbose:
-            return f"{harmless(event.text)}\n" if isinstance(event, DisplayText) else ""
+            return lines_of(*self._whole(event.text, 0)) if isinstance(event, DisplayText) else lines_of()
         lines = self.lines(event)
         if not lines:
-            return ""
+            return lines_of()
         indent = "│ " if event.agent is not None else ""
-        return self._header(event) + "".join(f"{indent}{line}\n" for line in lines)
+        return lines_of(*self._header(event), *(joined([indent, line]) for line in lines))
 
-    def lines(self, event: DisplayEvent) -> list[str]:
+    def lines(self, event: DisplayEvent) -> list[Clean]:
         """The lines that verbose mode shows for one event, without the session header."""
         show = _KINDS.get(type(event))
         return [] if show is None else list(show(self, event))
 
-    def _header(self, event: DisplayEvent) -> str:
+    def _header(self, event: DisplayEvent) -> list[Clean]:
         """A header with provider and session, whenever the session changes."""
         if event.session == self._session:
-            return ""
+            return []
         first, self._session = self._session is None, event.session
         title = f"── {one_line(event.provider, 30)} {one_line(event.session, 60)}"
-        return f"{'' if first else chr(10)}{self._style(title, 'blue')}\n"
+        header = joined([self._style(title if self._columns is None else fit(title, self._columns), "blue")])
+        return [header] if first else [joined([]), header]
 
     def _style(self, text: str, colour: str) -> str:
-        return click.style(text, fg=colour) if self._colour else text
+        return styled(text, colour) if self._colour else text
 
-    def _marker(self, glyph: str, colour: str, *parts: str | None) -> str:
-        return " ".join([self._style(glyph, colour), *(one_line(part) for part in parts if part)])
+    def _marker(self, glyph: str, colour: str, *parts: str | None) -> Clean:
+        text = " ".join(one_line(part) for part in parts if part)
+        if self._columns is not None:
+            text = fit(text, self._columns - MARGIN)
+        return joined([self._style(glyph, colour), text], " ")
 
-    def _attachments(self, attachments: list[Attachment] | None) -> Iterator[str]:
+    def _whole(self, text: str, indent: int) -> Iterator[Clean]:
+        """A text without loss: wrapped on a terminal."""
+        if self._columns is None:
+            yield cleaned(text)
+            return
+        for line in harmless(text).expandtabs(4).split("\n"):
+            yield from (joined([part]) for part in wrapped(line, self._columns - indent))
+
+    def _attachments(self, attachments: list[Attachment] | None) -> Iterator[Clean]:
         for one in attachments or ():
             yield self._marker("▫", "cyan", one.mime_type, one.name or one.uri)
 
     # -- one method per kind ----------------------------------------------------------------------
 
-    def _text(self, event: DisplayText) -> Iterator[str]:
-        yield harmless(event.text)
+    def _text(self, event: DisplayText) -> Iterator[Clean]:
+        yield from self._whole(event.text, 2 if event.agent else 0)
         yield from self._attachments(event.attachments)
 
-    def _prompt(self, event: DisplayPrompt) -> Iterator[str]:
-        yield from (self._style(f"> {line}", "cyan") for line in harmless(event.text).split("\n"))
+    def _prompt(self, event: DisplayPrompt) -> Iterator[Clean]:
+        for line in self._whole(event.text, 4 if event.agent else 2):
+            yield from (joined([self._style(f"> {part}", "cyan")]) for part in line.split("\n"))
         yield from self._attachments(event.attachments)
 
-    def _tool_use(self, event: DisplayToolUse) -> Iterator[str]:
+    def _tool_use(self, event: DisplayToolUse) -> Iterator[Clean]:
         if len(self._calls) >= MAX_CALLS:
             del self._calls[next(iter(self._calls))]
         self._calls[event.stream, event.call_id] = event.arg
         yield self._marker("▸", "yellow", event.name, event.arg)
 
-    def _tool_update(self, event: DisplayToolUpdate) -> Iterator[str]:
+    def _tool_update(self, event: DisplayToolUpdate) -> Iterator[Clean]:
         """An update may carry a new preview before the result, or the display of the result after it."""
         key = event.stream, event.call_id
         if key in self._calls and event.arg is not None:
@@ -120,7 +124,7 @@ class Renderer:
         if view := _brief(event.display):
             yield self._marker("▫", "cyan", event.name, view)
 
-    def _tool_result(self, event: DisplayToolResult) -> Iterator[str]:
+    def _tool_result(self, event: DisplayToolResult) -> Iterator[Clean]:
         arg = self._calls.pop((event.stream, event.call_id), "")
         if event.silent:
             return
@@ -140,18 +144,18 @@ class Renderer:
         glyph, colour = {"completed": ("✓", "green"), "failed": ("✗", "red")}.get(event.status, ("■", "magenta"))
         yield self._marker(glyph, colour, event.name, arg, f"({', '.join(facts)})" if facts else "")
 
-    def _permission(self, event: DisplayPermission) -> Iterator[str]:
+    def _permission(self, event: DisplayPermission) -> Iterator[Clean]:
         if event.state == "requested":
             yield self._marker("?", "yellow", event.name, event.title)
         else:
             yield self._marker("?", "yellow", event.state, event.by and f"by {event.by}", event.message)
 
-    def _notice(self, event: DisplayNotice) -> Iterator[str]:
+    def _notice(self, event: DisplayNotice) -> Iterator[Clean]:
         if event.level != "info":
             yield self._marker("!", "red" if event.level == "error" else "yellow", event.code, event.text)
 
 
-_KINDS: dict[type[DisplayEvent], Callable[[Renderer, Any], Iterator[str]]] = {
+_KINDS: dict[type[DisplayEvent], Callable[[Renderer, Any], Iterator[Clean]]] = {
     DisplayText: Renderer._text,
     DisplayPrompt: Renderer._prompt,
     DisplayToolUse: Renderer._tool_use,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from tooltap.cli.common.printing import MAX_ID, on_stderr, say_json, short
+from tooltap.daemon.wording import counted
 
 if TYPE_CHECKING:
     from tooltap.protocol.stats import Statistics
@@ -13,7 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["describe_daemon", "describe_stream", "print_statistics", "statistics_options"]
 
 FIGURES = ("lines", "withEvents", "unparsed", "events", "bytes", "repaired")
-TABLES = ("skipped", "kinds", "tools", "rawTools")
+MAX_SPOOL = 500
+"""Code points of what is said about one spool, or about what is wrong."""
+MAX_VERSION = 40
+"""Code points of a version, or of the id of a journal."""
+MAX_NAMES = 40
+"""Names that are printed of a table; `--json` has all of them."""
+TABLES = ("skipped", "kinds", "tools", "rawTools", "extensions")
 
 
 def statistics_options(function: Any) -> Any:
@@ -34,10 +43,11 @@ def print_statistics(all_statistics: list[Statistics], *, stats: bool, stats_jso
         objects.append(_total(objects))
     if stats:
         for one in objects:
-            click.echo(describe_stream(one), err=True)
+            for line in describe_stream(one):
+                on_stderr(line)
     if stats_json:
         for one in objects:
-            click.echo(msgspec.json.encode(one), err=True)
+            say_json(msgspec.json.encode(one), err=True)
 
 
 def _total(objects: list[dict[str, Any]]) -> dict[str, Any]:
@@ -54,57 +64,96 @@ def _total(objects: list[dict[str, Any]]) -> dict[str, Any]:
     return summed
 
 
-def describe_stream(one: dict[str, Any]) -> str:
+def describe_stream(one: dict[str, Any]) -> list[str]:
     """A statistics object, or the total of several, as a few lines of text."""
     if one.get("total"):
-        head = f"total of {one['streams']} streams"
+        head = f"total of {counted(one['streams'], 'stream')}"
     else:
-        head = f"{one['stream']}: {one['dialect']}, {one['provider']}"
+        head = f"{short(one['stream'], MAX_ID)}: {short(one['dialect'])}, {short(one['provider'])}"
     skipped = sum(one["skipped"].values())
     lines = [
         head,
-        f"  {one['lines']} lines ({one['bytes']} bytes) = {one['withEvents']} with events"
+        f"  {counted(one['lines'], 'line')} ({counted(one['bytes'], 'byte')}) = {one['withEvents']} with events"
         f" + {one['unparsed']} unparsed + {skipped} skipped{_by_name(one['skipped'])}",
-        f"  {one['events']} events{_by_name(one['kinds'])}",
-        f"  {sum(one['tools'].values())} calls{_by_name(one['tools'])}",
+        f"  {counted(one['events'], 'event')}{_by_name(one['kinds'])}",
+        f"  {counted(sum(one['tools'].values()), 'call')}{_by_name(one['tools'])}",
     ]
     if one["rawTools"] != one["tools"]:
         lines.append(f"  on the wire{_by_name(one['rawTools'])}")
+    if one.get("extensions"):
+        lines.append(f"  {counted(sum(one['extensions'].values()), 'line')} of extensions{_by_name(one['extensions'])}")
     if one["repaired"]:
-        lines.append(f"  {one['repaired']} lines repaired")
-    return "\n".join(lines)
+        lines.append(f"  {counted(one['repaired'], 'line')} repaired")
+    return lines
 
 
 def _by_name(counts: dict[str, int] | Iterable[tuple[str, int]]) -> str:
     pairs = sorted(dict(counts).items(), key=lambda pair: (-pair[1], pair[0]))
-    return f": {', '.join(f'{name} {number}' for name, number in pairs)}" if pairs else ""
+    more = [f"and {len(pairs) - MAX_NAMES} more"] if len(pairs) > MAX_NAMES else []
+    listed = [f"{short(what)} {number}" for what, number in pairs[:MAX_NAMES]]
+    return f": {', '.join([*listed, *more])}" if pairs else ""
 
 
-def describe_daemon(statistics: dict[str, Any]) -> str:
+def describe_daemon(statistics: dict[str, Any]) -> list[str]:
     """The result of the daemon's `stats` request, without its streams, as a few lines of text."""
     journal, streams, trace = statistics["journal"], statistics["streams"], statistics["trace"]
     seconds = statistics["uptimeMs"] // 1000
     lines = [
-        f"tooltap {statistics['version']}, pid {statistics['pid']},"
+        f"tooltap {short(statistics['version'], MAX_VERSION)}, pid {statistics['pid']},"
         f" up {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}",
-        f"journal {journal['id']}: events {journal['oldest']} to {journal['latest']}",
+        f"journal {short(journal['id'], MAX_VERSION)}: events {journal['oldest']} to {journal['latest']}"
+        + (f"; lines cannot be committed: {short(journal['problem'], MAX_SPOOL)}" if "problem" in journal else ""),
+        *_damage(journal),
         f"streams: {', '.join(f'{number} {state}' for state, number in streams.items())}",
-        f"spools: {statistics['spools']['waiting']} waiting, {statistics['spools']['drained']} drained",
-        f"display outputs: {statistics['outputs']['kept']} kept, {statistics['outputs']['bytes']} bytes",
+        *_spools(statistics["spools"]),
+        f"display outputs: {statistics['outputs']['kept']} kept, {counted(statistics['outputs']['bytes'], 'byte')}",
         f"connections: {statistics['connections']['open']},"
         f" publishing {statistics['connections']['publishing']},"
         f" subscribed {len(statistics['subscribers'])}",
     ]
+    if (longest := statistics.get("loop", {}).get("longest")) is not None:
+        what = short(longest["what"], MAX_SPOOL)
+        lines.append(f"held up {counted(statistics['loop']['stalls'], 'time')}, at worst {longest['ms']} ms: {what}")
     if (following := statistics.get("following")) is not None:
-        lines.append(f"following: {following['files']} files, {following['open']} open, {following['waiting']} waiting")
+        files = counted(following["files"], "file")
+        states = f"{following['open']} open, {following['waiting']} waiting"
+        lines.append(f"following: {files}, {states}{_backfill(following)}")
     if (web := statistics.get("web")) is not None:
-        lines.append(f"web: {web['url']}, {web['connections']} connections, {web['feeds']} live")
+        lines.append(f"web: {web['url']}, {counted(web['connections'], 'connection')}, {web['feeds']} live")
     if trace is not None:
         lines.append(_trace(trace, statistics["limits"]["trace_total_bytes"]))
-    return "\n".join(lines)
+    return lines
+
+
+def _backfill(following: dict[str, Any]) -> str:
+    backfill = following.get("backfill", {"complete": True})  # an older daemon has none
+    if backfill["complete"]:
+        return ""
+    size = f"{backfill['bytesDone'] / 2**20:.1f} of {backfill['bytes'] / 2**20:.1f} MiB"
+    return f"; backfill: {backfill['filesDone']} of {backfill['files']} files, {size}"
+
+
+def _spools(spools: dict[str, Any]) -> Iterator[str]:
+    quarantined = spools.get("quarantined", {"files": 0})  # an older daemon has none
+    held = f", {quarantined['files']} damaged ones in {quarantined['directory']}" if quarantined["files"] else ""
+    yield f"spools: {spools['waiting']} waiting, {spools['drained']} drained{held}"
+    for unread in quarantined.get("unread", ()):
+        yield "  " + short(f"{unread}: nothing of it can be read, so that its lines are lost", MAX_SPOOL)
+    for one in spools.get("perSpool", ()):
+        problem = f": {one['problem']}" if "problem" in one else ""
+        where = f" ({one['socket']})" if "socket" in one else ""
+        size = counted(one["bytes"], "byte")
+        yield "  " + short(f"{one['stream']}: {one['state']}{where}, {size}{problem}", MAX_SPOOL)
+
+
+def _damage(journal: dict[str, Any]) -> list[str]:
+    corrupt, damages = journal.get("corrupt", 0), journal.get("damages", 0)
+    if not corrupt and not damages:
+        return []
+    return [f"damaged: {counted(corrupt, 'event')}, {counted(damages, 'other part')}; see `tooltap journal check`"]
 
 
 def _trace(trace: dict[str, Any], budget: int) -> str:
     size = f"{trace['totalBytes'] / 2**20:.1f} of {budget / 2**20:.0f} MiB"
-    problem = f"; {trace['problem']}" if trace["problem"] else ""
-    return f"trace {trace['path']}: {trace['records']} records, {trace['dropped']} dropped, {size}{problem}"
+    problem = f"; {short(trace['problem'], MAX_SPOOL)}" if trace["problem"] else ""
+    return f"trace {trace['path']}: {counted(trace['records'], 'record')}, {trace['dropped']} dropped, {size}{problem}"

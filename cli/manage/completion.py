@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from tooltap.cli.common.commands import Command
+from tooltap.cli.common.printing import say_text
+from tooltap.cli.common.shells import SHELLS, VARIABLE
+from tooltap.cli.common.suggestions import Choice
 
-__all__ = ["SHELLS", "command"]
-
-VARIABLE = "_TOOLTAP_COMPLETE"
-"""The environment variable by which click recognises a request for completions."""
-
-
-class _Fish(FishComplete):
-    """Keeps commas in names and descriptions, at which the script of click 8.5 cuts them off."""
-
-    source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
-
-
-SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": _Fish}
+__all__ = ["command"]
 
 
 @click.command(
@@ -31,7 +21,7 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComple
         "tooltap completion fish > ~/.config/fish/completions/tooltap.fish",
     ),
 )
-@click.argument("shell", type=click.Choice(tuple(SHELLS)))
+@click.argument("shell", type=Choice(tuple(SHELLS)))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
     """Print a shell's completion script.
@@ -44,4 +34,4 @@ def command(context: click.Context, shell: str) -> None:
     zsh   a folder of $fpath, as _tooltap
     fish  ~/.config/fish/completions/tooltap.fish
     """
-    click.echo(SHELLS[shell](context.find_root().command, {}, "tooltap", VARIABLE).source())
+    say_text(SHELLS[shell](context.find_root().command, {}, "tooltap", VARIABLE).source() + "\n")

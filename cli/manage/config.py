@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 
 from tooltap.cli.common.commands import Group
+from tooltap.cli.common.printing import say
+from tooltap.daemon.wording import counted
 
 __all__ = ["command"]
 
@@ -44,8 +46,8 @@ def check(file: Path | None) -> None:
         _ = config.socket_path, config.journal_place
     except ConfigError as error:
         raise InvalidConfiguration(str(error)) from None
-    click.echo(f"{file} is valid: {_rules(len(config.tools))}")
+    say(f"{file} is valid: {_rules(len(config.tools))}")
 
 
 def _rules(number: int) -> str:
-    return f"it has rules for {number} tool{'' if number == 1 else 's'}" if number else "it has no rules for tools"
+    return f"it has rules for {counted(number, 'tool')}" if number else "it has no rules for tools"

@@ -23,7 +23,8 @@ import orjson
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import run_client
-from tooltap.cli.common.render import Renderer, one_line, wants_colour
+from tooltap.cli.common.printing import at_terminal, joined, say, short, wants_colour
+from tooltap.cli.common.render import Renderer
 from tooltap.daemon.client.connection import ConnectError, connect
 from tooltap.daemon.client.publishing import ingest
 from tooltap.daemon.client.subscription import Subscription, subscribe
@@ -123,7 +124,7 @@ async def _publish(stream: str, socket: Path) -> int:
             read = recording.read(line)
             if isinstance(read, Line) and isinstance(read.data, bytes):
                 await publisher.send(read.data, t=read.t, direction=read.direction)
-                if sys.stdout.isatty():
+                if at_terminal():
                     await anyio.sleep(PAUSE)
         return (await publisher.end()).events
 
@@ -134,7 +135,7 @@ class _Screen:
     def __init__(self) -> None:
         self.pairs: dict[str, Pair] = {}
         self._calls: dict[tuple[str, str], dict[str, Any]] = {}
-        self._renderer = Renderer(verbose=True, colour=wants_colour(sys.stdout))
+        self._renderer = Renderer(verbose=True, colour=wants_colour())
         self._count = 0
         self._arrived = asyncio.Event()
 
@@ -155,7 +156,7 @@ class _Screen:
         event = orjson.loads(received)
         if (shown := display_of(decode(received))) is not None:
             for line in self._renderer.lines(shown):
-                click.echo(f"{event['seq']:>5}  {event['protocol']:<8}{event['provider']:<10}{line}")
+                say(joined([f"{event['seq']:>5}  {event['protocol']:<8}{event['provider']:<10}", line]))
         key = event["stream"], event.get("callId", "")
         if event["kind"] == "tool-call" and is_complete(event, event["input"]):
             self._calls[key] = event
@@ -174,13 +175,15 @@ def is_complete(event: dict[str, Any], payload: dict[str, Any]) -> bool:
 
 
 def _show_payloads(pairs: dict[str, Pair]) -> None:
-    click.echo("\nA tool call of each agent with its result, as every subscriber receives them:")
+    say()
+    say("A tool call of each agent with its result, as every subscriber receives them:")
     for stream, pair in pairs.items():
-        click.echo(f"\n{AGENTS[stream]}: {pair.call['name']}, {pair.result['status']}")
+        say()
+        say(f"{AGENTS[stream]}: {pair.call['name']}, {pair.result['status']}")
         for key, payload in (("input", pair.call["input"]), ("output", pair.result["output"])):
-            for name, value in (
+            for title, value in (
                 (key, _without_metadata(payload)),
                 ("_happy", payload["_happy"]),
                 ("_raw", payload["_raw"]),
             ):
-                click.echo(f"  {name:<7} {one_line(orjson.dumps(value).decode(), SHOWN)}")
+                say(f"  {title:<7} {short(orjson.dumps(value).decode(), SHOWN)}")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import socket_option
+from tooltap.cli.common.printing import at_terminal, joined, say, say_json, short, styled, wants_colour
+from tooltap.cli.common.terminal.columns import terminal_columns, wrapped
+from tooltap.daemon.wording import counted
 
 __all__ = ["command"]
 
 TIMEOUT = 5.0
 COLOURS = {"ok": "green", "note": "yellow", "problem": "red"}
+WIDE, WIDE_INDENT = 80, 19
+"""Columns of a terminal in which sentences are in a column of their own, and where it begins."""
 MAX_SENTENCE = 400
 """Code points of a printed sentence."""
 
@@ -49,8 +53,10 @@ def command(context: click.Context, as_json: bool, config: Path | None, timeout:
     only with `--version`.
     """
     import msgspec
+    from msgspec.structs import replace
 
     from tooltap.daemon.doctor.examination import examine
+    from tooltap.daemon.system.harmless import encodable
     from tooltap.normalizers.catalog.registry import agents
 
     found = examine(
@@ -63,27 +69,30 @@ def command(context: click.Context, as_json: bool, config: Path | None, timeout:
     findings = []
     for finding in found:
         counts[finding.level] += 1
-        findings.append(finding)
+        advice = finding.advice and encodable(finding.advice)
+        findings.append(replace(finding, text=encodable(finding.text), advice=advice))
         if not as_json:
             _print(finding.level, finding.area, finding.text, finding.advice)
     if as_json:
-        click.echo(msgspec.json.encode({**counts, "findings": findings}))
+        say_json(msgspec.json.encode({**counts, "findings": findings}))
     else:
-        click.echo(f"{counts['problem'] or 'no'} {_plural('problem', counts['problem'])},", nl=False)
-        click.echo(f" {counts['note'] or 'no'} {_plural('note', counts['note'])}")
+        say(
+            ", ".join(
+                counted(counts[level], level) if counts[level] else f"no {level}s" for level in ("problem", "note")
+            )
+        )
     context.exit(1 if counts["problem"] else 0)
 
 
 def _print(level: str, area: str, text: str, advice: str | None) -> None:
-    from tooltap.cli.common.render import one_line, wants_colour
-
-    coloured = wants_colour(sys.stdout)
+    coloured = wants_colour()
+    columns = terminal_columns() if at_terminal() else 2 * MAX_SENTENCE
+    indent = WIDE_INDENT if columns >= WIDE else 4
     mark = f"{level:<8}"
-    click.echo(f"{click.style(mark, fg=COLOURS[level]) if coloured else mark} {area:<9} {one_line(text, MAX_SENTENCE)}")
+    first, *others = wrapped(f"{mark} {area:<9} {short(text, MAX_SENTENCE)}", columns, hanging=indent)
+    say(joined([styled(mark, COLOURS[level]) if coloured else mark, first[len(mark) :]]))
+    for line in others:
+        say(line)
     if advice is not None:
-        line = f"{'':<18} {one_line(advice, MAX_SENTENCE)}"
-        click.echo(click.style(line, dim=True) if coloured else line)
-
-
-def _plural(word: str, number: int) -> str:
-    return word if number == 1 else f"{word}s"
+        for line in wrapped(f"{'':<{indent}}{short(advice, MAX_SENTENCE)}", columns, hanging=indent):
+            say(styled(line, "dim") if coloured else line)

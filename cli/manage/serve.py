@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
+from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 
 from tooltap.cli.common.commands import Group
 from tooltap.cli.common.completers import followed_agents
 from tooltap.cli.common.connection import request, socket_option
-from tooltap.cli.common.optional_dependencies import require_extra
+from tooltap.cli.common.printing import at_terminal, say, say_json
 from tooltap.cli.common.statistics import describe_daemon
+from tooltap.cli.common.suggestions import Choice
+from tooltap.cli.common.table import print_table
+from tooltap.cli.common.terminal.paragraphs import say_wrapped
+from tooltap.cli.common.web import ask_web, web_token
 
 __all__ = ["command"]
 
@@ -29,7 +37,8 @@ POLL = 0.02
     invoke_without_command=True,
     examples=(
         "tooltap serve",
-        "tooltap serve --follow claude,codex,gemini --backfill 7d",
+        "tooltap serve --follow all --backfill 7d",
+        "tooltap serve --follow claude,codex",
         "tooltap serve --journal sqlite:/var/tmp/tooltap.db --durability power",
         "tooltap serve --journal nats://127.0.0.1:4222/team",
     ),
@@ -47,14 +56,14 @@ POLL = 0.02
 )
 @click.option(
     "--durability",
-    type=click.Choice(["process", "power"]),
+    type=Choice(["process", "power"]),
     help="What acknowledged lines survive: a crash of the daemon, or a power failure.",
 )
 @click.option(
     "--follow",
-    metavar="AGENT,…",
+    metavar="all|AGENT,…",
     shell_complete=followed_agents,
-    help="Follow the session files of these agents: claude, codex, gemini.",
+    help="Follow the sessions that agents store: of all agents, or of these.",
 )
 @click.option("--backfill", metavar="all|none|AGE", help="Which older sessions to read as well.  [default: 24h]")
 @click.option(
@@ -62,11 +71,11 @@ POLL = 0.02
     is_flag=False,
     flag_value="",
     metavar="[HOST:PORT]",
-    help="Serve browsers and HTTP clients too, and print the link with their access token.  [default: 127.0.0.1:8422]",
+    help="Serve browsers and HTTP clients too; on a terminal, print a link to log in.  [default: 127.0.0.1:8422]",
 )
 @click.option("--allow-remote", is_flag=True, help="Allow a HOST for --web that other machines can reach.")
 @click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="The lowest level that is logged."
+    "--log-level", type=Choice(["debug", "info", "warning", "error"]), help="The lowest level that is logged."
 )
 @click.option("--trace-file-bytes", type=int, metavar="N", help="Start a new trace file when one reaches this size.")
 @click.option(
@@ -98,9 +107,9 @@ def command(
     context.obj = socket
     if context.invoked_subcommand is not None:
         return
-    from tooltap.daemon.app import run
     from tooltap.daemon.config import ConfigError, load_config
     from tooltap.daemon.journal.interface import JournalError
+    from tooltap.daemon.process import run
     from tooltap.daemon.system.listener import ListenError
     from tooltap.daemon.system.paths import config_path
 
@@ -120,9 +129,6 @@ def command(
     )
     try:
         settings = load()
-        if settings.web.enabled:
-            with require_extra("web"):
-                import tooltap.daemon.web.server  # noqa: F401
         run(settings, reload=load if config is not None else None, show_link=_print_link)
     except ConfigError as error:
         raise click.UsageError(str(error), context) from None
@@ -140,11 +146,13 @@ def _web(address: str | None, allow_remote: bool) -> dict[str, Any]:
     return settings | ({"listen": address} if address else {}) | ({"allow_remote": True} if allow_remote else {})
 
 
-def _print_link(link: str) -> None:
-    """Print the link. If standard output is closed, the daemon continues; `serve link` prints the link again."""
+def _print_link(new_link: Callable[[], str]) -> None:
+    """Print a link to a terminal. Elsewhere it would stay, in the journal of a service or a file, and nobody needs it:
+    `serve link` prints one. If standard output is closed, the daemon continues."""
     try:
-        click.echo(link)
-    except OSError:
+        if at_terminal():
+            say(new_link())
+    except (OSError, ValueError):
         pass
 
 
@@ -152,17 +160,57 @@ def _print_link(link: str) -> None:
 @socket_option
 @click.pass_obj
 def link(group_socket: Path | None, socket: Path | None) -> None:
-    """Print the link, with its access token, for a browser."""
-    from tooltap.daemon.system.listener import ListenError
-    from tooltap.daemon.web.http.token import read_token
+    """Print a link that logs a browser in, once, within a few minutes."""
+    say(ask_web(socket or group_socket, "POST", "/api/logins")["link"])
 
-    web = request(socket or group_socket, "stats").get("web")
-    if web is None:
-        raise click.ClickException("the daemon does not serve browsers; start it with: tooltap serve --web")
-    try:
-        click.echo(f"{web['url']}/?token={read_token(Path(web['tokenFile']))}")
-    except ListenError as error:
-        raise click.ClickException(str(error)) from None
+
+@command.command(
+    "token", examples=('echo "Authorization: Bearer $(tooltap serve token)" | curl -H@- 127.0.0.1:8422/api/stats',)
+)
+@socket_option
+@click.pass_obj
+def token(group_socket: Path | None, socket: Path | None) -> None:
+    """Print the token with which programs ask over HTTP. It does not end."""
+    say(web_token(socket or group_socket))
+
+
+@command.command("sessions", examples=("tooltap serve sessions",))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@socket_option
+@click.pass_obj
+def sessions(group_socket: Path | None, as_json: bool, socket: Path | None) -> None:
+    """List the browsers that are logged in, the last used one first."""
+    logins = ask_web(socket or group_socket, "GET", "/api/logins")["logins"]
+    if as_json:
+        for one in logins:
+            say_json(json.dumps(one).encode())
+        return
+    columns = ("LOGIN", "BROWSER", "FROM", "SINCE", "LAST USED", "ENDS IF UNUSED")
+    print_table(columns, [_login(one) for one in logins])
+
+
+def _login(one: dict[str, Any]) -> list[object]:
+    times = (datetime.fromtimestamp(one[key] / 1_000) for key in ("created", "used", "ends"))
+    return [one["id"], one["browser"], one["address"], *(f"{time:%Y-%m-%d %H:%M}" for time in times)]
+
+
+@command.command("revoke", examples=("tooltap serve revoke 7f3a90c2", "tooltap serve revoke --all"))
+@click.argument("logins", nargs=-1, metavar="LOGIN...")
+@click.option("--all", "all_of_them", is_flag=True, help="Log out every browser.")
+@socket_option
+@click.pass_obj
+def revoke(group_socket: Path | None, logins: tuple[str, ...], all_of_them: bool, socket: Path | None) -> None:
+    """Log browsers out. Pages that are open lose their connection at once.
+
+    `serve sessions` lists the logins. Remove the token's file and restart the daemon to lock programs out, too.
+    """
+    if all_of_them == bool(logins):
+        raise click.UsageError("name the logins to end, or give --all")
+    path = socket or group_socket
+    names = [one["id"] for one in ask_web(path, "GET", "/api/logins")["logins"]] if all_of_them else logins
+    for name in names:
+        ask_web(path, "DELETE", f"/api/logins/{quote(name, safe='')}")
+        say(f"{name}: logged out")
 
 
 @command.command("status", examples=("tooltap serve status",))
@@ -170,7 +218,8 @@ def link(group_socket: Path | None, socket: Path | None) -> None:
 @click.pass_obj
 def status(group_socket: Path | None, socket: Path | None) -> None:
     """Show whether a daemon is running; exit code 1 if none is."""
-    click.echo(describe_daemon(request(socket or group_socket, "stats")))
+    for line in describe_daemon(request(socket or group_socket, "stats")):
+        say_wrapped(line)
 
 
 @command.command(
@@ -184,10 +233,8 @@ def status(group_socket: Path | None, socket: Path | None) -> None:
 @click.pass_obj
 def stop(group_socket: Path | None, socket: Path | None) -> None:
     """Stop the daemon, and wait until it has stopped."""
-    from tooltap.daemon.system.paths import socket_path
-
-    path = socket or group_socket or socket_path()
-    pid = request(path, "stats")["pid"]
+    statistics = request(socket or group_socket, "stats")
+    path, pid = socket or group_socket or Path(statistics["socket"]), statistics["pid"]
     os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_TIMEOUT
     while path.exists():  # the daemon removes its socket last

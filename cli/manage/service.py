@@ -1,25 +1,27 @@
-"""`tooltap service`: installs the daemon as a service of systemd's user manager."""
+"""`tooltap service`: installs the daemon as a service of systemd's user manager, or of launchd on macOS."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tooltap.cli.common.commands import Group
+from tooltap.cli.common.printing import say, say_text, short, warn
 
 if TYPE_CHECKING:
+    from tooltap.daemon.config import Config
     from tooltap.daemon.system.brief_run import Printed
 
 __all__ = ["command"]
 
 TIMEOUT = 30.0
 """Seconds for each systemctl command."""
-LINUX_ONLY = "this system has no systemd; use its own mechanism to start `tooltap serve` at login"
 PATHS = ("config", "socket", "journal")
 """Options of `serve` that are or may be paths."""
 
@@ -27,12 +29,12 @@ PATHS = ("config", "socket", "journal")
 @click.group(
     "service",
     cls=Group,
-    examples=("tooltap service install -- --follow claude,codex,gemini", "tooltap service status"),
+    examples=("tooltap service install", "tooltap service status"),
 )
 def command() -> None:
-    """Install the daemon as a systemd service.
+    """Install the daemon as a service that starts when you log in.
 
-    The service belongs to your user manager. It starts when you log in, and restarts if it fails.
+    It belongs to your systemd user manager, or on macOS to launchd, and restarts if it fails.
     """
 
 
@@ -41,53 +43,77 @@ def command() -> None:
     context_settings={"ignore_unknown_options": True},
     examples=(
         "tooltap service install",
-        "tooltap service install -- --follow claude,codex,gemini --backfill 7d",
+        "tooltap service install -- --follow claude,codex --backfill 7d",
+        "tooltap service install --bare",
         "tooltap service install --print -- --journal sqlite:/var/tmp/tooltap.db",
     ),
 )
-@click.option("--print", "only_print", is_flag=True, help="Only print the unit.")
+@click.option("--print", "only_print", is_flag=True, help="Only print the unit, or on macOS the property list.")
+@click.option("--bare", is_flag=True, help="Add no options: only those after `--` and your settings hold.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[-- SERVE-OPTION...]")
-def install(only_print: bool, options: tuple[str, ...]) -> None:
+def install(only_print: bool, bare: bool, options: tuple[str, ...]) -> None:
     """Write the unit, and enable it for every login.
 
-    Options after `--` are options of `tooltap serve`; installing again replaces them. The service runs this
-    installation of tooltap, with the environment variables that locate files (TOOLTAP_SOCKET, HAPPIER_STACK_TOOL_TRACE,
-    CODEX_HOME and so on).
-    """
-    from tooltap.daemon.system.systemd import NAME, is_ours, unit, unit_path
+    Like `tooltap up`, the service follows all agents, reads what they have stored, and serves the page, as far as
+    neither your settings nor the options say otherwise. Options after `--` are options of `tooltap serve`; installing
+    again replaces them.
 
-    _check(options)
-    text = unit([*_this_program(), "serve", *options], os.environ)
-    if only_print:
-        click.echo(text, nl=False)
-        return
+    The service runs this installation of tooltap, with the environment variables that locate files (TOOLTAP_SOCKET,
+    HAPPIER_STACK_TOOL_TRACE, CODEX_HOME and so on). Under systemd it may write only to the folders of the socket, the
+    journal, spools and traces: install it again after a change of these.
+    """
+    from tooltap.daemon.system.services.systemd import NAME, grants_namespaces, is_ours, unit, unit_path
+    from tooltap.traces.recording.whole_file import write_whole
+
+    given = _check(options)
+    settings = _settings(given)
+    command = [*_this_program(), "serve", *options, *(() if bare else _usual(given, settings))]
     if sys.platform == "darwin":
-        raise click.ClickException(LINUX_ONLY)
+        _install_agent(command, only_print)
+        return
+    writable = _written_to(settings) if grants_namespaces() else None
+    text = unit(command, os.environ, writable)
+    if only_print:
+        say_text(text)
+        return
     path = unit_path()
     if path.exists() and not is_ours(path):
         raise click.ClickException(f"{path} was not written by tooltap; move it away first")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    click.echo(f"wrote {path}")
+    try:
+        for folder in (path.parent, *(writable or ())):  # what is missing when the service starts stays missing
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, text)
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or path} cannot be written: {error.strerror}") from None
+    say(f"wrote {path}")
     if _run_systemctl(["daemon-reload"], ["enable", NAME]):
-        click.echo(f"start it now: systemctl --user restart {NAME}")
-        click.echo("to run it without a login: loginctl enable-linger")
+        say(f"start it now: systemctl --user restart {NAME}")
+        say("to run it without a login: loginctl enable-linger")
 
 
 @command.command("uninstall", examples=("tooltap service uninstall",))
 def uninstall() -> None:
     """Stop the service, and remove its unit. The journal is not removed."""
-    from tooltap.daemon.system.systemd import NAME, is_ours, unit_path
+    from tooltap.daemon.system.services import launchd
+    from tooltap.daemon.system.services.systemd import NAME, is_ours, unit_path
 
-    path = unit_path()
+    if sys.platform == "darwin":
+        path, is_ours = launchd.plist_path(), launchd.is_ours
+    else:
+        path = unit_path()
     if not path.exists():
-        click.echo(f"nothing to remove: {path} does not exist")
+        say(f"nothing to remove: {path} does not exist")
         return
     if not is_ours(path):
         raise click.ClickException(f"{path} was not written by tooltap; remove it yourself")
+    if sys.platform == "darwin":
+        path.unlink()
+        say(f"removed {path}")
+        say(f"stop it now: launchctl bootout gui/{os.getuid()}/{launchd.LABEL}")
+        return
     stopped = _run_systemctl(["disable", "--now", NAME])
     path.unlink()
-    click.echo(f"removed {path}")
+    say(f"removed {path}")
     if stopped:
         _run_systemctl(["daemon-reload"])
 
@@ -96,39 +122,46 @@ def uninstall() -> None:
 @click.pass_context
 def status(context: click.Context) -> None:
     """Show whether the service is installed and running. Exit code 1 if it is not running."""
-    from tooltap.daemon.system.systemd import NAME, ask_systemctl, unit_path
+    from tooltap.daemon.system.services.launchd import LABEL, plist_path
+    from tooltap.daemon.system.services.systemd import NAME, ask_systemctl, unit_path
 
+    if sys.platform == "darwin":
+        path = plist_path()
+        say(f"property list: {path if path.exists() else 'none; install it with `tooltap service install`'}")
+        say(f"see whether it runs: launchctl print gui/{os.getuid()}/{LABEL}")
+        context.exit(0 if path.exists() else 1)
     path = unit_path()
-    click.echo(f"unit: {path if path.exists() else 'none; install it with `tooltap service install`'}")
+    say(f"unit: {path if path.exists() else 'none; install it with `tooltap service install`'}")
     active = ask_systemctl("is-active", NAME, timeout=TIMEOUT)
     enabled = ask_systemctl("is-enabled", NAME, timeout=TIMEOUT)
-    click.echo(f"now: {_state(active)}")
-    click.echo(f"at login: {_state(enabled)}")
+    say(f"now: {_state(active)}")
+    say(f"at login: {_state(enabled)}")
     context.exit(0 if active is not None and active.code == 0 else 1)
 
 
 def _state(answer: Printed | None) -> str:
     """The state in one word, or why it is unknown."""
-    return "unknown, systemd is not available" if answer is None else " ".join(answer.text.split())
+    return "unknown, systemd is not available" if answer is None else short(answer.text)
 
 
 def _run_systemctl(*commands: list[str]) -> bool:
     """Run the commands in order. If one fails, tell the user what to type, and return False."""
-    from tooltap.daemon.system.systemd import ask_systemctl
+    from tooltap.daemon.system.services.systemd import ask_systemctl
 
     for command in commands:
         answer = ask_systemctl(*command, timeout=TIMEOUT)
         if answer is None or answer.code != 0:
             reason = "systemd is not running" if answer is None else _state(answer) or "systemctl does not answer"
             shell_line = " && ".join(shlex.join(["systemctl", "--user", *one]) for one in commands)
-            click.echo(f"tooltap: systemctl failed ({reason}); run it yourself: {shell_line}", err=True)
+            warn(f"systemctl failed ({reason}); run it yourself: {shell_line}")
             return False
-        click.echo(f"ran systemctl --user {' '.join(command)}")
+        say(f"ran systemctl --user {' '.join(command)}")
     return True
 
 
-def _check(options: tuple[str, ...]) -> None:
-    """Raise `click.UsageError` for options that `serve` rejects, and for relative paths, which fail under systemd."""
+def _check(options: tuple[str, ...]) -> dict[str, Any]:
+    """Return the options by name. Raise `click.UsageError` for those that `serve` rejects, and for relative paths,
+    which fail under systemd."""
     from tooltap.cli.manage.serve import command as serve
 
     context = serve.make_context("tooltap serve", list(options))
@@ -142,6 +175,69 @@ def _check(options: tuple[str, ...]) -> None:
             raise click.UsageError(
                 f"--{name} {value} is a relative path, but a service has no working folder: use an absolute path"
             )
+    return context.params
+
+
+def _usual(given: dict[str, Any], settings: Config) -> list[str]:
+    """The options of `serve` that have everything followed and shown, as far as nobody has decided otherwise."""
+    options = []
+    if given["follow"] is None and not settings.follow.agents:
+        options += ["--follow", "all", *([] if given["backfill"] else ["--backfill", "all"])]
+    if given["web"] is None and not settings.web.enabled:
+        options.append("--web")
+    return options
+
+
+def _install_agent(command: list[str], only_print: bool) -> None:
+    """Write the property list of launchd."""
+    from tooltap.daemon.system.services.launchd import is_ours, plist, plist_path
+    from tooltap.traces.recording.whole_file import write_whole
+
+    text = plist(command, os.environ)
+    if only_print:
+        say_text(text)
+        return
+    path = plist_path()
+    if path.exists() and not is_ours(path):
+        raise click.ClickException(f"{path} was not written by tooltap; move it away first")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or path} cannot be written: {error.strerror}") from None
+    say(f"wrote {path}; it starts at your next login")
+    say(f"start it now: launchctl bootstrap gui/{os.getuid()} {shlex.quote(str(path))}")
+
+
+def _settings(options: dict[str, Any]) -> Config:
+    """What the daemon will be configured with. Raises `click.UsageError`."""
+    from tooltap.daemon.config import ConfigError, load_config
+    from tooltap.daemon.system.paths import config_path
+
+    config = options["config"] or (usual if (usual := config_path()).exists() else None)
+    socket = options["socket"] and str(options["socket"])
+    try:
+        web = {"listen": options["web"]} if options["web"] else None
+        settings = load_config(config, socket=socket, journal=options["journal"], web=web)
+        _ = settings.journal_place
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    return settings
+
+
+def _written_to(settings: Config) -> list[Path]:
+    """The folders that the daemon writes to."""
+    from tooltap.daemon.system.paths import data_folder, spool_path
+    from tooltap.traces.recording.writer import trace_path
+
+    journal = settings.journal_place
+    files = [settings.socket_path, settings.web.token_path]
+    if isinstance(journal, Path):
+        files.append(Path(os.path.realpath(journal.expanduser())))
+    if (trace := trace_path(os.environ, datetime.now(UTC), os.getpid())) is not None:
+        files.append(trace)
+    folders = [Path(data_folder()), spool_path(), *(file.expanduser().absolute().parent for file in files)]
+    return list(dict.fromkeys(folders))
 
 
 def _this_program() -> list[str]:

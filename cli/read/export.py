@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import sys
+import io
 from base64 import b64decode
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
 import click
 
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import run_client, socket_option
+from tooltap.cli.common.connection import run_client, socket_option, wait_option
 from tooltap.cli.common.inputs import STDIN, UnreadableError, input_size, read_chunks
-from tooltap.cli.common.jobs import jobs_option, worker_errors
-from tooltap.cli.common.optional_dependencies import require_extra
+from tooltap.cli.common.jobs import guarded_workers, jobs_option, worker_errors
+from tooltap.cli.common.masking import Masking, redact_options
+from tooltap.cli.common.printing import at_terminal, binary_output, say, warn
 from tooltap.cli.common.progress import progress
 from tooltap.cli.common.recordings import input_files, unique
-from tooltap.cli.read.sessions import list_sessions
+from tooltap.cli.common.suggestions import Choice
+from tooltap.cli.read.session_names import AmbiguousSessionError, UnknownSessionError, find_session
 
 if TYPE_CHECKING:
     from tooltap.daemon.client.connection import Client
@@ -53,7 +57,7 @@ PER_PAGE = 1 << 20
 )
 @click.option(
     "--level",
-    type=click.Choice(["title", "summary", "full"]),
+    type=Choice(["title", "summary", "full"]),
     default="summary",
     show_default=True,
     help="How much of each event is open at first; the rest can be unfolded.",
@@ -74,7 +78,9 @@ PER_PAGE = 1 << 20
     metavar="BYTES",
     help="Include images and output bodies up to this size in total.",
 )
+@redact_options
 @jobs_option
+@wait_option
 @socket_option
 @click.pass_context
 def command(
@@ -84,29 +90,39 @@ def command(
     level: Any,
     max_body: int,
     max_bodies: int,
+    no_redact: bool,
+    preview: bool,
     jobs: int,
     socket: Path | None,
 ) -> None:
     """Write a session as a page that opens in any browser.
 
-    The page needs neither a daemon nor a network, and contains no script. SESSION is a session id, as "tooltap
-    sessions" shows it, or an unambiguous prefix of it. PATH is a recording of an agent's lines, or events as "tooltap
+    The page needs neither a daemon nor a network, and contains no script. SESSION is a session's id, the
+    beginning of it, words of its title, or "last". PATH is a recording of an agent's lines, or events as "tooltap
     normalize" prints them ("-" is standard input), or a folder of .jsonl files; reading them needs no daemon. The page
     is written to standard output, and the pages of several sessions to a folder.
+
+    Secrets are masked, and a sentence says how many: a page is for others. --preview lists them first.
 
     \b
         tooltap export --html 5a0c1f4e -o session.html
     """
-    if output is None and sys.stdout.isatty():
+    if no_redact and preview:
+        raise click.UsageError("--preview lists what --no-redact would not mask: give one of them")
+    if output is None and at_terminal() and not preview:
         raise click.UsageError("standard output is a terminal: name a file with -o FILE")
-    with require_extra("web"):
-        import tooltap.daemon.web.page.export
-        import tooltap.daemon.web.page.export_source  # noqa: F401
-    write = partial(_write_page, level=level, limits=(max_body, max_bodies), socket=socket)
+    options = _Options(level, (max_body, max_bodies), not no_redact, preview, socket)
+    write = partial(_write_page, options=options)
     pages = _pages(sources, socket)
+    if preview:
+        for page in pages:
+            write(page)
+        return
     if len(sources) == 1 and not any(path.is_dir() for path in (Path(sources[0]), output) if path is not None):
         [page] = pages
-        write(page._replace(path=output))
+        note = write(page._replace(path=output))
+        if note is not None:
+            warn(note)
         return
     if output is None or output.is_file():
         raise click.UsageError("several pages need a folder: name it with -o FOLDER")
@@ -125,35 +141,35 @@ class _Page(NamedTuple):
     """Where it is written; None: standard output."""
 
 
+class _Options(NamedTuple):
+    level: Any
+    limits: tuple[int, int]
+    """Bytes of each output body in the page, and of all."""
+    redact: bool
+    preview: bool
+    """List what would be masked, and write nothing."""
+    socket: Path | None
+
+
 def _pages(sources: tuple[str, ...], socket: Path | None) -> list[_Page]:
     pages: list[_Page] = []
-    sessions: list[dict[str, Any]] | None = None
     for source in sources:
         if source == STDIN or Path(source).exists():
             pages += [_Page(file, None) for file in input_files((source,))]
             continue
-        sessions = list(list_sessions(socket, sys.maxsize)) if sessions is None else sessions
-        pages.append(_find_session(sessions, source))
+        pages.append(_session_page(socket, source))
     return pages
 
 
-def _find_session(sessions: list[dict[str, Any]], wanted: str) -> _Page:
-    """The session with this id, or the only session whose id starts with it."""
-    matches = []
-    for one in sessions:
-        if one["session"] == wanted:
-            return _Page(wanted, one)
-        if one["session"].startswith(wanted):
-            matches.append(one)
-    if len(matches) == 1:
-        return _Page(wanted, matches[0])
-    what = "no session" if not matches else f"{len(matches)} sessions whose ids start with"
-    return _Page(wanted, None, f"the journal has {what} {wanted!r}; list them with `tooltap sessions`")
+def _session_page(socket: Path | None, wanted: str) -> _Page:
+    try:
+        return _Page(wanted, find_session(socket, wanted))
+    except (AmbiguousSessionError, UnknownSessionError) as error:
+        return _Page(wanted, None, error.message)
 
 
-def _write_all(pages: list[_Page], folder: Path, write: Callable[[_Page], None], jobs: int) -> int:
+def _write_all(pages: list[_Page], folder: Path, write: Callable[[_Page], str | None], jobs: int) -> int:
     """Write each page to the folder, and return the exit code."""
-    from tooltap.daemon.system.workers import Workers
     from tooltap.daemon.taps.stream_ids import stream_name
 
     taken: set[str] = set()
@@ -166,12 +182,12 @@ def _write_all(pages: list[_Page], folder: Path, write: Callable[[_Page], None],
     with (
         progress(sum(weights), data_on_stdout=False) as advance,
         worker_errors(),
-        Workers(partial(_try, write), placed, jobs=jobs, weigh=_weigh) as workers,
+        guarded_workers(partial(_try, write), placed, jobs=jobs, weigh=_weigh) as workers,
     ):
         for number, weight in enumerate(weights):
-            for problem in workers.values(number):
-                click.echo(f"tooltap: {problem}", err=True)
-                code = 1
+            for is_problem, sentence in workers.values(number):
+                warn(sentence)
+                code = max(code, int(is_problem))
             advance(weight)
     return code
 
@@ -180,84 +196,125 @@ def _weigh(page: _Page) -> int:
     return PER_PAGE if page.session is not None else input_size(page.source)
 
 
-def _try(write: Callable[[_Page], None], page: _Page) -> Iterator[str]:
-    """Write a page; yield why it cannot be written."""
+def _try(write: Callable[[_Page], str | None], page: _Page) -> Iterator[tuple[bool, str]]:
+    """Write a page; yield why it cannot be written, or what is to be said of it."""
     try:
-        write(page)
+        note = write(page)
     except click.ClickException as error:
-        yield error.message
+        yield True, error.message
+    else:
+        if note is not None:
+            yield False, f"{page.path}: {note}"
 
 
-def _write_page(page: _Page, *, level: Any, limits: tuple[int, int], socket: Path | None) -> None:
-    """`limits`: bytes of each output body in the page, and of all. Raises `click.ClickException`."""
+def _write_page(page: _Page, *, options: _Options) -> str | None:
+    """Returns what is to be said of it. Raises `click.ClickException`."""
     from tooltap.daemon.taps.stream_ids import stream_name
     from tooltap.daemon.web.page.export import Bodies, ExportedPage
     from tooltap.daemon.web.page.export_source import FileSource
 
     if page.problem is not None:
         raise click.ClickException(page.problem)
-    bodies = Bodies(*limits)
-    file = _OutputFile(page.path)
-    if page.session is not None:
-        session = page.session["session"]
-        exported = ExportedPage(page.session.get("title") or session, level=level, bodies=bodies)
-        run_client(lambda: _write_session(exported, file, session, socket, bodies))
-        file.finish(exported, if_empty=f"session {session!r} has no events any more")
-        return
-    exported = ExportedPage(Path(page.source).stem, level=level, bodies=bodies)
-    with FileSource(stream_name(page.source), read_chunks(page.source), bodies) as source:
-        try:
-            for event, found in source:
-                file.write(exported.add(event, found))
-        except UnreadableError as error:
-            raise click.ClickException(str(error)) from None
+    bodies = Bodies(*options.limits)
+    what = page.source if page.session is None else page.session["session"]
+    masking = Masking(options.redact, partial(_show, what) if options.preview else None)
+    title = Path(page.source).stem if page.session is None else page.session.get("title") or what
+    exported = ExportedPage(masking.mask(title.encode(), "title").decode(), level=options.level, bodies=bodies)
+    with _OutputFile(page.path, discards=options.preview) as file:
+        if page.session is not None:
+            run_client(lambda: _write_session(exported, file, what, options.socket, bodies, masking))
+            file.finish(exported, if_empty=f"session {what!r} has no events any more")
+            return masking.sentence()
+        with FileSource(stream_name(page.source), read_chunks(page.source), bodies, masking.mask) as source:
+            try:
+                for event, found in source:
+                    file.write(exported.add(event, found))
+            except UnreadableError as error:
+                raise click.ClickException(str(error)) from None
         file.finish(exported, if_empty=f"{page.source} has no events")
+    return masking.sentence()
+
+
+def _show(what: str, sentence: str) -> None:
+    say(f"{what}: {sentence}")
 
 
 class _OutputFile:
-    """The file of the page, created with the first write."""
+    """The file of the page, which appears when the page is complete. Raises `click.ClickException`. `discards`: there
+    is no file."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, discards: bool) -> None:
         self._path = path
+        self._discards = discards
         self._file: BinaryIO | None = None
+        self._opened = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._sentences():
+            self._opened.__exit__(kind, error, trace)
 
     def write(self, html: str) -> None:
-        try:
+        from tooltap.traces.recording.whole_file import whole_file
+
+        with self._sentences():
             if self._file is None:
-                self._file = sys.stdout.buffer if self._path is None else self._path.open("wb")
+                self._file = (
+                    io.BytesIO()
+                    if self._discards
+                    else binary_output()
+                    if self._path is None
+                    else self._opened.enter_context(whole_file(self._path))
+                )
+            if self._discards:
+                return
             self._file.write(html.encode())
-        except OSError as error:
-            if isinstance(error, BrokenPipeError):
-                raise
-            raise click.ClickException(f"{self._path}: {error.strerror}") from None
 
     def finish(self, page: ExportedPage, if_empty: str) -> None:
         """`if_empty`: the error message if nothing was written."""
         if self._file is None:
             raise click.ClickException(if_empty)
         self.write(page.end())
-        self._file.flush()
-        if self._path is not None:
-            self._file.close()
+        with self._sentences():
+            self._file.flush()
+
+    @contextmanager
+    def _sentences(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise click.ClickException(f"{self._path}: {error.strerror}") from None
 
 
 async def _write_session(
-    page: ExportedPage, file: _OutputFile, session: str, socket: Path | None, bodies: Bodies
+    page: ExportedPage, file: _OutputFile, session: str, socket: Path | None, bodies: Bodies, masking: Masking
 ) -> None:
     from tooltap.daemon.client.connection import connect
     from tooltap.daemon.client.subscription import subscribe
     from tooltap.protocol.events import decode
     from tooltap.protocol.filters import Filter
+    from tooltap.protocol.frames import Gap
 
     wanted = Filter(session=(session,))
     async with connect(socket) as client, subscribe(after="start", filter=wanted, follow=False, path=socket) as items:
         async for item in items:
             if isinstance(item, bytes):
                 event = decode(item)
-                file.write(page.add(event, await _fetch_bodies(client, event, bodies)))
+                found = await _fetch_bodies(client, event, bodies, masking)
+                file.write(page.add(decode(masking.mask(item, f"event {event.seq}")), found))
+            elif isinstance(item, Gap) and item.reason == "corrupt":
+                warn(f"events {item.from_} to {item.to} are damaged in the journal")
+                if note := page.add_gap(item.from_, item.to):
+                    file.write(note)
 
 
-async def _fetch_bodies(client: Client, event: AnyEvent, bodies: Bodies) -> dict[str, Body]:
+async def _fetch_bodies(client: Client, event: AnyEvent, bodies: Bodies, masking: Masking) -> dict[str, Body]:
     """The event's output bodies that are still stored and fit into the page, by output id."""
     from tooltap.daemon.client.greeting import DaemonError
     from tooltap.daemon.web.page.export import Body, body_ids
@@ -274,5 +331,5 @@ async def _fetch_bodies(client: Client, event: AnyEvent, bodies: Bodies) -> dict
                 total = chunk["total"]
         except DaemonError:
             continue  # the body has expired
-        found[output_id] = Body(data, mime_type)
+        found[output_id] = Body(masking.mask(data, f"output {output_id}"), mime_type)
     return found

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 
-import click
 import msgspec
 
-from tooltap.cli.common.render import Renderer, wants_colour
+from tooltap.cli.common.printing import at_terminal, flush, wants_colour, warn, write_events, write_text
+from tooltap.cli.common.render import Renderer
+from tooltap.cli.common.terminal.columns import terminal_columns
 from tooltap.daemon.client.reading import Received
 from tooltap.protocol.display import decode_display
 from tooltap.protocol.frames import Gap, Live
 
 __all__ = ["Printer"]
+
+
+_REASONS = {
+    "retention": "they were too old",
+    "reset": "this is another journal",
+    "corrupt": "they are damaged in the journal",
+}
 
 
 class _Time(msgspec.Struct):
@@ -28,10 +35,15 @@ class Printer:
 
     def __init__(self, mode: str, oldest: int | None) -> None:
         self._oldest = oldest
-        self._out = sys.stdout.buffer
         self._json = mode == "json"
-        self._renderer = Renderer(verbose=mode == "verbose", colour=wants_colour(sys.stdout))
+        self._renderer = Renderer(
+            verbose=mode == "verbose",
+            colour=wants_colour(),
+            columns=terminal_columns() if at_terminal() else None,
+        )
         self._live = False
+        self.has_printed = False
+        """Whether any event was shown."""
 
     def print_all(self, items: Iterable[Received]) -> None:
         for item in items:
@@ -40,16 +52,17 @@ class Printer:
             elif isinstance(item, Live):
                 self._live = True
             elif isinstance(item, Gap):
-                reason = "they were too old" if item.reason == "retention" else "this is another journal"
-                click.echo(f"tooltap: events {item.from_} to {item.to} are gone: {reason}", err=True)
+                warn(f"events {item.from_} to {item.to} are gone: {_REASONS[item.reason]}")
             if self._live:
-                self._out.flush()
-        self._out.flush()
+                flush()
+        flush()
 
     def _print(self, line: bytes) -> None:
         if self._oldest is not None and not self._live and _decoder.decode(line).ts < self._oldest:
             return
         if self._json:
-            self._out.write(line + b"\n")
-        elif (shown := decode_display(line)) is not None:
-            self._out.write(self._renderer.render(shown).encode())
+            self.has_printed = True
+            write_events(line + b"\n")
+        elif (shown := decode_display(line)) is not None and (text := self._renderer.render(shown)):
+            self.has_printed = True
+            write_text(text)

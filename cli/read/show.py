@@ -1,58 +1,143 @@
-"""`tooltap show`: prints one event in one of its views."""
+"""`tooltap show`: prints one event in one of its views, or a whole session to be read."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
 
+from tooltap.cli.common import completers
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import request, socket_option
+from tooltap.cli.common.connection import daemon_errors, request, socket_option, wait_option
+from tooltap.cli.common.printing import (
+    at_terminal,
+    flush,
+    lines_of,
+    say_json,
+    wants_colour,
+    warn,
+    write_events,
+    write_text,
+)
+from tooltap.cli.common.suggestions import Choice
+from tooltap.cli.common.terminal.pager import paged
 
 __all__ = ["command"]
+
+MAX_SEQ = 2**63 - 1
 
 
 @click.command(
     "show",
     cls=Command,
     examples=(
-        "tooltap show 3",
+        "tooltap show last",
+        "tooltap show 0d3f --full",
         "tooltap show 3 --view assistant | jq .output",
     ),
 )
-@click.argument("seq", type=click.IntRange(min=1))
+@click.argument("wanted", metavar="SEQ|SESSION", shell_complete=completers.sessions)
 @click.option(
     "--view",
-    type=click.Choice(["assistant", "display", "raw"]),
-    default="display",
-    show_default=True,
-    help="What the model saw, what the user sees, or everything including the provider's own object.",
+    type=Choice(["assistant", "display", "raw"]),
+    help="Of an event: what the model saw, what the user sees, or everything including the provider's own object."
+    "  [default: display]",
 )
+@click.option("--full", is_flag=True, help="Of a session: show outputs, changes and whole texts too.")
+@click.option("--json", "as_json", is_flag=True, help="Of a session: print its events as JSON lines.")
+@wait_option
 @socket_option
-def command(seq: int, view: str, socket: Path | None) -> None:
-    """Show one event.
+def command(wanted: str, view: str | None, full: bool, as_json: bool, socket: Path | None) -> None:
+    """Show one event, or a session.
 
     SEQ is the event's number in the journal. The output is JSON: indented on a terminal, one line in a pipe. The
     display view of a result is what the agent or the configuration chose to show the user; if neither did, it is the
     assistant view.
+
+    SESSION is a session's id, the beginning of it, words of its title, or "last". A terminal shows it in $PAGER, or in
+    less. A call is one line, and reads and searches in a row are one together.
     """
+    if wanted.isdecimal():
+        if full:
+            raise click.UsageError("--full is for sessions, and a number is an event")
+        _show_event(socket, int(wanted), view or "display")
+        return
+    if view is not None:
+        raise click.UsageError(f"--view is for events, and {wanted!r} is no number of one")
+    if full and as_json:
+        raise click.UsageError("--full and --json exclude each other: --json prints whole events")
+    from tooltap.cli.read.session_names import find_session
+
+    session = find_session(socket, wanted)
+    events = _events(socket, session)
+    if as_json:
+        for line in events:
+            write_events(line + b"\n")
+        flush()
+        return
+    _show_session(session, events, full=full)
+
+
+def _show_session(session: dict[str, Any], events: Iterator[bytes], *, full: bool) -> None:
+    import msgspec
+
+    from tooltap.cli.common.terminal.columns import terminal_columns
+    from tooltap.cli.read.transcript.head import head_lines
+    from tooltap.cli.read.transcript.transcript import Transcript
+    from tooltap.protocol.events import decode
+
+    columns, colour = terminal_columns(), wants_colour()
+    transcript = Transcript(columns=columns, colour=colour, full=full, cwd=session.get("cwd"))
+    with paged():
+        write_text(lines_of(*head_lines(session, columns, colour=colour)))
+        for line in events:
+            try:
+                event = decode(line)
+            except msgspec.ValidationError:  # of a newer daemon
+                continue
+            write_text(lines_of(*transcript.add(event)))
+        write_text(lines_of(*transcript.end()))
+        flush()
+
+
+def _events(socket: Path | None, session: dict[str, Any]) -> Iterator[bytes]:
+    """The events that the session had when it was found, as the daemon sends them."""
+    from tooltap.daemon.client.blocking import BlockingSubscription
+    from tooltap.protocol.filters import Filter
+    from tooltap.protocol.frames import Gap, Subscribe
+
+    wanted = Filter(session=(session["session"],))
+    frame = Subscribe(after=max(session["firstSeq"] - 1, 0), filter=wanted, follow=False)
+    last = f"{session['lastSeq']},".encode()
+    with daemon_errors(), closing(BlockingSubscription(socket, frame, reconnect=False)) as subscription:
+        for item in subscription:
+            if isinstance(item, bytes):
+                yield item
+                if item.startswith(last, len(b'{"seq":')):
+                    return
+            elif isinstance(item, Gap):
+                warn(f"events {item.from_} to {item.to} are gone")
+
+
+def _show_event(socket: Path | None, seq: int, view: str) -> None:
     import orjson
 
-    from tooltap.daemon.system.harmless import harmless
+    from tooltap.protocol.model_view import model_blocks
 
+    if not 1 <= seq <= MAX_SEQ:
+        raise click.UsageError(f"the number of an event is between 1 and {MAX_SEQ}")
     event = request(socket, "event", seq=seq, view=view)["event"]
-    if view == "assistant" and "assistantView" in event:
-        click.echo(
-            "tooltap: the agent reported only what the user saw of this result, not what the model saw", err=True
-        )
+    if view == "assistant" and event.get("assistantView") == "unknown":
+        warn("the agent's stream does not say what the model saw of this result")
+    elif view == "assistant" and "modelView" in event:
+        event["modelView"]["blocks"] = model_blocks(event, lambda output_id: _body(socket, output_id).encode())
     display = event.get("display", {}) if view == "display" else {}
     if "outputId" in display and display.get("mimeType", "text/plain").startswith("text/"):
         display["text"] = _body(socket, display["outputId"])
-    if sys.stdout.isatty():
-        click.echo(harmless(orjson.dumps(event, option=orjson.OPT_INDENT_2).decode()))
-    else:
-        click.echo(orjson.dumps(event))
+    say_json(orjson.dumps(event, option=orjson.OPT_INDENT_2 if at_terminal() else None))
 
 
 def _body(socket: Path | None, output_id: str) -> str:

@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import request, socket_option
+from tooltap.cli.common.connection import request, socket_option, wait_option
+from tooltap.cli.common.printing import say_json, short
 from tooltap.cli.common.statistics import describe_daemon, describe_stream
+from tooltap.cli.common.terminal.paragraphs import say_wrapped
 
 __all__ = ["command"]
 
@@ -22,6 +24,7 @@ __all__ = ["command"]
     ),
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all statistics as one JSON object.")
+@wait_option
 @socket_option
 def command(as_json: bool, socket: Path | None) -> None:
     """Show the daemon's statistics, stream by stream."""
@@ -29,8 +32,10 @@ def command(as_json: bool, socket: Path | None) -> None:
     if as_json:
         import orjson
 
-        click.echo(orjson.dumps(statistics))
+        say_json(orjson.dumps(statistics))
         return
-    click.echo(describe_daemon(statistics))
+    for line in describe_daemon(statistics):
+        say_wrapped(line)
     for one in statistics["perStream"]:
-        click.echo(f"{describe_stream(one)}\n  {one['state']}")
+        for line in (*describe_stream(one), f"  {short(one['state'])}"):
+            say_wrapped(line)

@@ -11,12 +11,17 @@ import click
 
 from tooltap.cli.common import completers
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import daemon_errors, socket_option
+from tooltap.cli.common.connection import daemon_errors, socket_option, wait_option, waiting
+from tooltap.cli.common.printing import warn
+from tooltap.cli.common.suggestions import Choice, did_you_mean
 
 __all__ = ["command"]
 
 FILTERS = {
-    "session": ("Events of this session.", completers.sessions),
+    "session": (
+        'Events of this session: its id, the beginning of it, words of its title, or "last".',
+        completers.sessions,
+    ),
     "stream": ("Events of this stream.", None),
     "provider": ("Events of this agent (claude, codex, gemini, …).", completers.providers),
     "agent": ("Events of this subagent.", None),
@@ -35,10 +40,24 @@ def _in_seconds(ctx: click.Context, param: click.Parameter, value: str | None) -
     return int(match[1]) * UNITS[match[2]]
 
 
+def _known_kinds(ctx: click.Context, param: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    known = completers.kinds(ctx, param, "") if names else []
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise click.BadParameter(f"there is no kind {name!r}; known are {', '.join(known)}{hint}", ctx, param)
+    return names
+
+
 def _filter_options(function: Any) -> Any:
     for name, (text, completer) in reversed(FILTERS.items()):
         option = click.option(
-            f"--{name}", multiple=True, metavar="NAME", shell_complete=completer, help=f"{text} May be repeated."
+            f"--{name}",
+            multiple=True,
+            metavar="NAME",
+            callback=_known_kinds if name == "kind" else None,
+            shell_complete=completer,
+            help=f"{text} May be repeated.",
         )
         function = option(function)
     return function
@@ -56,10 +75,10 @@ def _filter_options(function: Any) -> Any:
 )
 @click.option(
     "--mode",
-    type=click.Choice(["text", "verbose", "json"]),
+    type=Choice(["text", "verbose", "json"]),
     default="text",
     show_default=True,
-    help="The assistants' texts; also a line for each other event; or event lines byte for byte.",
+    help="The assistants' texts; also a line for each other event; or events as JSON lines.",
 )
 @click.option(
     "--after",
@@ -73,6 +92,7 @@ def _filter_options(function: Any) -> Any:
 @click.option("--follow/--no-follow", default=True, help="Follow new events, or exit at the end of the journal.")
 @click.option("--partials", is_flag=True, help="Print partials of unfinished texts too (--mode json only).")
 @_filter_options
+@wait_option
 @socket_option
 def command(
     mode: str,
@@ -101,6 +121,7 @@ def command(
     oldest = None if since is None else (time.time_ns() // 1_000_000) - since * 1_000
     printer = Printer(mode, oldest)
     start = after or ("now" if since is None else "start")
+    filters["session"] = tuple(_session_id(socket, name, follow=follow) for name in filters["session"])
     frame = Subscribe(
         after=int(start) if start.isdecimal() else start,
         filter=Filter(**{name: values for name, values in filters.items() if values}),
@@ -108,5 +129,22 @@ def command(
         follow=follow,
         as_="events" if mode == "json" else "display",
     )
-    with daemon_errors(), closing(BlockingSubscription(socket, frame, reconnect=follow)) as subscription:
+    with daemon_errors(), closing(BlockingSubscription(socket, frame, follow, waiting())) as subscription:
         printer.print_all(subscription)
+    if not printer.has_printed and not follow:
+        from tooltap.cli.read.nothing import why_nothing
+
+        warn(why_nothing(socket, filters, mode=mode, begins_late=start != "start" or since is not None))
+
+
+def _session_id(socket: Path | None, name: str, *, follow: bool) -> str:
+    """The id of the session. A name that no session has may be the id of one that is yet to come."""
+    from tooltap.cli.read.session_names import UnknownSessionError, find_session
+
+    try:
+        return str(find_session(socket, name)["session"])
+    except UnknownSessionError as error:
+        if not follow:
+            raise
+        warn(f"{error.message}; waiting for one with this id")
+        return name

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from tooltap.cli.common.commands import Command
+from tooltap.cli.common.printing import say_text
+from tooltap.cli.common.suggestions import Choice
 
 __all__ = ["FORMATS", "command"]
 
@@ -22,7 +24,7 @@ FORMATS = ("json-schema", "typescript", "markdown")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(FORMATS),
+    type=Choice(FORMATS),
     default="json-schema",
     show_default=True,
     help="JSON Schema (draft 2020-12), TypeScript types, or a Markdown page.",
@@ -32,7 +34,7 @@ def command(form: str) -> None:
 
     The JSON Schema describes an event line; frames, tool payloads and statistics are under its $defs.
     """
-    click.echo(write(form), nl=False)
+    say_text(write(form))
 
 
 def write(form: str) -> str:

@@ -8,13 +8,16 @@ the wrong ones.
 from __future__ import annotations
 
 import os
-import sys
+import stat
 import threading
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tooltap.daemon.taps.child import run_child
-from tooltap.normalizers.catalog.agents import missing_flags
+from tooltap.daemon.system.paths import spool_folder
+from tooltap.daemon.taps.child import STDIN, run_child
+from tooltap.daemon.taps.delivery.announcement import Announced, announce, withdraw
+from tooltap.normalizers.catalog.agents import agent_of, missing_flags
 
 if TYPE_CHECKING:
     from tooltap.daemon.taps.delivery.tap import Tap
@@ -68,12 +71,27 @@ def run_agent(start: AgentStart) -> int:
     if (flags := missing_flags(command)) is not None:
         _print(f"not tapped: {command[0]} prints no event stream with these arguments; add {flags}")
         return _exec(command)
-    tap = _LateTap(start)
+    stream, started = f"{start.name}-{os.urandom(8).hex()}", time.time_ns() // 1_000_000
+    note = announce(spool_folder(), Announced(stream, agent_of(command), started, _socket(start)))
+    try:
+        return _run_tapped(start, _LateTap(start, stream, started))
+    finally:
+        if note is not None:
+            withdraw(note)
+
+
+def _socket(start: AgentStart) -> str:
+    """The socket of the daemon, without symbolic links; empty if none is named."""
+    named = os.environ.get("TOOLTAP_SOCKET") if start.socket is None else start.socket
+    return os.path.realpath(named) if named else ""
+
+
+def _run_tapped(start: AgentStart, tap: _LateTap) -> int:
     tap_input = partial(tap.take, direction="in") if start.name == "proxy" else None
     try:
-        code = run_child(command, partial(tap.take, direction="out"), tap_input, while_starting=tap.load)
+        code = run_child(start.command, partial(tap.take, direction="out"), tap_input, while_starting=tap.load)
     except OSError as error:
-        _print(f"cannot start {command[0]}: {error.strerror}")
+        _print(f"cannot start {start.command[0]}: {error.strerror}")
         return CANNOT_START
     if (problem := tap.finish()) is not None:
         _print(problem)
@@ -83,8 +101,11 @@ def run_agent(start: AgentStart) -> int:
 class _LateTap:
     """A tap that is imported and made while the agent starts, or when the agent prints first."""
 
-    def __init__(self, start: AgentStart) -> None:
+    def __init__(self, start: AgentStart, stream: str, started: int) -> None:
         self._start = start
+        self._stream = stream
+        self._started = started
+        self._stdin_at = file_position(STDIN)  # before the agent reads
         self._lock = threading.Lock()
         self._tap: Tap | None = None
         self._failure: Exception | None = None
@@ -106,23 +127,35 @@ class _LateTap:
         with self._lock:
             if self._tap is None and self._failure is None:
                 try:
-                    self._tap = _tap(self._start)
+                    self._tap = _tap(self._start, self._stream, self._started, self._stdin_at)
                 except Exception as error:  # the agent comes first
                     self._failure = error
             return self._tap
 
 
-def _tap(start: AgentStart) -> Tap:
+def _tap(start: AgentStart, stream: str, started: int, stdin_at: int | None) -> Tap:
     from pathlib import Path
 
-    from tooltap.daemon.system.paths import socket_path, spool_path
+    from tooltap.cli.tap.prompt import given_prompt
+    from tooltap.daemon.client.discovery import find_socket
+    from tooltap.daemon.system.paths import spool_path
     from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
     from tooltap.daemon.taps.delivery.tap import Tap
 
-    stream = f"{start.name}-{os.urandom(8).hex()}"
-    options = StreamOptions(stream, start.dialect, start.provider, start.session, start.mcp_servers)
-    socket = socket_path() if start.socket is None else Path(start.socket)
+    prompt = given_prompt(start.command, stdin_at) if start.name == "run" else None
+    options = StreamOptions(
+        stream, start.dialect, start.provider, start.session, start.mcp_servers, started=started, prompt=prompt
+    )
+    socket = find_socket() if start.socket is None else Path(start.socket)
     return Tap(options, socket, SpoolLimits(spool_path(), *start.spool_limits))
+
+
+def file_position(descriptor: int) -> int | None:
+    """Where a file will be read next; None if it is no file."""
+    try:
+        return os.lseek(descriptor, 0, os.SEEK_CUR) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    except OSError:
+        return None
 
 
 def _exec(command: tuple[str, ...]) -> int:
@@ -134,5 +167,6 @@ def _exec(command: tuple[str, ...]) -> int:
 
 
 def _print(text: str) -> None:
-    if sys.stderr is not None:
-        print(f"tooltap: {text}", file=sys.stderr, flush=True)
+    from tooltap.cli.common.printing import warn
+
+    warn(text)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tooltap.cli.common.commands import Group
 from tooltap.cli.common.connection import socket_option
 from tooltap.cli.common.optional_dependencies import require_extra
+from tooltap.cli.common.printing import warn
 from tooltap.cli.tap.spool_options import spool_options
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
+
+if TYPE_CHECKING:
+    from tooltap.daemon.taps.delivery.tap import Tap
 
 __all__ = ["command"]
 
@@ -45,22 +50,30 @@ def opencode(url: str, silence: float, spool_bytes: int, spool_total_bytes: int,
     """Tap the OpenCode server at URL, such as http://127.0.0.1:4096.
 
     The command waits for the server, and reconnects when it comes back. Events sent in between are lost, and the stream
-    reports the loss. The password is read from OPENCODE_SERVER_PASSWORD. SIGTERM and Ctrl-C end the command.
+    reports the loss. The password is read from OPENCODE_SERVER_PASSWORD. SIGTERM and Ctrl-C end the command; the server
+    works on, so its sessions are suspended, and continue when it is attached again.
     """
-    import secrets
-
     with require_extra("attach"):
-        from tooltap.daemon.taps.attach_opencode import AttachError, attach
+        from tooltap.daemon.taps.attach_opencode import AttachError, attach, stream_of
+    from tooltap.daemon.client.discovery import find_socket
     from tooltap.daemon.system.foreground import run_until_stopped
-    from tooltap.daemon.system.paths import socket_path, spool_path
-    from tooltap.daemon.taps.delivery.tap import Tap
+    from tooltap.daemon.system.paths import spool_path
+    from tooltap.daemon.taps.delivery.resumption import resume_tap
 
-    options = StreamOptions(f"attach-{secrets.token_hex(8)}", "opencode-bus")
-    tap = Tap(options, socket or socket_path(), SpoolLimits(spool_path(), spool_bytes, spool_total_bytes))
+    taps: list[Tap] = []
+
+    async def open_tap() -> tuple[Tap, bool]:
+        limits = SpoolLimits(spool_path(), spool_bytes, spool_total_bytes)
+        options = StreamOptions(stream_of(url), "opencode-bus")
+        tap, is_resumed = await resume_tap(options, socket or find_socket(), limits)
+        taps.append(tap)
+        return tap, is_resumed
+
     try:
-        run_until_stopped(lambda on_stop: attach(url, tap, on_stop, silence=silence))
+        run_until_stopped(lambda on_stop: attach(url, open_tap, on_stop, silence=silence))
     except AttachError as error:
         raise click.ClickException(str(error)) from None
     finally:
-        if (problem := tap.finish()) is not None:
-            click.echo(f"tooltap: {problem}", err=True)
+        for tap in taps:
+            if (problem := tap.finish(suspend=True)) is not None:
+                warn(problem)

@@ -10,6 +10,7 @@ import click
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import daemon_errors, publisher_options, request, socket_option
 from tooltap.cli.common.inputs import STDIN, UnreadableError, input_size, read_chunks
+from tooltap.cli.common.printing import warn
 from tooltap.cli.common.progress import progress
 from tooltap.cli.common.recordings import files_argument, input_files
 from tooltap.cli.common.statistics import print_statistics, statistics_options
@@ -72,7 +73,7 @@ def command(
                 with daemon_errors():
                     end = publish_recording(_chunks(path, advance), options, socket)
             except UnreadableError as error:
-                click.echo(f"tooltap: {error}", err=True)
+                warn(str(error))
             else:
                 done.append(Statistics(**msgspec.structs.asdict(end)))
     print_statistics(done, stats=stats, stats_json=stats_json)

@@ -10,6 +10,7 @@ import click
 from tooltap.cli.common import completers
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import socket_option
+from tooltap.daemon.system.optional_packages import how_to_install
 
 __all__ = ["command"]
 
@@ -80,7 +81,7 @@ def command(
     only one line of confirmation. Configure an agent to start this command as one of its MCP servers.
     """
     if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise click.ClickException(f"{' and '.join(missing)} not installed: pip install 'tooltap[mcp]'")
+        raise click.ClickException(f"{' and '.join(missing)} not installed: {how_to_install('mcp')}")
     import anyio
 
     from tooltap.daemon.taps.mcp.commands import Commands

@@ -1,6 +1,7 @@
 """Print how every tool call ended. The first argument names a file that stores where the next run resumes."""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -16,7 +17,10 @@ async def main(cursor: Path) -> None:
             print(f"events {event.from_} to {event.to} are gone")
         elif isinstance(event, ToolResult):
             print(event.provider, event.name, event.status)
-        cursor.write_text(events.cursor or "")
+        # Written beside and renamed, so that whoever stops this program leaves a whole cursor.
+        beside = cursor.with_name(f"{cursor.name}.new")
+        beside.write_text(events.cursor or "")
+        os.replace(beside, cursor)
 
 
 asyncio.run(main(Path(sys.argv[1])))

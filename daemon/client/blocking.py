@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tooltap.daemon.client.greeting import ConnectError, DaemonError, DisconnectedError, greeting, unreachable
-from tooltap.daemon.client.reading import RETRY_FIRST, RETRY_MOST, Reading, Received
-from tooltap.daemon.system.paths import socket_path
+from tooltap.daemon.client.discovery import elsewhere, pauses, usual_socket
+from tooltap.daemon.client.greeting import (
+    ConnectError,
+    DaemonError,
+    DisconnectedError,
+    NoDaemonError,
+    check_peer,
+    greeting,
+    unreachable,
+)
+from tooltap.daemon.client.reading import Reading, Received
 from tooltap.protocol.frames import ErrorFrame, Reply, Subscribe, decode_daemon_frame, encode_frame
 
 __all__ = ["BlockingClient", "BlockingSubscription", "ask"]
@@ -24,14 +33,33 @@ CHUNK = 262_144
 class BlockingClient:
     """A connection to the daemon, after the daemon's greeting."""
 
-    def __init__(self, path: Path | str | None = None, timeout: float | None = None) -> None:
-        """`timeout`: seconds that the daemon may take for each line. Raises `ConnectError` and `DaemonError`."""
-        place = Path(path) if path else socket_path()
+    def __init__(self, path: Path | str | None = None, timeout: float | None = None, wait: float = 0.0) -> None:
+        """`timeout`: seconds that the daemon may take for each line. `wait`: seconds to wait for a daemon that is not
+        there yet. Raises `ConnectError` and `DaemonError`."""
+        attempts = pauses(wait)
+        while True:
+            try:
+                return self._find(path, timeout)
+            except NoDaemonError:
+                if (pause := next(attempts, None)) is None:
+                    raise
+                time.sleep(pause)
+
+    def _find(self, path: Path | str | None, timeout: float | None) -> None:
+        try:
+            self._open(usual_socket(path), timeout)
+        except NoDaemonError:
+            if (found := elsewhere(path)) is None:
+                raise
+            self._open(found, timeout)
+
+    def _open(self, place: Path, timeout: float | None) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(timeout)
         self._lines = self._socket.makefile("rb", CHUNK)
         try:
             self._socket.connect(str(place))
+            check_peer(place, self._socket)
             self.welcome = greeting(place, self._lines.readline())
         except OSError as error:
             self.close()
@@ -49,6 +77,8 @@ class BlockingClient:
         try:
             self._socket.sendall(data)
         except OSError:
+            with suppress(OSError):  # whoever still reads gets the end, and does not wait
+                self._socket.shutdown(socket.SHUT_WR)
             raise DisconnectedError from None
 
     def receive_line(self) -> bytes:
@@ -62,14 +92,16 @@ class BlockingClient:
         return line[:-1]
 
 
-def ask(op: str, *, path: Path | str | None = None, timeout: float | None = None, **arguments: Any) -> Any:
+def ask(
+    op: str, *, path: Path | str | None = None, timeout: float | None = None, wait: float = 0.0, **arguments: Any
+) -> Any:
     """Return the result of one request on its own connection: `ask("event", seq=5, view="display")`. `timeout`:
-    seconds that the daemon may take for each line.
+    seconds that the daemon may take for each line. `wait`: seconds to wait for a daemon that is not there yet.
 
     Raises `ConnectError`, `DaemonError` and `DisconnectedError`.
     """
     arguments = {key: value for key, value in arguments.items() if value is not None}
-    with closing(BlockingClient(path, timeout)) as client:
+    with closing(BlockingClient(path, timeout, wait)) as client:
         try:
             client.write(msgspec.json.encode({"op": op, "id": 1, **arguments}) + b"\n")
         except DisconnectedError:
@@ -86,12 +118,12 @@ class BlockingSubscription:
     """An iterator of `Received`. It ends after the replay if `follow` is false. Otherwise it ends only by
     `DisconnectedError`, if `reconnect` is false."""
 
-    def __init__(self, path: Path | str | None, frame: Subscribe, reconnect: bool) -> None:
-        """Raises `ConnectError` and `DaemonError`."""
+    def __init__(self, path: Path | str | None, frame: Subscribe, reconnect: bool, wait: float = 0.0) -> None:
+        """`wait`: seconds to wait for a daemon that is not there yet. Raises `ConnectError` and `DaemonError`."""
         self._path = path
         self._reading = Reading(frame)
         self._reconnect = reconnect
-        self._client = self._open()
+        self._client = self._open(wait)
 
     @property
     def cursor(self) -> str | None:
@@ -113,8 +145,8 @@ class BlockingSubscription:
     def close(self) -> None:
         self._client.close()
 
-    def _open(self) -> BlockingClient:
-        client = BlockingClient(self._path)
+    def _open(self, wait: float = 0.0) -> BlockingClient:
+        client = BlockingClient(self._path, wait=wait)
         try:
             client.write(encode_frame(self._reading.frame))
         except BaseException:
@@ -125,11 +157,9 @@ class BlockingSubscription:
     def _reopen(self) -> None:
         """Reconnect as soon as there is a daemon, and resume after the last item."""
         self.close()
-        wait = RETRY_FIRST
-        while True:
+        for pause in pauses(math.inf):
             try:
                 self._client = self._open()
                 return
             except (ConnectError, DisconnectedError):
-                time.sleep(wait)
-                wait = min(wait * 2, RETRY_MOST)
+                time.sleep(pause)

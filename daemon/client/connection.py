@@ -4,33 +4,35 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
 import anyio
+import anyio.to_thread
 import msgspec
-from anyio.abc import SocketStream
+from anyio.abc import SocketAttribute, SocketStream
 
+from tooltap.daemon.client.discovery import elsewhere, pauses, usual_socket
 from tooltap.daemon.client.greeting import (
     ConnectError,
     DaemonError,
     DisconnectedError,
     NoDaemonError,
+    check_peer,
     greeting,
     unreachable,
 )
-from tooltap.daemon.system.paths import socket_path
 from tooltap.protocol.frames import (
     ClientFrame,
     DaemonFrame,
     ErrorFrame,
     Reply,
-    StoreRequest,
     Welcome,
     decode_daemon_frame,
     encode_frame,
 )
+from tooltap.protocol.requests import StoreRequest
 
 __all__ = [
     "Client",
@@ -55,14 +57,38 @@ class Client:
         self.welcome: Welcome
 
     @classmethod
-    async def open(cls, path: Path | str | None = None) -> Self:
-        """Connect and read the greeting. Raises `ConnectError` and `DaemonError`."""
-        place = Path(path) if path else socket_path()
+    async def open(cls, path: Path | str | None = None, wait: float = 0.0) -> Self:
+        """Connect and read the greeting. `wait`: seconds to wait for a daemon that is not there yet. Raises
+        `ConnectError` and `DaemonError`."""
+        attempts = pauses(wait)
+        while True:
+            try:
+                return await cls._find(path)
+            except NoDaemonError:
+                if (pause := next(attempts, None)) is None:
+                    raise
+                await anyio.sleep(pause)
+
+    @classmethod
+    async def _find(cls, path: Path | str | None) -> Self:
+        try:
+            return await cls._open(usual_socket(path))
+        except NoDaemonError:
+            if (found := await anyio.to_thread.run_sync(elsewhere, path)) is None:
+                raise
+            return await cls._open(found)
+
+    @classmethod
+    async def _open(cls, place: Path) -> Self:
         try:
             client = cls(await anyio.connect_unix(place))
         except OSError as error:
             raise unreachable(place, error) from None
         try:
+            try:
+                check_peer(place, client._stream.extra(SocketAttribute.raw_socket))
+            except OSError as error:
+                raise unreachable(place, error) from None
             client.welcome = greeting(place, await client._first_line())
         except BaseException:
             await client.close()
@@ -73,14 +99,14 @@ class Client:
         await self._stream.aclose()
 
     async def request(self, op: str, **arguments: Any) -> Any:
-        """Return the result of a request (`tooltap.protocol.frames`). Raises `DaemonError` and `DisconnectedError`."""
+        """The result of a request (`tooltap.protocol.requests`). Raises `DaemonError` and `DisconnectedError`."""
         arguments = {key: value for key, value in arguments.items() if value is not None}
         await self.write(msgspec.json.encode({"op": op, "id": 1, **arguments}) + b"\n")
         return await self._receive_result()
 
     async def store(self, body: bytes, **about: Any) -> str:
         """Store a body for a limited time and return its output id. `about`: fields of
-        `tooltap.protocol.frames.StoreRequest`. Raises `DaemonError` and `DisconnectedError`."""
+        `tooltap.protocol.requests.StoreRequest`. Raises `DaemonError` and `DisconnectedError`."""
         await self.send(StoreRequest(bytes=len(body), **about))
         await self.write(body)
         return str((await self._receive_result())["outputId"])
@@ -100,6 +126,10 @@ class Client:
         try:
             await self._stream.send(data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            with suppress(
+                OSError, anyio.ClosedResourceError
+            ):  # a daemon that still reads gets the end, and does not wait
+                await self._stream.send_eof()
             await self._raise_last_error()
             raise DisconnectedError from None
 
@@ -149,16 +179,18 @@ class Client:
 
 
 @asynccontextmanager
-async def connect(path: Path | str | None = None) -> AsyncIterator[Client]:
-    """Open a connection for requests. `path`: of the socket; default: the user's. Raises `ConnectError`."""
-    client = await Client.open(path)
+async def connect(path: Path | str | None = None, *, wait: float = 0.0) -> AsyncIterator[Client]:
+    """Open a connection for requests. `path`: of the socket; default: the user's. `wait`: seconds to wait for a daemon
+    that is not there yet. Raises `ConnectError`."""
+    client = await Client.open(path, wait)
     try:
         yield client
     finally:
         await client.close()
 
 
-async def request(op: str, *, path: Path | str | None = None, **arguments: Any) -> Any:
-    """Return the result of one request on its own connection: `await request("event", seq=5, view="display")`."""
-    async with connect(path) as client:
+async def request(op: str, *, path: Path | str | None = None, wait: float = 0.0, **arguments: Any) -> Any:
+    """Return the result of one request on its own connection: `await request("event", seq=5, view="display")`. `wait`:
+    seconds to wait for a daemon that is not there yet."""
+    async with connect(path, wait=wait) as client:
         return await client.request(op, **arguments)

@@ -43,12 +43,18 @@ class EventStream(Generic[E]):
     """
 
     def __init__(
-        self, frame: Subscribe, decode: Callable[[bytes], E | None], path: Path | str | None, reconnect: bool
+        self,
+        frame: Subscribe,
+        decode: Callable[[bytes], E | None],
+        path: Path | str | None,
+        reconnect: bool,
+        wait: float,
     ) -> None:
         self._frame = frame
         self._decode = decode
         self._path = path
         self._reconnect = reconnect
+        self._wait = wait
         self.cursor: str | None = None
         """The cursor after the last item: pass it as `after` to resume, in this program or another. None before the
         first item. Save it when the item has been processed."""
@@ -56,7 +62,8 @@ class EventStream(Generic[E]):
         """How many events were left out because this version does not know their kind or a value of a newer daemon."""
 
     def __iter__(self) -> Generator[E | Gap, None, None]:
-        with closing(BlockingSubscription(self._path, self._next_frame(), self._reconnect)) as subscription:
+        opened = BlockingSubscription(self._path, self._next_frame(), self._reconnect, self._wait)
+        with closing(opened) as subscription:
             for received in subscription:
                 item = self._item(received)
                 self.cursor = subscription.cursor
@@ -65,7 +72,7 @@ class EventStream(Generic[E]):
 
     async def __aiter__(self) -> AsyncGenerator[E | Gap, None]:
         subscription = Subscription(self._path, self._next_frame(), self._reconnect)
-        await subscription.open()
+        await subscription.open(self._wait)
         try:
             async for received in subscription:
                 item = self._item(received)
@@ -106,6 +113,7 @@ def subscribe(
     follow: bool = True,
     reconnect: bool = True,
     path: Path | str | None = None,
+    wait: float = 0.0,
 ) -> EventStream[AnyEvent]: ...
 
 
@@ -119,6 +127,7 @@ def subscribe(
     follow: bool = True,
     reconnect: bool = True,
     path: Path | str | None = None,
+    wait: float = 0.0,
 ) -> EventStream[AnyDisplayEvent]: ...
 
 
@@ -131,15 +140,16 @@ def subscribe(
     follow: bool = True,
     reconnect: bool = True,
     path: Path | str | None = None,
+    wait: float = 0.0,
 ) -> EventStream[Any]:
     """Subscribe to events after `after`: `start`, `now`, a `seq`, or the `cursor` of an earlier stream.
 
-    A `Gap` among the events reports which events will not come: they were too old (`retention`), or the cursor belongs
-    to another journal (`reset`). With `follow` false the stream ends at the end of the journal. If the daemon goes away
-    the stream waits for it and resumes without loss or repetition, unless `reconnect` is false. `partials` adds live
-    parts of messages and outputs, which have no `seq`. `as_="display"` returns display events
-    (`tooltap.protocol.display`), what a user interface shows; filters and cursors still refer to events. `path`: of the
-    socket; default: the user's.
+    A `Gap` among the events reports which events will not come: they were too old (`retention`), are damaged on disk
+    (`corrupt`), or the cursor belongs to another journal (`reset`). With `follow` false the stream ends at the end of
+    the journal. If the daemon goes away the stream waits for it and resumes without loss or repetition, unless
+    `reconnect` is false. `partials` adds live parts of messages and outputs, which have no `seq`. `as_="display"`
+    returns display events (`tooltap.protocol.display`), what a user interface shows; filters and cursors still refer to
+    events. `path`: of the socket; default: the user's. `wait`: seconds to wait for a daemon that is not there at first.
     """
     frame = Subscribe(after=after, filter=filter or Filter(), partials=partials, follow=follow, as_=as_)
-    return EventStream(frame, decode_display if as_ == "display" else _decode_known, path, reconnect)
+    return EventStream(frame, decode_display if as_ == "display" else _decode_known, path, reconnect, wait)

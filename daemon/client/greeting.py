@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
 
 import msgspec
 
+from tooltap.daemon.system.listener import peer_uid
 from tooltap.protocol import PROTOCOL_VERSION
 from tooltap.protocol.frames import ErrorFrame, Welcome, decode_daemon_frame
 
-__all__ = ["ConnectError", "DaemonError", "DisconnectedError", "NoDaemonError", "greeting", "unreachable"]
+__all__ = [
+    "ConnectError",
+    "DaemonError",
+    "DisconnectedError",
+    "NoDaemonError",
+    "check_peer",
+    "greeting",
+    "unreachable",
+]
 
 
 class ConnectError(Exception):
@@ -37,9 +48,19 @@ class DaemonError(Exception):
 
 def unreachable(place: Path, error: OSError) -> ConnectError:
     """Return the error for a socket that cannot be connected."""
+    if isinstance(error, ConnectionRefusedError) and not place.is_socket():
+        what = "a folder" if place.is_dir() else "a file"
+        return ConnectError(f"{place} is {what}, and not a daemon's socket: see --socket and TOOLTAP_SOCKET")
     if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
         return NoDaemonError(f"no daemon is listening at {place}; start one with `tooltap serve`")
     return ConnectError(f"cannot connect to {place}: {error.strerror or error}")
+
+
+def check_peer(place: Path, connection: socket.socket) -> None:
+    """Check, before anything is sent, that no other user has put a socket into the daemon's place. Raises
+    `ConnectError` and `OSError`."""
+    if peer_uid(connection) != os.geteuid():
+        raise ConnectError(f"what is listening at {place} belongs to another user")
 
 
 def greeting(place: Path, line: bytes) -> Welcome:

@@ -73,10 +73,14 @@ class Publisher:
 
     async def suspend(self) -> int:
         """Leave without ending the stream; return how many lines the daemon has. Framing `tapped` only."""
-        await self._client.finish_writing()
+        await self.leave()
         while not isinstance(frame := await self.receive(), Suspended):
             pass
         return frame.lines
+
+    async def leave(self) -> None:
+        """Say that nothing more will be written. Framing `tapped`: the stream is suspended, which `receive` returns."""
+        await self._client.finish_writing()
 
     async def end(self) -> Done:
         """End the stream and return its statistics."""
@@ -107,10 +111,14 @@ async def ingest(
     agent: str | None = None,
     parent: str | None = None,
     mcp_servers: tuple[str, ...] = (),
+    started: int | None = None,
+    prompt: str | None = None,
     from_line: int | None = None,
     path: Path | str | None = None,
+    wait: float = 0.0,
 ) -> AsyncIterator[Publisher]:
-    """Publish a stream; the arguments are the keys of the `ingest` frame. Raises `ConnectError` and `DaemonError`."""
+    """Publish a stream; the arguments are the keys of the `ingest` frame. `wait`: seconds to wait for a daemon that is
+    not there yet. Raises `ConnectError` and `DaemonError`."""
     frame = Ingest(
         stream=stream,
         framing=framing,
@@ -120,9 +128,11 @@ async def ingest(
         agent=agent,
         parent=parent,
         mcp_servers=mcp_servers,
+        started=started,
+        prompt=prompt,
         from_=from_line,
     )
-    async with connect(path) as client:
+    async with connect(path, wait=wait) as client:
         await client.send(frame)
         while not isinstance(ingesting := await client.receive_frame(), Ingesting):
             pass

@@ -9,10 +9,7 @@ import msgspec
 from tooltap.daemon.client.greeting import DaemonError
 from tooltap.protocol.frames import At, ErrorFrame, Gap, Live, Subscribe, Subscribed, decode_daemon_frame
 
-__all__ = ["RETRY_FIRST", "RETRY_MOST", "Reading", "Received"]
-
-RETRY_FIRST, RETRY_MOST = 0.1, 2.0
-"""Seconds between attempts to reach a daemon that is away."""
+__all__ = ["Reading", "Received"]
 
 Received: TypeAlias = bytes | Subscribed | Live | At | Gap
 """An item of a subscription: an event line without its newline, or a control frame."""

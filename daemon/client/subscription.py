@@ -13,6 +13,7 @@ async with subscribe(as_="display") as subscription:
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,7 +22,8 @@ from typing import Self
 import anyio
 
 from tooltap.daemon.client.connection import Client, ConnectError, DisconnectedError
-from tooltap.daemon.client.reading import RETRY_FIRST, RETRY_MOST, Reading, Received
+from tooltap.daemon.client.discovery import pauses
+from tooltap.daemon.client.reading import Reading, Received
 from tooltap.protocol.display import AnyDisplayEvent, decode_display
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Form, Subscribe
@@ -69,9 +71,10 @@ class Subscription:
             if isinstance(item, bytes) and (shown := decode_display(item)) is not None:
                 yield shown
 
-    async def open(self) -> None:
-        """Connect and subscribe. Raises `ConnectError` and `DaemonError`."""
-        self._client = await Client.open(self._path)
+    async def open(self, wait: float = 0.0) -> None:
+        """Connect and subscribe. `wait`: seconds to wait for a daemon that is not there yet. Raises `ConnectError` and
+        `DaemonError`."""
+        self._client = await Client.open(self._path, wait)
         await self._client.send(self._reading.frame)
 
     async def close(self) -> None:
@@ -85,15 +88,14 @@ class Subscription:
 
     async def _reopen(self) -> None:
         """Reconnect as soon as there is a daemon, and resume after the last item."""
-        wait = RETRY_FIRST
-        while True:
+        for pause in pauses(math.inf):
             await self.close()
             self._client = None
             try:
-                return await self.open()
+                await self.open()
+                return
             except (ConnectError, DisconnectedError):
-                await anyio.sleep(wait)
-                wait = min(wait * 2, RETRY_MOST)
+                await anyio.sleep(pause)
 
 
 @asynccontextmanager
@@ -106,16 +108,17 @@ async def subscribe(
     follow: bool = True,
     reconnect: bool = False,
     path: Path | str | None = None,
+    wait: float = 0.0,
 ) -> AsyncIterator[Subscription]:
     """Subscribe to event lines after `after`: `start`, `now`, a `seq`, or the `cursor` of an earlier subscription.
 
     `as_`: with `display` the lines are display lines, what a user interface shows of the events; filters and cursors
-    still refer to events. `reconnect`: if the daemon goes away, wait for it and resume without loss. Raises
-    `ConnectError` if there is no daemon at first.
+    still refer to events. `reconnect`: if the daemon goes away, wait for it and resume without loss. `wait`:
+    seconds to wait for a daemon that is not there at first; then `ConnectError` is raised.
     """
     frame = Subscribe(after=after, filter=filter or Filter(), partials=partials, follow=follow, as_=as_)
     subscription = Subscription(path, frame, reconnect)
-    await subscription.open()
+    await subscription.open(wait)
     try:
         yield subscription
     finally:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 from tooltap.daemon.doctor.finding import Finding, fine, note, problem
 from tooltap.daemon.system.brief_run import run_briefly
-from tooltap.daemon.taps.follow.places import AGENTS, Found, roots, scan
+from tooltap.daemon.taps.follow.database import list_sessions
+from tooltap.daemon.taps.follow.places import AGENTS, Found, Root, roots, scan
+from tooltap.daemon.wording import counted
 from tooltap.traces.drift.baselines import PACKAGED, age, load
 
 __all__ = ["agents", "sessions"]
@@ -24,7 +26,7 @@ MAX_FILES = 100_000
 ADAPTERS = frozenset({"acp"})
 """Dialects whose version may be an adapter's (`claude-agent-acp` 0.100.0 over ACP) instead of the agent's."""
 
-_VERSION = re.compile(r"\d+(?:\.\d+)+(?:-[\w.]+)?")
+_VERSION = re.compile(r"(?<!\d)\d{1,9}(?:\.\d{1,9}){1,8}(?:-[\w.]{1,64})?")
 
 
 def agents(commands: Mapping[str, str], timeout: float) -> Iterator[Finding]:
@@ -78,24 +80,41 @@ def _compared(agent: str, version: str, recorded: list[str]) -> Finding:
 
 
 def sessions() -> Iterator[Finding]:
-    for agent, place in AGENTS.items():
+    absent = []
+    for agent in AGENTS:
         [root] = roots((agent,), os.environ)
         if not os.path.lexists(root.path):
-            advice = f"The first session creates it. If it is elsewhere, set {place.variable}."
-            yield note("sessions", f"{agent} has no folder {root.path}", advice)
+            absent.append(agent)
             continue
         troubles: list[OSError] = []
-        files = list(islice(scan(root, root.path, troubles.append), MAX_FILES))
+        files = list(islice(_stored(root, troubles.append), MAX_FILES))
         for error in troubles[:1]:
             advice = "Make it readable; until then its sessions are not followed."
             yield problem("sessions", f"cannot read {error.filename}: {error.strerror}", advice)
         if files or not troubles:
             advice = f"`tooltap serve --follow {agent}` publishes them."
-            yield fine("sessions", f"{agent} has {_counted(files)} in {root.path}", advice if files else None)
+            yield fine("sessions", f"{agent} has {_counted(root, files)} in {root.path}", advice if files else None)
+    if absent:
+        variables = ", ".join(sorted({AGENTS[agent].variable for agent in absent}))
+        advice = f"The first session creates them. If they are elsewhere, set {variables}."
+        yield note("sessions", f"{', '.join(absent)}: no folder of sessions", advice)
 
 
-def _counted(files: list[Found]) -> str:
+def _stored(root: Root, trouble: Callable[[OSError], None]) -> Iterator[Found]:
+    if root.place.database is None:
+        yield from scan(root, root.path, trouble)
+        return
+    try:
+        yield from list_sessions(os.path.join(root.path, root.place.database))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        trouble(error)
+
+
+def _counted(root: Root, files: list[Found]) -> str:
+    what = "session" if root.place.database is not None else "session file"
     if len(files) == MAX_FILES:
-        return f"at least {MAX_FILES} session files"
-    size = sum(file.size for file in files) / 2**20
-    return f"{len(files)} session file{'' if len(files) == 1 else 's'} ({size:.1f} MiB)"
+        return f"at least {MAX_FILES} {what}s"
+    size = "" if root.place.database is not None else f" ({sum(file.size for file in files) / 2**20:.1f} MiB)"
+    return f"{counted(len(files), what)}{size}"

@@ -8,6 +8,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from tooltap.daemon.doctor.finding import Finding, fine, note, problem
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite.schema import format_of
 from tooltap.daemon.journal.sqlite.tables import FORMAT
+from tooltap.daemon.journal.sqlite.upkeep.scrubbed import last_scrub
+from tooltap.traces.recording.own_file import why_unsteady
 from tooltap.traces.recording.writer import trace_path
 
-__all__ = ["folder", "journal", "traces"]
+__all__ = ["folder", "journal", "scrubbed", "traces"]
 
 MIB = 2**20
 LITTLE, TOO_LITTLE = 1024 * MIB, 64 * MIB
@@ -27,6 +30,7 @@ LITTLE, TOO_LITTLE = 1024 * MIB, 64 * MIB
 
 def journal(file: Path) -> Iterator[Finding]:
     yield from folder("journal", file.parent)
+    yield from _steadiness(file.resolve().parent)
     try:
         status = file.stat()
     except FileNotFoundError:
@@ -45,6 +49,28 @@ def journal(file: Path) -> Iterator[Finding]:
         if version < FORMAT:
             text += f"; the next `tooltap serve` migrates it to {FORMAT}, and needs as much room again meanwhile"
         yield fine("journal", text)
+
+
+def _steadiness(place: Path) -> Iterator[Finding]:
+    """Whether other users may exchange the journal, and the daemon therefore refuses to start."""
+    with suppress(OSError):  # it is created, private, or another finding is about it
+        if (trouble := why_unsteady(place.stat())) is not None:
+            advice = f"Run chmod go-w {place}, or choose another place: `tooltap serve --journal sqlite:PATH`."
+            yield problem("journal", f"the journal cannot be in {place}: {trouble}", advice)
+
+
+def scrubbed(file: Path) -> Iterator[Finding]:
+    """What the last verification by a daemon found."""
+    last = last_scrub(file)
+    if last is None:
+        return
+    when = datetime.fromtimestamp(last.at / 1000, UTC)
+    if last.number:
+        text = f"{file} is damaged, as was found on {when:%Y-%m-%d}: {last.damages[0]}"
+        advice = "Run `tooltap journal check`; `tooltap journal repair` keeps what is intact."
+        yield problem("journal", text, advice)
+    else:
+        yield fine("journal", f"all of {file} was verified on {when:%Y-%m-%d}")
 
 
 def folder(area: str, place: Path) -> Iterator[Finding]:

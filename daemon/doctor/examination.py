@@ -9,11 +9,25 @@ from pathlib import Path
 
 from tooltap.daemon.config import Config, ConfigError, load_config
 from tooltap.daemon.doctor.agents import agents, sessions
-from tooltap.daemon.doctor.disk import folder, journal, traces
+from tooltap.daemon.doctor.disk import journal, scrubbed, traces
 from tooltap.daemon.doctor.finding import Finding, fine, problem
 from tooltap.daemon.doctor.installation import installation
-from tooltap.daemon.doctor.running import ask_daemon, drift, journal_place, socket, web
+from tooltap.daemon.doctor.running import (
+    ask_daemon,
+    damage,
+    drift,
+    journal_place,
+    log,
+    record,
+    search_index,
+    served_journal,
+    socket,
+    stalls,
+    troubles,
+    web,
+)
 from tooltap.daemon.doctor.service import service
+from tooltap.daemon.doctor.spools import spools_of
 from tooltap.daemon.system.paths import config_path, spool_path
 
 __all__ = ["examine"]
@@ -30,17 +44,26 @@ def examine(
     place = socket_place or config.socket_path
     finding, statistics = ask_daemon(place, timeout)
     yield finding
+    yield from troubles(statistics or {})
     yield from _guarded("socket", partial(socket, place))
     where = (statistics and journal_place(statistics)) or str(config.journal_place)
     if "://" in where:
-        yield fine("journal", f"the journal is {where}; its daemon checks it")
+        yield from served_journal(where, statistics)
     else:
         yield from _guarded("journal", partial(journal, Path(where)))
-    yield from _guarded("spool", partial(folder, "spool", spool_path()))
+        if statistics is None:
+            yield from _guarded("journal", partial(scrubbed, Path(where)))
+        else:
+            yield from damage(statistics)
+    yield from _guarded("spool", partial(spools_of, spool_path(), statistics))
     yield from _guarded("traces", partial(traces, statistics))
     if statistics is not None:
+        yield record(statistics)
         yield web(statistics)
         yield drift(statistics)
+        yield stalls(statistics)
+        yield from search_index(statistics)
+        yield log(statistics)
     yield from _guarded("service", partial(service, timeout))
     yield from _guarded("agents", partial(agents, commands, timeout))
     yield from _guarded("sessions", sessions)

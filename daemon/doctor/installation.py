@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tooltap import __version__
 from tooltap.daemon.doctor.finding import Finding, fine, note
+from tooltap.daemon.system.optional_packages import how_to_install
 
 __all__ = ["EXTRAS", "installation"]
 
@@ -24,10 +25,9 @@ class Extra(NamedTuple):
 
 EXTRAS = {
     "attach": Extra("`tooltap attach`", ("httpx",)),
-    "gateway": Extra("`tooltap gateway`", ("brotli", "httpx", "uvicorn", "zstandard")),
-    "mcp": Extra("`tooltap mcp`", ("mcp", "pygments")),
+    "gateway": Extra("`tooltap gateway`", ("brotli", "httpx", "zstandard")),
+    "mcp": Extra("`tooltap mcp`", ("mcp",)),
     "nats": Extra("a journal on NATS", ("nats", "nkeys")),
-    "web": Extra("`tooltap serve --web`", ("jinja2", "markdown_it", "nh3", "pygments", "starlette", "uvicorn")),
 }
 
 
@@ -38,6 +38,6 @@ def installation() -> Iterator[Finding]:
         missing = [module for module in extra.modules if find_spec(module) is None]
         if missing:
             text = f"{extra.purpose} needs packages that are not installed: {', '.join(missing)}"
-            yield note(AREA, text, f"Run pip install 'tooltap[{name}]' to use it.")
+            yield note(AREA, text, f"Run {how_to_install(name)} to use it.")
         else:
             yield fine(AREA, f"the packages for {extra.purpose} are installed")

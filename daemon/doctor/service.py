@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tooltap.daemon.doctor.finding import Finding, fine, problem
-from tooltap.daemon.system.systemd import NAME, ask_systemctl, unit_path
+from tooltap.daemon.system.services.systemd import NAME, ask_systemctl, unit_path
 
 __all__ = ["service"]
 

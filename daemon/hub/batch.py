@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, cast
 
 from tooltap.daemon.journal.interface import Committed
+from tooltap.daemon.system.logs import faults
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.normalizers.stream.display import display_body
+from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.events import event_lines, numbered_lines
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Form
 
-__all__ = ["Batch", "Chunk", "Selection"]
+__all__ = ["Batch", "Chunk", "Selection", "display_of"]
 
 CHUNK_BYTES = 65_536
 """A chunk ends when it is this long, so that a client that stops reading gets little more than its limit."""
@@ -108,9 +110,18 @@ class Batch:
     def _display(self) -> list[bytes | None]:
         """The display line of each event, computed once for all selections; None where there is none."""
         if self._displayed is None:
-            self._displayed = [display_body(event.body) for event in self._events]
+            self._displayed = [display_of(event.body) for event in self._events]
             self.bytes += sum([len(body) for body in self._displayed if body is not None])
         return self._displayed
+
+
+def display_of(body: bytes) -> bytes | None:
+    """The display line of an event; None where there is none, or where it cannot be made."""
+    try:
+        return display_body(body)
+    except Exception as error:
+        faults.note("an event has no display line", place_of(error), error)
+        return None
 
 
 def _join(events: list[tuple[int | None, bytes]], after: int) -> Iterator[Chunk]:

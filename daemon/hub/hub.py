@@ -23,6 +23,8 @@ What must hold for a subscriber to get each event once, in order:
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from itertools import takewhile
 from typing import Protocol
 
@@ -30,6 +32,9 @@ from anyio.abc import TaskGroup
 
 from tooltap.daemon.hub.batch import Batch, Chunk, Selection
 from tooltap.daemon.journal.interface import Committed, Journal
+from tooltap.daemon.system.logs import faults
+from tooltap.daemon.system.loop.watchdog import Work
+from tooltap.normalizers.stream.guard import place_of
 
 __all__ = ["Hub", "Member"]
 
@@ -42,6 +47,18 @@ class Member(Protocol):
 
     def deliver(self, chunks: list[Chunk], before: int) -> None:
         """Write what is new after `before`. Must not block."""
+
+    def restart(self) -> None:
+        """Begin with the oldest event of the journal, which is another one now."""
+
+    def interrupt(self) -> None:
+        """Continue from the journal."""
+
+    def fall_behind(self, cursor: int) -> None:
+        """Read what is after `cursor` from the journal."""
+
+    def fail(self, error: Exception) -> None:
+        """End, because of an error of ours."""
 
     def statistics(self) -> dict[str, object]: ...
 
@@ -59,6 +76,7 @@ class Hub:
         """The newest batches, without a hole between them."""
         self._recent_bytes = 0
         self._recent_limit = recent_bytes
+        self._delivering = Work("delivery of events", "", lambda: f"after {self.latest}")
 
     async def listen(self) -> None:
         """Bring `latest` up to now, before a subscription begins. Raises `JournalError`."""
@@ -103,23 +121,95 @@ class Hub:
         self._recent_bytes += batch.bytes - before
         return chunks
 
+    def restart(self) -> None:
+        """The journal was replaced: every subscription begins with its oldest event."""
+        self.latest = self.journal.latest
+        self._forget_recent()
+        for subscription in list(self.subscriptions):
+            _do(subscription, subscription.restart)
+
+    def skip(self, upto: int) -> None:
+        """Events up to here are not published: subscriptions find out in the journal why."""
+        for subscription in list(self.subscriptions):
+            _do(subscription, subscription.interrupt)
+        self._forget_recent()
+        self.latest = max(self.latest, upto)
+
     def publish(self, commits: list[Committed]) -> None:
-        """Deliver what the journal has made durable."""
-        batch = Batch(commits, self.latest)
+        """Deliver what the journal has made durable. What goes wrong for one subscriber or selection concerns no
+        other. Nothing raises here once `latest` has changed: who was not delivered to reads the journal from `before`,
+        and nobody else does."""
+        before = self.latest
+        groups = [(selection, list(members)) for selection, members in self._groups.items()]
+        try:
+            batch = Batch(commits, before)
+        except Exception as error:
+            faults.note("a batch is read from the journal", place_of(error), error)
+            self.latest = max([before, *(seq for one in commits for seq in one.seqs if seq is not None)])
+            for _, members in groups:
+                _fall_behind(members, before)
+            return
         self.latest = batch.upto
-        for selection, members in list(self._groups.items()):
-            if chunks := batch.chunks(selection):
-                for member in list(members):
-                    member.deliver(chunks, batch.before)
-        if batch.upto > batch.before:
-            self._retain(batch)
+        done = 0
+        try:
+            with self._delivering:
+                for selection, members in groups:
+                    self._deliver(batch, selection, members)
+                    done += 1
+        except Exception as error:
+            faults.note("subscribers read from the journal", place_of(error), error)
+            for _, members in groups[done:]:
+                _fall_behind(members, before)
+        try:
+            if batch.upto > batch.before:
+                self._retain(batch)
+        except Exception as error:
+            faults.note("subscribers that are behind read from the journal", place_of(error), error)
+            self._forget_recent()
+
+    def _deliver(self, batch: Batch, selection: Selection, members: list[Member]) -> None:
+        try:
+            chunks = batch.chunks(selection)
+        except Exception as error:
+            faults.note("subscribers read from the journal", place_of(error), error)
+            _fall_behind(members, batch.before)
+            return
+        for member in members if chunks else ():
+            try:
+                member.deliver(chunks, batch.before)
+            except Exception as error:
+                _fail(member, error)
 
     def _retain(self, batch: Batch) -> None:
         recent = self._recent
         if recent and recent[-1].upto != batch.before:  # `listen` has skipped what other daemons committed
-            recent.clear()
-            self._recent_bytes = 0
+            self._forget_recent()
         recent.append(batch)
         self._recent_bytes += batch.bytes
         while recent and self._recent_bytes > self._recent_limit:
             self._recent_bytes -= recent.popleft().bytes
+
+    def _forget_recent(self) -> None:
+        self._recent.clear()
+        self._recent_bytes = 0
+
+
+def _fall_behind(members: list[Member], cursor: int) -> None:
+    for member in members:
+        _do(member, partial(member.fall_behind, cursor))
+
+
+def _do(member: Member, work: Callable[[], None]) -> None:
+    """What goes wrong for one subscriber ends that one."""
+    try:
+        work()
+    except Exception as error:
+        _fail(member, error)
+
+
+def _fail(member: Member, error: Exception) -> None:
+    try:
+        member.fail(error)
+    except Exception as again:
+        faults.note("a subscription was ended at the second try", place_of(again), again)
+        member.fail(error)

@@ -18,25 +18,41 @@ and in order, because of how the states change:
 
 Partials are not journaled. They reach live subscribers, and are dropped when the connection is full.
 
+A journal that is elsewhere may be replaced by another one: `restart`.
+
 Retention may delete events that a subscription has not reached. After every read, `journal.expired` is compared with
 the cursor, and a `gap` precedes the events that were read. The order matters: retention may run during the read.
+
+Damaged events are left out by the journal, which then has their numbers in `corrupt`. A `gap` stands in their place.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+from bisect import bisect_left
 from typing import Protocol
 
 import msgspec
 
-from tooltap.daemon.hub.batch import Chunk, Selection
+from tooltap.daemon.hub.batch import Chunk, Selection, display_of
 from tooltap.daemon.hub.hub import Hub
 from tooltap.daemon.journal.interface import JournalError, StoredEvent
-from tooltap.daemon.system.logs import get_logger
-from tooltap.normalizers.stream.display import display_body
+from tooltap.daemon.system.logs import faults, get_logger
+from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.events import event_lines
-from tooltap.protocol.frames import At, DaemonFrame, ErrorFrame, Form, FrameError, Gap, Live, Subscribe, Subscribed
+from tooltap.protocol.frames import (
+    At,
+    DaemonFrame,
+    ErrorCode,
+    ErrorFrame,
+    Form,
+    FrameError,
+    Gap,
+    Live,
+    Subscribe,
+    Subscribed,
+)
 
 __all__ = ["Subscriber", "Subscription"]
 
@@ -76,6 +92,7 @@ class Subscription:
         self._gone = hub.journal.expired
         """Up to here retention may have deleted events, and the client knows."""
         self._greeted = False
+        self._restarts = 0
         self._read_bytes = read_bytes
         self._at_interval = at_interval
         self._loop = asyncio.get_running_loop()
@@ -84,14 +101,34 @@ class Subscription:
 
     def start(self) -> None:
         """Confirm the subscription and begin the replay."""
+        self._confirm(self._first_gap)
+        self._hub.add(self)
+        self.fall_behind(self.cursor)
+
+    def restart(self) -> None:
+        """Begin with the oldest event of the journal, which is another one now. The client is told as at the start."""
+        journal = self._hub.journal
+        self.cursor = journal.oldest - 1
+        self._gone = journal.expired
+        self._end = None if self._end is None else self._hub.latest
+        self._greeted = False
+        self._restarts += 1
+        self._confirm(Gap(from_=1, to=self.cursor, reason="reset"))
+        if not self.behind:
+            self.fall_behind(self.cursor)
+
+    def interrupt(self) -> None:
+        """Continue from the journal, if the subscription is live."""
+        if not self.behind:
+            self.fall_behind(self._hub.latest)
+
+    def _confirm(self, gap: Gap | None) -> None:
         hub, journal = self._hub, self._hub.journal
         self._connection.send(
             Subscribed(after=self.cursor, journal=journal.id, oldest=journal.oldest, latest=hub.latest)
         )
-        if self._first_gap is not None:
-            self._connection.send(self._first_gap)
-        hub.add(self)
-        self._fall_behind(self.cursor)
+        if gap is not None:
+            self._connection.send(gap)
 
     @property
     def position(self) -> int:
@@ -116,7 +153,7 @@ class Subscription:
             if self._connection.writable:
                 self._connection.write(chunk.data)
             elif chunk.upto > before:
-                self._fall_behind(before)
+                self.fall_behind(before)
                 return
             before = chunk.upto  # a full connection drops a chunk that has nothing but partials
 
@@ -124,7 +161,13 @@ class Subscription:
         self._timer.cancel()
         self._hub.remove(self)
 
-    def _fall_behind(self, cursor: int) -> None:
+    def fail(self, error: Exception) -> None:
+        """End with an error of ours; the client may subscribe again."""
+        faults.note("a subscription failed", place_of(error), error)
+        self._fail("internal", "the subscription failed; the daemon's log says why")
+
+    def fall_behind(self, cursor: int) -> None:
+        """Send what is after `cursor` from the journal."""
         self.behind = True
         self.cursor = cursor
         self._hub.leave(self)
@@ -144,8 +187,17 @@ class Subscription:
                     return
         except JournalError as error:
             _log.error("cannot read the journal", error=str(error))
-            self._connection.send(ErrorFrame(code="journal", message=str(error)))
-            self._connection.close()
+            self._fail("journal", str(error))
+        except Exception as error:
+            self.fail(error)
+
+    def _fail(self, code: ErrorCode, message: str) -> None:
+        """The end of the connection says it as well, if the frame cannot."""
+        try:
+            self._connection.send(ErrorFrame(code=code, message=message))
+        except Exception as error:
+            faults.note("a subscriber was not told why its subscription ended", place_of(error), error)
+        self._connection.close()
 
     async def _follow(self) -> None:
         """Take one step towards `hub.latest`; become live when it is reached."""
@@ -174,15 +226,27 @@ class Subscription:
         """Read the next part of the journal and send it."""
         journal = self._hub.journal
         wanted = self.selection.filter
+        restarts = self._restarts
         events, searched = await journal.read(self.cursor, wanted, up_to=up_to, max_bytes=self._read_bytes)
         self.journal_reads += 1
         self.journal_events += len(events)
+        if self._restarts != restarts:
+            return  # what was read is of a journal that is gone
         if max(self.cursor, self._gone) < journal.expired:
             # Retention has overtaken the subscriber, and may have deleted events it selected.
             first = max(self.cursor, self._gone) + 1
             self._gone = journal.expired
             self._connection.send(Gap(from_=first, to=self._gone, reason="retention"))
+        damaged = journal.corrupt.within(self.cursor + 1, searched) if journal.corrupt else ()
         self.cursor = searched
+        for first, last in damaged:
+            before = bisect_left(events, first, key=lambda event: event.seq)
+            self._send_events(events[:before])
+            events = events[before:]
+            self._connection.send(Gap(from_=first, to=last, reason="corrupt"))
+        self._send_events(events)
+
+    def _send_events(self, events: list[StoredEvent]) -> None:
         if lines := _lines(events, self.selection.as_):
             self._write(lines)
 
@@ -203,7 +267,7 @@ class Subscription:
 
 def _lines(events: list[StoredEvent], as_: Form) -> bytes:
     if as_ == "display":
-        shown = [(event.seq, display_body(event.body)) for event in events]
+        shown = [(event.seq, display_of(event.body)) for event in events]
         return event_lines([(seq, body) for seq, body in shown if body is not None])
     return event_lines(events)
 

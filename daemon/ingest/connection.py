@@ -12,14 +12,6 @@ Each line takes effect exactly once, although publisher and daemon may be killed
   and only then loads the stream for the new one. Against a second daemon that shares the journal, the journal itself
   refuses a commit that does not start where the stored stream ends (`StreamConflictError`).
 
-Commits form batches by themselves. `feed` parses lines as they arrive and adds them to the `LiveStream`. One task,
-`commit_all`, takes all that has accumulated, writes it, and repeats until nothing is left; lines that arrive while it
-writes make up the next commit. There is no timer and no batch size. The only backpressure is that `feed` returns when
-few enough bytes wait to be durable (`in_flight_bytes`).
-
-The order in `commit_all` matters: first the commit, then the `ack`, then the trace and the commands that rewrite
-results. All of these may only happen for durable lines.
-
 On a tapped connection, a line that is not a tapped line is an error of the connection. The lines before it are
 committed, the stream is suspended, and the publisher still has that line and all later ones.
 """
@@ -27,56 +19,38 @@ committed, the stream is suspended, and the publisher still has that line and al
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import anyio
 import msgspec
 
-from tooltap.daemon.ingest.live_stream import RECORD_BYTES, LiveStream, Normalized
+from tooltap.daemon.ingest.aside import HugeLine, Normalized, ReadLine
+from tooltap.daemon.ingest.committing import Committing, Setting
+from tooltap.daemon.ingest.inputs import Close, Lines, Loss, Parent, Portion, Suspend, Views
+from tooltap.daemon.ingest.live_stream import LiveStream
+from tooltap.daemon.ingest.missing_views import settle
 from tooltap.daemon.ingest.resume import load_normalizer
-from tooltap.daemon.ingest.tracing import StreamTrace
-from tooltap.daemon.journal.interface import Journal, JournalError, StreamConflictError
-from tooltap.daemon.system.clock import Clock
-from tooltap.daemon.system.failpoints import failpoint
-from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.views.results import Rewrite
-from tooltap.normalizers.core.items import Item, OutputChunk
-from tooltap.normalizers.stream.normalizer import Output
+from tooltap.daemon.system.logs import faults
+from tooltap.daemon.views.rewriter import Outcomes
+from tooltap.normalizers.core.items import OutputChunk, Produced
+from tooltap.normalizers.stream.guard import place_of, reason_of
+from tooltap.normalizers.stream.normalizer import Keep, Output
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
-from tooltap.protocol.frames import Ack, DaemonFrame, Done, ErrorCode, ErrorFrame, Suspended
+from tooltap.protocol.events import decode
+from tooltap.protocol.frames import DaemonFrame, Done, Ingesting, Suspended
 from tooltap.protocol.stats import Statistics
-from tooltap.protocol.tapped import Direction, End, NotTappedError, TappedLine, read_tapped
-from tooltap.traces.recording.writer import TraceWriter
+from tooltap.protocol.tapped import Direction, End, NotTappedError, TappedLine, is_mark, read_tapped
+from tooltap.traces.recording.secrets import mask_secrets
 
-__all__ = ["IngestConnection", "Setting"]
+__all__ = ["IngestConnection", "ingesting"]
 
-_log = get_logger("ingest")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What all ingest connections share."""
-
-    journal: Journal
-    clock: Clock
-    line_bytes: int
-    in_flight_bytes: int
-    """Bytes taken from a publisher before its earlier lines are durable."""
-    commit_soon: Callable[[IngestConnection], object]
-    """Starts `commit_all`, as a task that outlives the connection."""
-    on_over: Callable[[IngestConnection], None]
-    """Called once, when the connection has sent its last frame."""
-    partials_wanted: Callable[[], bool]
-    """Whether any subscriber wants partials; called for each chunk received."""
-    rewrite: Callable[[Sequence[Rewrite]], None]
-    """Takes results that commands rewrite, once they are durable. Must not block."""
-    trace: TraceWriter | None
+PORTION = 32
+"""Lines that are fed before others get a turn."""
 
 
-class IngestConnection:
-    """Created by `Streams.open`. `send` must not block. It may drop an `ack` that would have to wait: the next
-    `ack`, or the last frame, implies it."""
+class IngestConnection(Committing):
+    """Created by `Streams.open`."""
 
     def __init__(
         self,
@@ -85,34 +59,12 @@ class IngestConnection:
         send: Callable[[DaemonFrame], None],
         setting: Setting,
     ) -> None:
-        self.live = live
-        self.over = anyio.Event()
-        """The last frame has been sent; the socket may be closed."""
+        super().__init__(live, send, setting)
         self._framing = framing
-        self._send = send
-        self._setting = setting
-        self._journal = setting.journal
-        self._clock = setting.clock
-        self._trace = StreamTrace(setting.trace, live) if setting.trace is not None else None
         # A tapped line holds its line as a JSON string: escaping rarely doubles the length.
         self._splitter = Splitter(setting.line_bytes if framing == "raw" else 2 * setting.line_bytes + 1_024)
-        self._waiting = 0
-        """Bytes of the lines that are parsed and not yet durable."""
-        self._busy = False
-        """`commit_all` is running, or about to."""
-        self._commits = 0
-        self._in_flight = False
-        """A commit is being written."""
-        self._abandoned = False
-        """Another connection takes the stream over, or this one is over: nothing more is parsed or committed."""
-        self._progress = anyio.Event()
-        """Set, and replaced, when a commit is durable or the connection is over."""
-
-    @property
-    def stream(self) -> str:
-        return self.live.info.stream
-
-    # -- input --------------------------------------------------------------------------------------------------
+        self._deaf = False
+        """Nothing more is parsed: a line was given up that the publisher still has."""
 
     async def feed(self, data: bytes) -> None:
         """Parse what was received. Returns when there is room for more. Ignores input after `over`."""
@@ -120,28 +72,29 @@ class IngestConnection:
         now = self._clock()
         lines = self._splitter.feed(data)
         if self._framing == "tapped":
-            await self._feed_records(lines, now)
+            for start in range(0, len(lines), PORTION):
+                await self._feed_records(lines[start : start + PORTION], now)
         else:
-            self._feed_block(lines, now, None)
+            await self._feed_lines(lines, now, None)
         await self._wait_for_room()
 
-    async def take(
-        self, lines: Sequence[bytes | LongLine], t: int, leave_out: Callable[[Sequence[Item]], bool]
-    ) -> None:
-        """Like `feed`, for lines read by this process. `leave_out`: see `StreamNormalizer.feed`."""
+    async def take(self, lines: Sequence[bytes | LongLine], t: int, keep: Keep | None) -> None:
+        """Like `feed`, for lines read by this process. `keep`: see `StreamNormalizer.feed`."""
         for line in lines:
             if self._abandoned:
                 return
-            self._feed_line(line, t, None, leave_out)
+            if len(line) > self._setting.aside.huge_bytes:
+                await self._give_aside(Lines((line,), t, None, keep))
+            else:
+                self._give(Lines((line,), t, None, keep))
         await self._wait_for_room()
 
     async def adopt(self, portion: Normalized) -> None:
         """Like `take`, for lines that another process has read and normalized. Raises `msgspec.MsgspecError`."""
         if self._abandoned:
             return
-        live = self.live
-        live.adopt(load_normalizer(portion.state, live.normalizer.context), portion)
-        self._waiting += sum(len(one.data if isinstance(one, OutputChunk) else one.body) for one in portion.outputs)
+        load_normalizer(portion.state, self.live.normalizer.context)
+        self._give(Portion(portion))
         await self._wait_for_room()
 
     async def finish(self) -> None:
@@ -150,78 +103,67 @@ class IngestConnection:
             await self.suspend()
             return
         last = self._splitter.finish()
-        if last is not None and not self._abandoned:
-            self._feed_line(last, self._clock(), None)
+        if last is not None:
+            await self._feed_lines([last], self._clock(), None)
         await self.end()
         self._finish()
-
-    # -- control ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Commit that the stream is open."""
         self.live.open()
         self._kick()
 
-    async def end(self, reason: str = "end") -> Statistics | None:
+    async def end(self, reason: str = "end", t: int | None = None) -> Statistics | None:
         """End the stream and return its statistics; None if the end could not be committed. A later line reopens the
-        stream."""
-        self.live.close(reason, self._clock())
-        statistics = self.live.statistics
+        stream. `t`: when the agent ended; default: now."""
+        close = Close(reason, self._clock() if t is None else t)
+        await self.while_not_aside()
+        if self.live.is_long_to_close:
+            await self._give_aside(close)
+            if self._abandoned:
+                return None
+        else:
+            self._give(close)
         if not await self._settle():
             return None
+        statistics = self.live.statistics
         if not self.over.is_set():
-            self._send(Done(**msgspec.structs.asdict(statistics)))
+            self._say(Done(**msgspec.structs.asdict(statistics)))
         return statistics
 
     async def add_view(self, outputs: Sequence[Output]) -> bool:
         """Commit a view of an earlier result; False if it could not be committed."""
-        self.live.add_view(outputs)
+        await self.while_not_aside()
+        self._give(Views(outputs))
+        return await self._settle()
+
+    async def settle_views(self, outcomes: Outcomes) -> bool:
+        """Commit what became of views that commands were to make; False if it could not be committed."""
+        await self.while_not_aside()
+        outputs = settle(self.live.info, outcomes)
+        return outputs is None or await self.add_view(outputs)
+
+    async def set_parent(self, parent: str) -> bool:
+        """Commit which call has started the stream's agent; False if it could not be committed."""
+        await self.while_not_aside()
+        self._give(Parent(parent, self._clock()))
         return await self._settle()
 
     async def suspend(self) -> None:
         """Commit what was received and release the stream. Its publisher may resume it."""
-        self.live.suspend()
+        self._give_up()
+        await self.while_not_aside()
+        self._give(Suspend())
         if await self._settle() and not self.over.is_set():
-            self._send(Suspended(lines=self.live.info.lines))
+            self._say(Suspended(lines=self.live.info.lines))
             self._finish()
 
     async def supersede(self) -> None:
         """Give the stream to another connection. Returns when nothing more of this one can reach the journal."""
         self._abandoned = True
+        self._give_up()
         await self._settle()
         self._fail("superseded", f"another connection has taken stream {self.stream} over")
-
-    async def commit_all(self) -> None:
-        """Commit until nothing is left. `_busy` keeps this to one task at a time."""
-        try:
-            while self.live.dirty and not self._abandoned:
-                taken = self._waiting
-                commit = self.live.take(self._clock())
-                rewrites = self.live.take_rewrites()
-                self._in_flight = True
-                await self._journal.commit(commit)
-                self._in_flight = False
-                failpoint("before-ack")
-                self._commits += 1
-                self._waiting -= taken
-                if commit.info.lines > commit.base_lines:
-                    self._send(Ack(lines=commit.info.lines))
-                if self._trace is not None:
-                    self._trace.add(commit)
-                self._setting.rewrite(rewrites)
-                self._wake()
-        except StreamConflictError as error:
-            self._fail("superseded", str(error))
-        except JournalError as error:
-            self._fail("journal", str(error))
-        except Exception:
-            _log.exception("a stream failed", stream=self.stream)
-            self._fail("internal", "the stream failed; the daemon's log says why")
-        finally:
-            self._busy = False
-            self._wake()
-
-    # -- inner workings -----------------------------------------------------------------------------------------
 
     async def _feed_records(self, lines: Sequence[bytes | LongLine], now: int) -> None:
         """Feed tapped lines; those that follow each other with one time and direction, as a block."""
@@ -233,26 +175,34 @@ class IngestConnection:
             try:  # only the head of a long record is known, so it cannot be decoded
                 record = TappedLine(b"", now, None) if isinstance(line, LongLine) else read_tapped(line)
             except NotTappedError as error:
-                self._feed_block(block, *stamp)
+                await self._feed_lines(block, *stamp)
                 await self._refuse(error)
                 return
+            except Exception as error:
+                await self._feed_lines(block, *stamp)
+                block = []
+                faults.note("a tapped line could not be decoded", place_of(error), error, stream=self.stream)
+                if is_mark(line):
+                    await self._refuse(NotTappedError(reason_of(error)))
+                    return
+                self._give(Lines((line,), now, None, failed=reason_of(error)))  # the record is what there is of it
+                continue
             if isinstance(record, TappedLine):
                 t = now if record.t is None else record.t
                 if (t, record.dir) != stamp:
-                    self._feed_block(block, *stamp)
+                    await self._feed_lines(block, *stamp)
                     block, stamp = [], (t, record.dir)
                 block.append(line if isinstance(line, LongLine) else self._shortened(record))
                 continue
-            self._feed_block(block, *stamp)
+            await self._feed_lines(block, *stamp)
             block = []
-            if self._abandoned:
+            if self._abandoned or self._deaf:
                 return
             if isinstance(record, End):
-                await self.end()
+                await self.end(t=record.t)
             else:
-                self.live.lost(record, now)
-                self._waiting += RECORD_BYTES
-        self._feed_block(block, *stamp)
+                self._give(Loss(record, now))
+        await self._feed_lines(block, *stamp)
 
     def _shortened(self, record: TappedLine) -> bytes | LongLine:
         size = record.size or len(record.line)
@@ -262,67 +212,90 @@ class IngestConnection:
 
     async def _refuse(self, error: NotTappedError) -> None:
         """Suspend the stream at a line that is not a tapped line."""
-        if not self._abandoned:
-            number = self.live.normalizer.lines + 1
-            self.live.suspend()
+        if not self._abandoned and not self._deaf:
+            self._give(Suspend())
             await self._settle()
+            number = self.live.normalizer.lines + 1
             self._fail("not-tapped", f"line {number} of stream {self.stream} did not come as a tapped line: {error}")
 
-    async def _wait_for_room(self) -> None:
-        """Start committing, and wait until few enough bytes are in flight."""
-        self._kick()
-        while self._waiting > self._setting.in_flight_bytes and not self.over.is_set():
-            await self._progress.wait()
+    async def _feed_lines(self, lines: Sequence[bytes | LongLine], t: int, direction: Direction | None) -> None:
+        """Feed lines in portions, and the long ones aside."""
+        limit = self._setting.aside.long_bytes
+        start = 0
+        if lines and max(map(len, lines)) > limit:
+            for end, line in enumerate(lines):
+                if len(line) > limit:
+                    await self._feed_short(lines[start:end], t, direction)
+                    await self._feed_long(line, t, direction)
+                    start = end + 1
+        await self._feed_short(lines[start:] if start else lines, t, direction)
+
+    async def _feed_short(self, lines: Sequence[bytes | LongLine], t: int, direction: Direction | None) -> None:
+        for start in range(0, len(lines), PORTION):
+            if self._setting.turns.is_over():
+                await self._setting.turns.next()
+            self._feed_block(lines[start : start + PORTION], t, direction)
+
+    async def _feed_long(self, line: bytes | LongLine, t: int, direction: Direction | None) -> None:
+        aside = self._setting.aside
+        if self._abandoned or self._deaf:
+            return
+        if len(line) <= aside.huge_bytes or isinstance(line, LongLine):
+            await self._give_aside(Lines((line,), t, direction))
+        else:
+            await self._feed_huge(line, t, direction)
+
+    async def _feed_huge(self, line: bytes, t: int, direction: Direction | None) -> None:
+        live = self.live
+        if not await self._begin_aside():
+            return
+        read: ReadLine | None = None
+        try:
+            normalizer = live.normalizer
+            partials, version = self._setting.partials_wanted(), live.info.agent_version
+            shown = mask_secrets(line) if live.masks else line
+            huge = HugeLine(shown, t, direction, normalizer.context, partials, normalizer.dump(), version)
+            with anyio.CancelScope() as self._killing:
+                read = await self._setting.aside.in_process(huge)
+            self._deaf |= self._killing.cancelled_caught
+        except Exception as error:  # it is read here, where it is contained
+            faults.note("a line could not be read aside", place_of(error), error, stream=self.stream)
+            self._killing = None
+            self._end_aside()
+            await self._give_aside(Lines((line,), t, direction))
+            return
+        finally:
+            if self._killing is not None:
+                self._killing = None
+                self._end_aside()
+        if self._abandoned or self._deaf:
+            return
+        if read is None:
+            self._give(Lines((LongLine(line[:HEAD_BYTES], len(line)),), t, direction))
+        else:
+            await self._give_aside(Lines((line,), t, direction), partial(self._adopt_line, huge, read, line))
+
+    def _adopt_line(self, huge: HugeLine, read: ReadLine, received: bytes) -> None:
+        normalizer = load_normalizer(read.state, huge.context)
+        normalizer.want_partials(huge.partials)
+        outputs = [one if isinstance(one, OutputChunk) else Produced.of(decode(one), one) for one in read.outputs]
+        normalized = Normalized(read.state, outputs, huge.t, None, read.found, read.watched, read.failures)
+        self.live.adopt(normalizer, normalized, huge.line, huge.direction)
+        self.live.last_line = received
 
     def _feed_block(self, lines: Sequence[bytes | LongLine], t: int, direction: Direction | None) -> None:
-        if lines and not self._abandoned:
-            self.live.feed_block(lines, t, direction)
-            self._waiting += sum(map(_memory, lines))
-
-    def _feed_line(
-        self,
-        line: bytes | LongLine,
-        t: int,
-        direction: Direction | None,
-        leave_out: Callable[[Sequence[Item]], bool] | None = None,
-    ) -> None:
-        self.live.feed(line, t, direction, leave_out)
-        self._waiting += _memory(line)
-
-    def _kick(self) -> None:
-        if not self._busy and self.live.dirty and not self._abandoned:
-            self._busy = True
-            self._setting.commit_soon(self)
-
-    async def _settle(self) -> bool:
-        """Wait until everything parsed so far is durable; False if it will not be, because the connection is over or
-        superseded."""
-        # What is parsed is durable, in the commit being written, or taken whole by the commit after that one.
-        self._kick()
-        enough = self._commits + self._in_flight + self.live.dirty
-        while self._commits < enough and self._busy:
-            await self._progress.wait()
-        return self._commits >= enough
-
-    def _wake(self) -> None:
-        self._progress.set()
-        self._progress = anyio.Event()
-
-    def _fail(self, code: ErrorCode, message: str) -> None:
-        if not self.over.is_set():
-            self._send(ErrorFrame(code=code, message=message))
-            self._finish()
-
-    def _finish(self) -> None:
-        if not self.over.is_set():
-            self._abandoned = True
-            if self._trace is not None:
-                self._trace.release()
-            self.over.set()
-            self._wake()
-            self._setting.on_over(self)
+        if lines and not self._abandoned and not self._deaf:
+            self._give(Lines(lines, t, direction))
 
 
-def _memory(line: bytes | LongLine) -> int:
-    """Bytes in flight for a line."""
-    return RECORD_BYTES + (len(line.head) if isinstance(line, LongLine) else len(line))
+def ingesting(live: LiveStream, *, new: bool) -> Ingesting:
+    """The first frame of a connection. `new`: the journal does not know the stream."""
+    info = live.info
+    return Ingesting(
+        stream=info.stream,
+        state="new" if new else "ended" if info.state == "ended" else "suspended",
+        lines=info.lines,
+        dialect=live.normalizer.dialect or info.asked_dialect,
+        crc=f"{info.crc:08x}" if info.crc_line else None,
+        crc_line=info.crc_line or None,
+    )

@@ -2,8 +2,8 @@
 
 The tail was committed with its events, so what the parser emits for it is thrown away, after a comparison: lines,
 dialect and the checksum over event ids must equal the committed ones. Only then will the parser treat the next line as
-the parser that was lost would have done. `left_out` of a tail record repeats the decision of the first time, which
-depended on other streams.
+the parser that was lost would have done. The checksum covers every event, also those that were left out because another
+stream reports them; only in tails of older versions it does not, and `left_out` says of which lines.
 
 If the comparison fails (the parser was upgraded in between, or retention took the state), a fresh parser continues at
 the next line and emits a reset. The reset is written with the stream's next commit: reading an ended stream changes
@@ -21,13 +21,16 @@ from typing import Any
 import anyio.to_thread
 import msgspec
 
-from tooltap.daemon.ingest.live_stream import SNAPSHOT_FORMAT, LiveStream, Snapshot, context_of, ids_of
-from tooltap.daemon.journal.interface import Journal, StoredStream, StreamInfo, TailRecord
+from tooltap.daemon.ingest.live_stream import LiveStream
+from tooltap.daemon.ingest.snapshots import SNAPSHOT_FORMAT, Snapshot, context_of, ids_of
+from tooltap.daemon.journal.interface import Journal, JournalError, StoredStream, StreamInfo, TailRecord
+from tooltap.daemon.system.logs import faults
 from tooltap.daemon.views.results import StreamViews
 from tooltap.normalizers.catalog.registry import UnknownDialectError
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Context, Limits
 from tooltap.normalizers.core.state import PendingPermission
+from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen
 from tooltap.normalizers.wire.framing import LongLine
@@ -50,11 +53,21 @@ async def resume(
     now: int,
     drift: Drift | None = None,
     views: StreamViews | None = None,
+    masks: bool = False,
 ) -> LiveStream:
     if views is not None:
-        await views.restore(journal, stored.info.stream)
+        try:
+            await views.restore(journal, stored.info.stream)
+        except JournalError:
+            raise
+        except Exception as error:  # a view that shows a call's input is not made
+            faults.note("open calls could not be read for views", place_of(error), error, stream=stored.info.stream)
     # In a thread: a long tail takes time, and other streams must not wait for it.
-    rebuilt = await anyio.to_thread.run_sync(_rebuild, stored, limits)
+    try:
+        rebuilt = await anyio.to_thread.run_sync(_rebuild, stored, limits)
+    except Exception as error:
+        faults.note("a stream could not be rebuilt", place_of(error), error, stream=stored.info.stream)
+        rebuilt = None
     if rebuilt is not None:
         normalizer, outputs = rebuilt
         return LiveStream(
@@ -67,10 +80,16 @@ async def resume(
             outputs=outputs,
             drift=drift,
             views=views,
+            masks=masks,
         )
     normalizer = _fresh(stored.info, limits)
-    left = _left_open(stored.info, await journal.open_calls(stream=stored.info.stream))
-    outputs = normalizer.restart(stored.info.lines, stored.info.statistics, left, now)
+    rows = await journal.open_calls(stream=stored.info.stream)
+    try:
+        outputs = normalizer.restart(stored.info.lines, stored.info.statistics, _left_open(stored.info, rows), now)
+    except Exception as error:  # what was open stays so in the journal until the stream ends
+        faults.note("what a stream had open could not be closed", place_of(error), error, stream=stored.info.stream)
+        normalizer = _fresh(stored.info, limits)
+        outputs = normalizer.restart(stored.info.lines, stored.info.statistics, LeftOpen(), now)
     return LiveStream(
         stored.info,
         normalizer,
@@ -80,6 +99,7 @@ async def resume(
         needs_snapshot=True,
         drift=drift,
         views=views,
+        masks=masks,
     )
 
 
@@ -114,7 +134,9 @@ def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, li
     if info.lines and not info.statistics.lines:
         # All lines were held for sniffing and none has emitted anything. What they emit now is new.
         return normalizer, outputs
-    if normalizer.dialect != info.dialect or ids_of(outputs, ids) != info.ids:
+    # A line that raised only then, or only now: the ids are equal, but on one side the event is `unparsed`.
+    is_misread = normalizer.statistics.unparsed != info.statistics.unparsed
+    if normalizer.dialect != info.dialect or ids_of(outputs, ids) != info.ids or is_misread:
         return None
     normalizer.statistics = info.statistics
     return normalizer, []
@@ -124,7 +146,7 @@ def _feed(normalizer: StreamNormalizer, record: TailRecord) -> list[Output]:
     direction: Direction | None = record.direction
     if record.kind in ("line", "long"):
         line = record.line if record.kind == "line" else LongLine(record.line, record.size)
-        return normalizer.feed(line, record.t, direction, lambda items: record.left_out)
+        return normalizer.feed(line, record.t, direction, lambda items: [] if record.left_out else items)
     if record.kind == "lost":
         return normalizer.lost(record.lines, record.size, record.reason, record.t)
     return normalizer.close(record.reason, record.t)
@@ -150,4 +172,4 @@ def _left_open(info: StreamInfo, rows: dict[str, list[dict[str, Any]]]) -> LeftO
         )
         for row in rows["permissions"]
     }
-    return LeftOpen(calls, permissions, info.last_session)
+    return LeftOpen(calls, permissions, session=info.last_session)

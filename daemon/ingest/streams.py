@@ -12,16 +12,28 @@ daemon commits to it.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from copy import deepcopy
+from functools import partial
 from weakref import WeakValueDictionary
 
 import anyio
 from anyio.abc import TaskGroup
 
-from tooltap.daemon.ingest.connection import IngestConnection, Setting
-from tooltap.daemon.ingest.live_stream import LiveStream, context_of
+from tooltap.daemon.ingest.aside import Aside
+from tooltap.daemon.ingest.committing import Committing, Setting
+from tooltap.daemon.ingest.connection import IngestConnection, ingesting
+from tooltap.daemon.ingest.contained import contained
+from tooltap.daemon.ingest.displays import Displays, take_held
+from tooltap.daemon.ingest.joining import Joining, is_tap
+from tooltap.daemon.ingest.lineage import Lineage
+from tooltap.daemon.ingest.live_stream import LiveStream
+from tooltap.daemon.ingest.masking import masked_prompt
+from tooltap.daemon.ingest.missing_views import settle
 from tooltap.daemon.ingest.resume import resume
+from tooltap.daemon.ingest.snapshots import context_of
+from tooltap.daemon.ingest.spawned import Spawned
 from tooltap.daemon.ingest.tracing import StreamTrace
 from tooltap.daemon.journal.interface import (
     Commit,
@@ -32,11 +44,16 @@ from tooltap.daemon.journal.interface import (
     StreamInfo,
 )
 from tooltap.daemon.system.clock import Clock, wall_clock
+from tooltap.daemon.system.logs import Trouble, faults, get_logger
+from tooltap.daemon.system.loop.turns import Turns
+from tooltap.daemon.system.loop.watchdog import Work
 from tooltap.daemon.views.results import Policy, Rewrite, StreamViews
+from tooltap.daemon.views.rewriter import Outcomes
 from tooltap.normalizers.catalog.registry import UnknownDialectError
 from tooltap.normalizers.core.items import Limits
-from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
-from tooltap.protocol.frames import DaemonFrame, FrameError, Ingest, Ingesting
+from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.frames import DaemonFrame, FrameError, Ingest
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.drift.drift import Drift
 from tooltap.traces.recording.writer import TraceWriter
@@ -44,12 +61,19 @@ from tooltap.traces.recording.writer import TraceWriter
 __all__ = ["Streams"]
 
 VIEW_ATTEMPTS = 3
+STREAMS_RESTORED = 1_000
+"""Streams that are looked at when the daemon starts: those with the newest commits."""
+
+_log = get_logger("streams")
 
 
 class Streams:
     """`tasks` runs the commits, which outlive their connections. `snapshot_bytes`: a tail longer than this is replaced
     by a snapshot. `max_streams`: when so many streams have not ended, a new one is refused. `drift` observes all lines.
-    `policy`: how results are shown. The other options are those of `Setting`."""
+    `policy`: how results are shown. `missing_views` makes those of a stream that is resumed. `agents`: names of agents
+    that are followed or about to be tapped. `display_patience`: seconds for which display servers' events wait for
+    agents' results (`displays.py`). `masks`: no secret is committed (`masking.py`). The other
+    options are those of `Setting`."""
 
     def __init__(
         self,
@@ -67,9 +91,19 @@ class Streams:
         drift: Drift | None = None,
         policy: Policy | None = None,
         rewrite: Callable[[Sequence[Rewrite]], None] = lambda _: None,
+        missing_views: Callable[[StreamInfo], Awaitable[None]] | None = None,
+        agents: Callable[[], Iterable[str]] = tuple,
+        display_patience: float = 5.0,
+        aside: Aside | None = None,
+        masks: bool = False,
     ) -> None:
         self.connections: dict[str, IngestConnection] = {}
         """Stream -> the connection that owns it."""
+        self.lineage = Lineage(journal)
+        self.trouble = Trouble(
+            _log, "lines cannot be committed; their publishers retain them", "lines are committed again"
+        )
+        self._tasks = tasks
         self._journal = journal
         self._limits = limits
         self._snapshot_bytes = snapshot_bytes
@@ -77,18 +111,32 @@ class Streams:
         self._max_streams = max_streams
         self._clock = clock
         self._drift = drift
-        self._policy = policy
+        self._policy, self._masks = policy, masks
+        self._aside = aside or Aside()
+        self._missing_views = missing_views
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+        self._display_patience = display_patience
+        self._displays = Displays(
+            lambda: {*agents(), *self._tapped()},
+            lambda stream, call_id: tasks.start_soon(self._take_held, stream, call_id, False),
+            lambda stream, call_id: tasks.start_soon(self._report_held, stream, call_id),
+        )
         self._setting = Setting(
             journal=journal,
             clock=clock,
             line_bytes=limits.line_bytes,
             in_flight_bytes=in_flight_bytes,
+            joining=Joining(journal, lambda: [one.live.info for one in self.connections.values()], self._displays),
             commit_soon=lambda connection: tasks.start_soon(connection.commit_all),
             on_over=self._forget,
+            reload=self._reload,
             partials_wanted=partials_wanted,
+            trouble=self.trouble,
+            spawned=self._tie_agents,
             rewrite=rewrite,
             trace=trace,
+            aside=self._aside,
+            turns=Turns(),
         )
 
     async def open(self, request: Ingest, send: Callable[[DaemonFrame], None]) -> IngestConnection:
@@ -105,7 +153,11 @@ class Streams:
                 live = self._new(stream, request)
             else:
                 live = await self._resume(stored)
-            send(_ingesting(live, new=stored is None))
+                if stored.info.rewriting and self._missing_views is not None:
+                    self._tasks.start_soon(self._make_missing_views, self._missing_views, stored.info)
+                if request.parent is not None and live.info.parent is None:
+                    live.set_parent(request.parent, self._clock())
+            send(ingesting(live, new=stored is None))
             connection = IngestConnection(live, request.framing, send, self._setting)
             self.connections[stream] = connection
             connection.start()
@@ -123,41 +175,127 @@ class Streams:
                 raise FrameError("not-found", f"there is no stream {stream!r}")
             return await self._close(stored, "end")
 
-    async def add_view(self, stream: str, outputs: Sequence[Output]) -> None:
-        """Journal a view of one of the stream's results, whoever owns the stream. Does nothing if the stream was
-        deleted. Raises `JournalError`."""
+    async def settle_views(self, stream: str, outcomes: Outcomes) -> None:
+        """Journal what became of views of the stream's results, whoever owns the stream. Does nothing if that is known
+        or the stream was deleted. Raises `JournalError`."""
         async with self._lock(stream):
             owner = self.connections.get(stream)
-            if owner is not None and await owner.add_view(outputs):
+            if owner is not None and await owner.settle_views(outcomes):
                 return
             for _ in range(VIEW_ATTEMPTS):
                 stored = await self._journal.load_stream(stream)
-                if stored is None:
+                if stored is None or (outputs := settle(stored.info, outcomes)) is None:
                     return
                 with suppress(StreamConflictError):  # a daemon that shares the journal has resumed it
                     await self._journal.commit(Commit(stored.info, stored.info.lines, outputs, ()))
                     return
 
+    async def restore(self) -> None:
+        """At startup: continue to wait for the results of agents. Raises `JournalError`."""
+        for info in await self._journal.streams(limit=STREAMS_RESTORED):
+            if info.held:
+                with contained("what a display tool has shown is lost", stream=info.stream):
+                    self._displays.remember(info)
+
+    async def set_parent(self, stream: str, parent: str) -> None:
+        """Journal which call has started the agent of a stream, whoever owns the stream. Raises `JournalError`."""
+        async with self._lock(stream):
+            owner = self.connections.get(stream)
+            if owner is not None and await owner.set_parent(parent):
+                return
+            stored = await self._journal.load_stream(stream)
+            if stored is not None and stored.info.parent is None:
+                live = await self._resume(stored)
+                live.set_parent(parent, self._clock())
+                with suppress(StreamConflictError):  # a daemon that shares the journal has resumed it
+                    await self._journal.commit(live.take(self._clock()))
+                    self._setting.rewrite(live.take_rewrites())
+
     async def close_overdue(self) -> int:
-        """Close the streams whose publishers have not come back; returns how many. Call this regularly."""
+        """Close the streams whose publishers have not come back; returns how many. Call this regularly. One that cannot
+        be closed is tried again the next time."""
         deadline = self._clock() - self._suspend_timeout_ms
         closed = 0
         for stream in await self._journal.abandoned(deadline):
-            async with self._lock(stream):
-                stored = await self._journal.load_stream(stream)
-                if stored is not None and stored.info.updated <= deadline and stream not in self.connections:
-                    with suppress(StreamConflictError):  # another daemon has resumed it
-                        await self._close(stored, "suspended-too-long")
-                        closed += 1
+            with contained("a suspended stream could not be closed", stream=stream):
+                async with self._lock(stream):
+                    stored = await self._journal.load_stream(stream)
+                    if stored is not None and stored.info.updated <= deadline and stream not in self.connections:
+                        with suppress(StreamConflictError):  # another daemon has resumed it
+                            await self._close(stored, "suspended-too-long")
+                            closed += 1
         return closed
 
     async def suspend_all(self) -> None:
         """At shutdown: commit what was received, and send every publisher its position."""
         async with anyio.create_task_group() as tasks:
             for connection in list(self.connections.values()):
-                tasks.start_soon(connection.suspend)
+                tasks.start_soon(_suspend, connection)
 
     # -- inner workings -----------------------------------------------------------------------------------------
+
+    async def _make_missing_views(self, make: Callable[[StreamInfo], Awaitable[None]], info: StreamInfo) -> None:
+        try:
+            await make(info)
+        except JournalError as error:
+            _log.warning("missing views are made later", stream=info.stream, reason=str(error))
+        except Exception as error:
+            faults.note("missing views are made later", place_of(error), error, stream=info.stream)
+
+    def _tapped(self) -> Iterable[str]:
+        """Return the agents that are being tapped."""
+        infos = [one.live for one in self.connections.values() if is_tap(one.live.info)]
+        return {provider for live in infos if (provider := live.normalizer.statistics.provider)}
+
+    async def _report_held(self, stream: str, call_id: str) -> None:
+        """Report what a stream holds of a call, unless an agent's result takes it over in time."""
+        await anyio.sleep(self._display_patience)
+        with contained("what a display tool has shown is not reported", stream=stream):
+            if self._displays.forget(stream, call_id):
+                await self._take_held(stream, call_id, True)
+
+    async def _take_held(self, stream: str, call_id: str, report: bool) -> None:
+        """Take a call out of what a stream holds, and report it or not."""
+        try:
+            async with self._lock(stream):
+                owner = self.connections.get(stream)
+                if owner is not None:
+                    await owner.while_not_aside()
+                    taken = take_held(owner.live.info, owner.live.normalizer.statistics, call_id, report=report)
+                    if await owner.add_view(taken):
+                        return
+                for _ in range(VIEW_ATTEMPTS):
+                    stored = await self._journal.load_stream(stream)
+                    if stored is None:
+                        return
+                    taken = take_held(stored.info, stored.info.statistics, call_id, report=report)
+                    with suppress(StreamConflictError):
+                        await self._journal.commit(Commit(stored.info, stored.info.lines, taken, ()))
+                        return
+        except JournalError as error:
+            _log.warning("what a display tool has shown is not reported", stream=stream, reason=str(error))
+        except Exception as error:
+            faults.note("what a display tool has shown is not reported", place_of(error), error, stream=stream)
+
+    def _tie_agents(self, live: LiveStream) -> None:
+        """Tie subagents to their calls: those that the last commit of a stream names, and the stream's own."""
+        spawned = live.take_spawned()
+        self.lineage.remember([one for one in spawned if one.is_kept])
+        known = self.lineage.unstated(live)
+        if spawned or known:
+            self._tasks.start_soon(self._tie, spawned, known)
+
+    async def _tie(self, spawned: Sequence[Spawned], known: Sequence[tuple[str, Spawned]]) -> None:
+        try:
+            certain = [one for one in spawned if one.is_kept or await self.lineage.is_reported(one)]
+            self.lineage.remember(certain)
+            for stream, one in [*known, *await self.lineage.streams_of(certain)]:
+                with contained("the parent of an agent could not be noted", stream=stream):
+                    await self.set_parent(stream, one.call_id)
+        except JournalError as error:
+            _log.warning("the parents of agents could not be noted", reason=str(error))
+        except Exception as error:
+            faults.note("the parents of agents could not be noted", place_of(error), error)
 
     def _lock(self, stream: str) -> anyio.Lock:
         lock = self._locks.get(stream)
@@ -165,7 +303,7 @@ class Streams:
             lock = self._locks[stream] = anyio.Lock()
         return lock
 
-    def _forget(self, connection: IngestConnection) -> None:
+    def _forget(self, connection: Committing) -> None:
         if self.connections.get(connection.stream) is connection:
             del self.connections[connection.stream]
 
@@ -184,9 +322,17 @@ class Streams:
         if stored.info.state == "ended":
             return stored.info.statistics
         live = await self._resume(stored)
-        live.close(reason, self._clock())
+        end = Work("end of stream", stored.info.stream)
+        if live.is_long_to_close:
+            await self._aside.in_thread(str(end), partial(live.close, reason, self._clock()))
+        else:
+            with end:
+                live.close(reason, self._clock())
+        if self._setting.joining.concerns(live):
+            await self._setting.joining.join(live)
         commit = live.take(self._clock())
         await self._journal.commit(commit)
+        self._setting.rewrite(live.take_rewrites())
         if self._setting.trace is not None:
             StreamTrace(self._setting.trace, live).add(commit)
         return live.statistics
@@ -207,23 +353,34 @@ class Streams:
             agent=request.agent,
             parent=request.parent,
             mcp_servers=request.mcp_servers,
+            started=request.started,
+            prompt=masked_prompt(request.prompt) if self._masks else request.prompt,
             statistics=Statistics(stream=stream, dialect=request.dialect, provider=request.provider or ""),
         )
         try:
-            normalizer = StreamNormalizer(context_of(info, self._limits), request.dialect)
+            return self._begin(info)
         except UnknownDialectError as error:
             raise FrameError("unknown-dialect", str(error)) from None
+
+    async def _reload(self, stream: str, declared: StreamInfo) -> LiveStream:
+        """Rebuild a stream from the journal; as `declared` if the journal does not know it. Raises `JournalError`."""
+        stored = await self._journal.load_stream(stream)
+        return self._begin(deepcopy(declared)) if stored is None else await self._resume(stored)
+
+    def _begin(self, info: StreamInfo) -> LiveStream:
+        """Raises `UnknownDialectError`."""
         return LiveStream(
             info,
-            normalizer,
+            StreamNormalizer(context_of(info, self._limits), info.asked_dialect),
             committed_state=None,
             snapshot_bytes=self._snapshot_bytes,
             drift=self._drift,
             views=self._views(),
+            masks=self._masks,
         )
 
     def _views(self) -> StreamViews | None:
-        return None if self._policy is None else StreamViews(self._policy, self._limits)
+        return None if self._policy is None else StreamViews(self._policy, self._limits, self._journal.daemon)
 
     async def _resume(self, stored: StoredStream) -> LiveStream:
         return await resume(
@@ -234,16 +391,10 @@ class Streams:
             now=self._clock(),
             drift=self._drift,
             views=self._views(),
+            masks=self._masks,
         )
 
 
-def _ingesting(live: LiveStream, *, new: bool) -> Ingesting:
-    info = live.info
-    return Ingesting(
-        stream=info.stream,
-        state="new" if new else "ended" if info.state == "ended" else "suspended",
-        lines=info.lines,
-        dialect=live.normalizer.dialect or info.asked_dialect,
-        crc=f"{info.crc:08x}" if info.crc_line else None,
-        crc_line=info.crc_line or None,
-    )
+async def _suspend(connection: IngestConnection) -> None:
+    with contained("a stream could not be suspended", stream=connection.stream):
+        await connection.suspend()

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from tooltap.daemon.ingest.live_stream import RECORD_BYTES, LiveStream
+from tooltap.daemon.ingest.masking import masked_prompt
 from tooltap.daemon.journal.interface import Commit, StreamInfo, TailRecord
 from tooltap.traces.recording.record import Declared, TraceRecord
 from tooltap.traces.recording.writer import TraceWriter
 
 __all__ = ["StreamTrace"]
 
+NOTHING = Declared()
+
 
 class StreamTrace:
     def __init__(self, writer: TraceWriter, live: LiveStream) -> None:
         self._writer = writer
-        self._live = live
+        self.live = live
         info = live.info
         declared = Declared(
             provider=info.provider,
@@ -28,13 +33,14 @@ class StreamTrace:
             parent=info.parent,
             mcp_servers=info.mcp_servers,
         )
-        self._declared = None if declared == Declared() else declared
+        self._declared = declared
+        self._prompt = masked_prompt(info.prompt)
         self._held: list[Commit] = []
 
     def add(self, commit: Commit) -> None:
         """Add a durable commit."""
         self._held.append(commit)
-        if self._live.normalizer.dialect is not None or not self._live.normalizer.holds_lines:
+        if self.live.normalizer.dialect is not None or not self.live.normalizer.holds_lines:
             self.release()
 
     def release(self) -> None:
@@ -43,18 +49,24 @@ class StreamTrace:
             if commit.tail:
                 tail = [one for record in commit.tail for one in record.inputs()]
                 size = sum(len(one.line) + RECORD_BYTES for one in tail)
-                dialect, known = self._live.normalizer.dialect, self._held[-1].info
-                records = _records(tail, commit.base_lines, dialect, known, self._declared)
+                dialect, known = self.live.normalizer.dialect, self._held[-1].info
+                records = _records(tail, commit.base_lines, dialect, known, self._declared, self._prompt)
                 self._writer.write(records, len(tail), size)
         self._held = []
 
 
 def _records(
-    tail: Sequence[TailRecord], number: int, dialect: str | None, known: StreamInfo, declared: Declared | None
+    tail: Sequence[TailRecord],
+    number: int,
+    dialect: str | None,
+    known: StreamInfo,
+    declared: Declared,
+    prompt: str | None,
 ) -> Iterator[TraceRecord]:
     """`number`: lines before these. `known`: the latest information about the stream."""
     for one in tail:
         number += {"lost": one.lines, "close": 0}.get(one.kind, 1)
+        stated = msgspec.structs.replace(declared, prompt=prompt) if number == 1 else declared
         record = TraceRecord(
             v=1,
             t=one.t,
@@ -62,7 +74,7 @@ def _records(
             dialect=dialect,
             provider=known.statistics.provider,
             agent_version=known.agent_version,
-            declared=declared,
+            declared=None if stated == NOTHING else stated,
             n=number,
             dir=one.direction,
         )

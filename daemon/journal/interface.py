@@ -10,14 +10,19 @@ daemons); `open.py` chooses between them.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from tooltap.daemon.journal.gaps import Gaps
+from tooltap.daemon.journal.session_filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.replies import UsageResult
+from tooltap.protocol.requests import UsageRequest
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction
 
@@ -25,21 +30,26 @@ __all__ = [
     "REMEMBER_STREAMS_MS",
     "Commit",
     "Committed",
+    "CorruptError",
     "Journal",
     "JournalError",
     "NotEndedError",
     "OutputSlice",
     "PlaceError",
+    "Role",
     "StoredEvent",
     "StoredStream",
     "StreamConflictError",
     "StreamInfo",
     "StreamState",
     "TailRecord",
+    "UnstorableError",
     "drop_fields",
 ]
 
 StreamState: TypeAlias = Literal["open", "suspended", "ended"]
+Role: TypeAlias = Literal["owner", "guest"]
+"""`owner`: of a session, a stream reports everything; `guest`: only what the owner, a session file, cannot report."""
 
 REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
 """How long the position of an ended stream is retained after its last commit, at least."""
@@ -47,6 +57,14 @@ REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
 
 class JournalError(Exception):
     """The journal cannot be opened or written; the message is one sentence for the user."""
+
+
+class CorruptError(JournalError):
+    """What was asked for is damaged in the journal; the message is one sentence for the user."""
+
+
+class UnstorableError(JournalError):
+    """The journal cannot store this commit, because of what is in it."""
 
 
 class PlaceError(ValueError):
@@ -82,11 +100,12 @@ class TailRecord(msgspec.Struct, array_like=True, omit_defaults=True):
     reason: str = ""
     """Of a loss or a close."""
     left_out: bool = False
-    """The line emitted no events, because another stream has them."""
+    """The line emitted no events, because another stream has them. Not written any more: `ids` counts such events too,
+    so that a parser is rebuilt without knowing of them."""
     block: list[bytes] = []
     """Consecutive lines with one time and direction. Not joined, as a tapped line may contain newlines."""
     left_out_of: list[int] = []
-    """Indexes in `block` of the lines that were left out."""
+    """Indexes in `block` of the lines that were left out; see `left_out`."""
 
     def inputs(self) -> Iterator[TailRecord]:
         """Each line of a block as a record of its own; other records as they are."""
@@ -111,13 +130,16 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     agent: str | None = None
     parent: str | None = None
     mcp_servers: tuple[str, ...] = ()
+    prompt: str | None = None
+    """What the publisher says that the agent was asked, until a snapshot remembers that an event has it."""
     state: StreamState = "open"
     lines: int = 0
     crc: int = 0
     """CRC-32 of line `crc_line`, the last line that was received whole. Lost and over-long lines have none."""
     crc_line: int = 0
     ids: int = 0
-    """CRC-32 over the ids of all events so far. A rebuilt parser must arrive at the same value."""
+    """CRC-32 over the ids of all events so far, also of those left out. A rebuilt parser must arrive at the same
+    value."""
     last_session: str | None = None
     """Session of the last event."""
     agent_version: str | None = None
@@ -125,6 +147,25 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Time of the first line."""
     last_t: int | None = None
     """Time of the last line, or of the end that its publisher sent."""
+    started: int | None = None
+    """When the agent was started, if the publisher says so."""
+    roles: dict[str, Role] = {}
+    """Session -> what this stream reports of it. Empty for streams of session files."""
+    followed: bool = False
+    """Whether it is what an agent has stored, also where the agent prints the same dialect."""
+    absent: int | None = None
+    """A session file: a time at which it did not exist yet."""
+    told: int | None = None
+    """A session file: when the latest of its lines was written whose events were ingested, unless they are only what a
+    tap of the session does not report; -1: there is none. The gateway: when the model answered; None: not yet."""
+    prompts: list[tuple[str, str]] = []
+    """Ids and beginnings of the latest prompts that this stream has reported, and that another stream may repeat."""
+    held: list[str] = []
+    """Events that are not reported yet: see `ingest/displays.py`."""
+    rewriting: dict[str, str] = {}
+    """Ids of results for which a command makes a view -> the daemon that was to run it (`views/unmade.py`)."""
+    repeated: list[str] = []
+    """Ids of other streams' prompts that this stream has left out, each for one of its own."""
     statistics: Statistics
     updated: int = 0
     """Milliseconds since the epoch of the last commit."""
@@ -182,11 +223,23 @@ class Journal(ABC):
     """All methods may be called from the event loop; none blocks it."""
 
     id: str
-    """Random, created with the journal. It distinguishes a cursor of this journal from one of another."""
+    """Random, created with the journal. It distinguishes a cursor of this journal from one of another. It changes where
+    a journal that is elsewhere was replaced: see `on_reset`."""
 
     def __init__(self) -> None:
+        self.corrupt = Gaps()
+        """Which events are damaged, as far as it was noticed. After a `read` it has all damaged ones among those that
+        were searched; a subscriber is told of them."""
         self.on_commit: Callable[[list[Committed]], None] = lambda _: None
         """Called in the event loop, in `seq` order, with what was committed."""
+        self.daemon = os.urandom(6).hex()
+        """This daemon, among those that share the journal or had it before."""
+        self.on_reset: Callable[[], None] = lambda: None
+        """Called in the event loop when the journal was replaced by another one: `id` is a new one, and no `seq`
+        means what it meant."""
+        self.on_skip: Callable[[int], None] = lambda _: None
+        """Called in the event loop: `on_commit` will not be called for events up to this `seq`, which are deleted or
+        damaged, or was and has failed."""
         self._reads = self._commits = self._transactions = self._events = 0
         """For `statistics`."""
 
@@ -263,8 +316,24 @@ class Journal(ABC):
         """At startup: suspend every open stream; returns how many."""
 
     @abstractmethod
-    async def sessions(self, *, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
-        """Newest first, by last `seq`: `tooltap.protocol.replies.Session` as JSON objects. `before`: a `lastSeq`."""
+    async def sessions(
+        self,
+        *,
+        limit: int = 100,
+        before: SessionPlace | None = None,
+        order: SessionOrder = "seq",
+        wanted: SessionFilter = ANY_SESSION,
+    ) -> list[dict[str, Any]]:
+        """Newest first: `tooltap.protocol.replies.Session` as JSON objects. `before`: the place of the last session of
+        the page before, as `place_of` returns it."""
+
+    @abstractmethod
+    async def count_sessions(self, wanted: SessionFilter = ANY_SESSION) -> dict[str, dict[str, int]]:
+        """How many sessions there are of each `status`, `provider` and `project`."""
+
+    @abstractmethod
+    async def usage(self, request: UsageRequest) -> UsageResult:
+        """What sessions used and cost, summed up."""
 
     @abstractmethod
     async def open_calls(
@@ -278,6 +347,19 @@ class Journal(ABC):
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None: ...
 
+    async def daemons(self) -> set[str]:
+        """The daemons that use the journal now, this one among them. Raises `JournalError`."""
+        return {self.daemon}
+
+    @abstractmethod
+    async def load_note(self, name: str) -> bytes | None:
+        """What was stored last under this name."""
+
+    @abstractmethod
+    async def store_note(self, name: str, data: bytes) -> None:
+        """Store a few bytes that are no events, in place of what the name had; return when they are durable. Raises
+        `JournalError`."""
+
     @abstractmethod
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         """Retention: delete the events of ended streams that have had no commit since `before` (ms since the epoch),
@@ -288,6 +370,19 @@ class Journal(ABC):
     async def remove_session(self, session: str) -> int:
         """Delete a session: its events, their output bodies, and the lines its streams retain. Returns how many events
         were deleted. Raises `NotEndedError` while one of its streams has not ended."""
+
+    async def scrub(self, share: float) -> int:
+        """Verify all that is stored, in `share` of the time, and return how many damages there are. A journal whose
+        server does that by itself does nothing."""
+        return 0
+
+    @property
+    def problem(self) -> str:
+        """What the journal waits for, or why it cannot store anything, as one sentence; empty if all is well."""
+        return ""
+
+    def hurry(self) -> None:  # noqa: B027 -- only a journal that is elsewhere waits
+        """The daemon is about to end: whoever waits for a journal that cannot be reached gets a `JournalError` now."""
 
     def statistics(self) -> dict[str, int]:
         """For `stats`, since startup: `reads` (calls of `read`), `commits`, `transactions`, `events`. Each journal adds

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tooltap.daemon.journal.interface import Journal, JournalError, PlaceError
 from tooltap.daemon.journal.nats.place import SCHEMES, NatsPlace, parse_nats_url
+from tooltap.daemon.system.optional_packages import how_to_install
+from tooltap.daemon.system.paths import journals_folder
 
 if TYPE_CHECKING:  # the configuration is checked without opening a journal
     from tooltap.daemon.journal.sqlite.schema import Durability
@@ -43,5 +45,7 @@ async def open_journal(place: Place, durability: Durability) -> Journal:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "nats":
             raise
-        raise JournalError("a journal on NATS needs an extra: pip install tooltap[nats]") from None
-    return await NatsJournal.open(place)
+        raise JournalError(
+            f"a journal on NATS needs packages that are not installed: {how_to_install('nats')}"
+        ) from None
+    return await NatsJournal.open(place, memory=journals_folder())

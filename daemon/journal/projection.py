@@ -2,9 +2,6 @@
 
 The rules are here; where the rows are stored is each journal's business (`Projection` has a method for each access).
 Events of replayed history are not projected.
-
-`SessionRow` is what is stored of a session; `describe` makes the protocol's `Session` of it. Rows of older versions are
-decoded too, so a new field needs a default.
 """
 
 from __future__ import annotations
@@ -15,18 +12,13 @@ from typing import Any
 
 import msgspec
 
-from tooltap.daemon.journal.interface import StreamState
+from tooltap.daemon.journal.session_row import DESCRIPTION, SessionRow
 from tooltap.normalizers.core.items import Produced
-from tooltap.protocol.replies import Session
 
-__all__ = ["CALL", "PERMISSION", "CallRow", "Projection", "SessionRow"]
+__all__ = ["CALL", "PERMISSION", "CallRow", "Projection"]
 
 CALL = "call"
 PERMISSION = "permission"
-SCOPES = ("session", "turn", "step")
-"""In order of preference: a session's total comes from one scope only."""
-UNENDED: tuple[StreamState, ...] = ("open", "suspended")
-DESCRIPTION = ("agent_version", "model", "title", "cwd")
 
 
 class CallRow(msgspec.Struct, array_like=True):
@@ -36,91 +28,6 @@ class CallRow(msgspec.Struct, array_like=True):
     session: str
     seq: int
     data: dict[str, Any]
-
-
-class Totals(msgspec.Struct, omit_defaults=True):
-    """Usage as one scope reports it."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
-
-    def plus(self, later: Totals | None, scope: str) -> Totals:
-        if later is None:
-            return self
-        return Totals(
-            *(_figure(scope, getattr(self, field), getattr(later, field)) for field in self.__struct_fields__)
-        )
-
-
-class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
-    provider: str
-    first_seq: int
-    last_seq: int
-    first_ts: int | None = None
-    last_ts: int | None = None
-    events: int = 0
-    calls: int = 0
-    ended: bool = False
-    """The provider reported the end, and no event has followed."""
-    agent_version: str | None = None
-    model: str | None = None
-    title: str | None = None
-    cwd: str | None = None
-    usage: dict[str, Totals] = {}
-    """Scope -> the latest figure (session) or the sum (turn, step)."""
-
-    def total(self, field: str) -> Any:
-        """From the first scope that reports it. Input and output tokens always come from the same scope."""
-        wanted = ("input_tokens", "output_tokens") if field.endswith("tokens") else (field,)
-        for scope in SCOPES:
-            totals = self.usage.get(scope)
-            if totals is not None and any(getattr(totals, name) is not None for name in wanted):
-                return getattr(totals, field)
-        return None
-
-    def describe(self, name: str, streams: Mapping[str, StreamState]) -> dict[str, Any]:
-        """The session as in a `sessions` reply; `streams`: the state of each stream it is in."""
-        states = set(streams.values())
-        session = Session(
-            session=name,
-            provider=self.provider,
-            agent_version=self.agent_version,
-            model=self.model,
-            title=self.title,
-            cwd=self.cwd,
-            state=next((one for one in UNENDED if one in states and not self.ended), "ended"),
-            first_seq=self.first_seq,
-            last_seq=self.last_seq,
-            first_ts=self.first_ts,
-            last_ts=self.last_ts,
-            events=self.events,
-            calls=self.calls,
-            streams=sorted(streams),
-            cost_usd=self.total("cost_usd"),
-            input_tokens=self.total("input_tokens"),
-            output_tokens=self.total("output_tokens"),
-        )
-        described: dict[str, Any] = msgspec.to_builtins(session)
-        return described
-
-    def absorb(self, earlier: SessionRow) -> None:
-        """Add an earlier row of the same session."""
-        self.first_seq = min(self.first_seq, earlier.first_seq)
-        self.events += earlier.events
-        self.calls += earlier.calls
-        self._add_stamps(earlier.first_ts, earlier.last_ts)
-        for field in DESCRIPTION:
-            if getattr(self, field) is None:
-                setattr(self, field, getattr(earlier, field))
-        for scope, totals in earlier.usage.items():
-            self.usage[scope] = totals.plus(self.usage.get(scope), scope)
-
-    def _add_stamps(self, first: int | None, last: int | None) -> None:
-        if first is not None:
-            self.first_ts = first if self.first_ts is None else min(self.first_ts, first)
-        if last is not None:
-            self.last_ts = last if self.last_ts is None else max(self.last_ts, last)
 
 
 class Projection(ABC):
@@ -136,16 +43,7 @@ class Projection(ABC):
                 name = entry.session
                 new = SessionRow(provider=entry.provider, first_seq=seq, last_seq=seq)
                 row = self._session(name, stream, new)
-            row.provider = entry.provider
-            row.ended = False
-            row.last_seq = seq
-            row.events += 1
-            ts = entry.ts
-            if ts is not None:
-                if row.last_ts is None or ts > row.last_ts:
-                    row.last_ts = ts
-                if row.first_ts is None or ts < row.first_ts:
-                    row.first_ts = ts
+            row.note(seq, entry)
             if (rule := _RULES.get(entry.kind)) is not None:
                 rule(self, stream, row, seq, entry)
 
@@ -231,17 +129,14 @@ class Projection(ABC):
         self._close(stream, PERMISSION, entry.fields.permission_id)
 
     def _add_usage(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
-        usage = entry.fields
-        tokens = row.usage.setdefault(usage.scope, Totals())
-        cost_scope = usage.cost_scope or usage.scope
-        costs = row.usage.setdefault(cost_scope, Totals())
-        tokens.input_tokens = _figure(usage.scope, tokens.input_tokens, usage.input_tokens)
-        tokens.output_tokens = _figure(usage.scope, tokens.output_tokens, usage.output_tokens)
-        costs.cost_usd = _figure(cost_scope, costs.cost_usd, usage.cost_usd)
+        row.add_usage(entry.fields, entry.agent)
 
     def _update_session(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
         changed = entry.fields
+        if changed.model is not None:
+            row.use_model(changed.model)
         if entry.agent is None:
+            row.home = row.home or changed.cwd
             row.ended = changed.state == "ended"
             for field in DESCRIPTION:
                 value = getattr(changed, field)
@@ -267,13 +162,6 @@ _RULES: dict[str, Callable[[Projection, str, SessionRow, int, Produced], None]] 
     "usage": Projection._add_usage,
     "session": Projection._update_session,
 }
-
-
-def _figure(scope: str, before: Any, stated: Any) -> Any:
-    """A session reports totals, so the latest counts; turns and steps are added up."""
-    if stated is None or before is None or scope == "session":
-        return before if stated is None else stated
-    return before + stated
 
 
 def _known(values: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from anyio.lowlevel import checkpoint
 
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.server.connection import Connection
+from tooltap.daemon.system.loop.watchdog import name_task
 from tooltap.protocol.frames import Ack, DaemonFrame, ErrorFrame, FrameError, Ingest, Suspended
 
 __all__ = ["serve_publisher"]
@@ -19,6 +20,7 @@ RECEIVE_BYTES = 65_536
 
 async def serve_publisher(streams: Streams, connection: Connection, request: Ingest) -> None:
     """Serve until the publisher leaves or loses its stream. Raises `FrameError` and `JournalError`."""
+    name_task(f"stream {request.stream or ''}")
     outgoing = _Outgoing(connection)
     try:
         ingest = await streams.open(request, outgoing.send)

@@ -9,29 +9,35 @@ from typing import Any, NamedTuple, TypeVar
 import anyio
 import msgspec
 
-from tooltap.daemon.journal.interface import Journal, JournalError, NotEndedError, OutputSlice
+from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError, NotEndedError, OutputSlice
+from tooltap.daemon.journal.session_filter import FACETS, SessionFilter, SessionPlace, place_of
+from tooltap.daemon.search.search import Search
+from tooltap.daemon.server.files import files_of
 from tooltap.daemon.server.output_cache import CannotFitError, OutputCache
+from tooltap.daemon.server.searching import search_result
 from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.system.loop.watchdog import name_task
+from tooltap.daemon.views.model_view import put_together
 from tooltap.daemon.views.of_event import view_of
 from tooltap.daemon.views.results import view_id
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.frames import (
+from tooltap.protocol.frames import ErrorCode, FrameError, Problem, Reply
+from tooltap.protocol.requests import (
     CallsRequest,
     EndRequest,
-    ErrorCode,
     EventRequest,
-    FrameError,
+    FilesRequest,
     OutputRequest,
     PingRequest,
-    Problem,
     RemoveRequest,
-    Reply,
     Request,
     RequestId,
+    SearchRequest,
     SessionsRequest,
     StatsRequest,
     StoreRequest,
+    UsageRequest,
 )
 from tooltap.protocol.stats import Statistics
 
@@ -63,22 +69,29 @@ class Requests:
         self,
         journal: Journal,
         outputs: OutputCache,
+        search: Search,
         *,
         statistics: Callable[[], Awaitable[dict[str, Any]]],
         end_stream: Callable[[str], Awaitable[Statistics]],
     ) -> None:
         self._journal = journal
         self._outputs = outputs
+        self._search = search
         self._statistics = statistics
         self._end_stream = end_stream
 
     async def reply_to(self, request: Request) -> Reply:
+        name_task(f"request {request.__struct_config__.tag}")
         try:
             return Reply(id=request.id, ok=True, result=await self._result(request))
         except FrameError as error:
             return failure(request.id, error.code, str(error))
+        except CorruptError as error:
+            return failure(request.id, "corrupt", str(error))
         except JournalError as error:
             return failure(request.id, "journal", str(error))
+        except OSError as error:
+            return failure(request.id, "internal", f"the request failed: {error.strerror or error}")
         except Exception:
             _log.exception("a request failed", op=request.__struct_config__.tag)
             return failure(request.id, "internal", "the request failed; the daemon's log says why")
@@ -98,8 +111,14 @@ class Requests:
         match request:
             case SessionsRequest():
                 return await self._sessions(request)
+            case SearchRequest():
+                return await search_result(self._search, self._journal, request)
+            case UsageRequest():
+                return await self._usage(request)
             case EventRequest():
                 return await self._event(request)
+            case FilesRequest():
+                return await files_of(self._journal, request, MAX_REPLY)
             case CallsRequest():
                 return await self._calls(request)
             case OutputRequest():
@@ -114,12 +133,32 @@ class Requests:
                 return {}
 
     async def _sessions(self, request: SessionsRequest) -> dict[str, Any]:
-        found = await self._journal.sessions(limit=request.limit, before=request.before)
-        sessions = _fitting(found)
+        before = None if request.before is None else SessionPlace(request.before)
+        if request.cursor is not None:
+            try:
+                before = SessionPlace.of_cursor(request.cursor)
+            except ValueError:
+                raise FrameError("bad-frame", "sessions: `cursor` is not one of a page of sessions") from None
+        elif before is not None and request.order != "seq":
+            raise FrameError("bad-frame", "sessions: `before` is for the order seq; continue with `cursor`")
+        wanted = _wanted(request)
+        found = await self._journal.sessions(limit=request.limit, before=before, order=request.order, wanted=wanted)
+        facets = await self._journal.count_sessions(wanted) if request.facets else None
+        sessions = _fitting(found, MAX_REPLY if facets is None else MAX_REPLY // 2)
         result: dict[str, Any] = {"sessions": sessions}
         if sessions and (len(sessions) < len(found) or len(found) == request.limit):
-            result["next"] = sessions[-1]["lastSeq"]
+            last = place_of(sessions[-1])
+            result["cursor"] = last.cursor
+            if request.order == "seq":
+                result["next"] = last.last_seq
+        if facets is not None:
+            result["facets"] = facets
         return result
+
+    async def _usage(self, request: UsageRequest) -> dict[str, Any]:
+        result: dict[str, Any] = msgspec.to_builtins(await self._journal.usage(request))
+        rows = _fitting(result["rows"])
+        return {**result, "rows": rows, "complete": len(rows) == len(result["rows"])}
 
     async def _event(self, request: EventRequest) -> dict[str, Any]:
         stored = await self._journal.event(request.seq)
@@ -128,6 +167,8 @@ class Requests:
         event = msgspec.json.decode(with_seq(stored.seq, stored.body))
         if request.view == "display" and event["kind"] == "tool-result":
             event |= await self._view_made_later(event)
+        if request.view == "assistant":
+            event = await put_together(event, self._journal, MAX_REPLY // 2)
         return {"view": request.view, "event": view_of(event, request.view)}
 
     async def _view_made_later(self, result: dict[str, Any]) -> dict[str, Any]:
@@ -173,11 +214,14 @@ class Requests:
         return FrameError("not-found", f"there is no output {output_id!r}")
 
     async def _remove(self, request: RemoveRequest) -> dict[str, Any]:
+        # Of a session whose removal was interrupted, only its row and its streams may be left.
+        known = await self._journal.streams_of(request.session)
         try:
             events = await self._journal.remove_session(request.session)
         except NotEndedError as error:
             raise FrameError("not-ended", str(error)) from None
-        if not events:
+        self._search.note_deleted(soon=True)
+        if not events and not known:
             raise FrameError("not-found", f"there is no session {request.session!r}")
         return {"events": events}
 
@@ -201,6 +245,11 @@ def _fitting(rows: list[T], limit: int = MAX_REPLY) -> list[T]:
         if size > limit:
             return rows[:number]
     return rows
+
+
+def _wanted(request: SessionsRequest) -> SessionFilter:
+    named = {key: getattr(request, key) for key in ("session", *FACETS)}
+    return SessionFilter(**named, since=request.since, until=request.until, changed_after=request.changed_after)
 
 
 async def _receive_body(request: StoreRequest, receive: Callable[[int], Awaitable[bytes]]) -> bytes:

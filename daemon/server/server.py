@@ -6,7 +6,6 @@ answered on the connection that made it and affects no other.
 
 from __future__ import annotations
 
-import asyncio
 import os
 
 from anyio.abc import TaskGroup
@@ -20,8 +19,9 @@ from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.server.connection import Connection
 from tooltap.daemon.server.publisher import serve_publisher
 from tooltap.daemon.server.requests import Requests, failure
-from tooltap.daemon.system.listener import BACKLOG, Listener, peer_uid
+from tooltap.daemon.system.listener import Listener, ListenError, peer_uid
 from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.system.open_files import Acceptor
 from tooltap.protocol import PROTOCOL_VERSION, SCHEMA_VERSION
 from tooltap.protocol.frames import (
     ClientFrame,
@@ -30,11 +30,11 @@ from tooltap.protocol.frames import (
     FrameError,
     Ingest,
     Reply,
-    StoreRequest,
     Subscribe,
     Welcome,
     decode_client_frame,
 )
+from tooltap.protocol.requests import StoreRequest
 
 __all__ = ["Server"]
 
@@ -50,21 +50,28 @@ class Server:
         self._tasks = tasks
         self._owner = os.geteuid()
         self._connections: set[Connection] = set()
-        self._listening: asyncio.AbstractServer | None = None
+        self._acceptor: Acceptor | None = None
 
     @property
     def connections(self) -> int:
         return len(self._connections)
 
-    async def start(self, listener: Listener) -> None:
-        self._listening = await asyncio.get_running_loop().create_unix_server(
-            self._connection, sock=listener.socket, backlog=BACKLOG
-        )
+    @property
+    def problem(self) -> str | None:
+        """Why no connection can be accepted at the moment."""
+        return None if self._acceptor is None else self._acceptor.trouble.problem
+
+    def start(self, listener: Listener) -> None:
+        """Raises `ListenError`."""
+        try:
+            self._acceptor = Acceptor(listener.socket, self._connection)
+        except OSError as error:
+            raise ListenError(f"cannot listen at {listener.path}: {error.strerror}") from error
 
     async def stop(self) -> None:
         """Accept no connection, commit what publishers have sent, let clients read what was written to them."""
-        if self._listening is not None:
-            self._listening.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         await self._streams.suspend_all()
         for connection in list(self._connections):
             connection.close()
@@ -102,6 +109,9 @@ class Server:
             await self._talk(connection)
         except JournalError as error:
             _refuse(connection, "journal", str(error))
+        except OSError as error:
+            _log.warning("a connection failed", reason=error.strerror or str(error))
+            connection.abort()
         except Exception:
             _log.exception("a connection failed")
             _refuse(connection, "internal", "the connection failed; the daemon's log says why")

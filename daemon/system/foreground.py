@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -14,9 +14,16 @@ __all__ = ["OnStop", "run_until_stopped"]
 OnStop: TypeAlias = Callable[[Callable[[], object]], None]
 
 
-def run_until_stopped(work: Callable[[OnStop], Awaitable[None]]) -> None:
+def run_until_stopped(
+    work: Callable[[OnStop], Awaitable[None]],
+    *,
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    on_signal: Callable[[int], object] = lambda _: None,
+) -> None:
     """Run `work` in a new event loop. `work` is given a function that registers what SIGTERM and Ctrl-C call. Raises
-    `KeyboardInterrupt` when `work` has ended if Ctrl-C was pressed."""
+    `KeyboardInterrupt` when `work` has ended if Ctrl-C was pressed.
+
+    `on_signal` is called with the number of either signal as well, even while something holds the event loop."""
     interrupted = False
 
     def on_stop(stop: Callable[[], object]) -> None:
@@ -28,7 +35,11 @@ def run_until_stopped(work: Callable[[OnStop], Awaitable[None]]) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, stop)
         loop.add_signal_handler(signal.SIGINT, interrupt)
+        # The loop hears of a signal through its wakeup descriptor, whatever the handler is.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda number, _: on_signal(number))
 
-    anyio.run(work, on_stop, backend="asyncio")
+    options: dict[str, Any] = {} if new_loop is None else {"loop_factory": new_loop}
+    anyio.run(work, on_stop, backend="asyncio", backend_options=options)
     if interrupted:
         raise KeyboardInterrupt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,23 +12,74 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["HttpConnection", "HttpServer"]
+from tooltap.daemon.system.connections.peer import Peer, peer_of
+from tooltap.daemon.system.connections.shares import Shares
+from tooltap.daemon.system.connections.strict_http import StrictConnection
+from tooltap.daemon.system.open_files import Acceptor
+
+__all__ = ["HEAD_BYTES", "HttpConnection", "HttpServer"]
+
+HEAD_BYTES = 65_536
+"""Longest head of a request."""
 
 
 class HttpConnection(H11Protocol):
-    """One client's connection."""
+    """One client's connection, which has a place among `shares`. `patience`: seconds for the head of a request, which
+    uvicorn does not limit. Requests have the `Peer` in their scope, as `scope["state"]["peer"]`."""
+
+    conn: StrictConnection
+
+    def __init__(self, *, shares: Shares, patience: float, **options: Any) -> None:
+        super().__init__(**options)
+        self.conn = StrictConnection(HEAD_BYTES)
+        self._shares = shares
+        self._patience = patience
+        self._head: asyncio.TimerHandle | None = None
+        """Runs until the head of a request is complete."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        peer: Peer = peer_of(transport.get_extra_info("socket"))
+        self.app_state = {**self.app_state, "peer": peer}
+        if self._shares.take(self, peer):
+            self._head = self._give_up_later()
+        else:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting_for_head()
+        elif self._head is None:
+            self._head = self._give_up_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._shares.leave(self)
+        self._stop_waiting_for_head()
+        super().connection_lost(exc)
+
+    def give_way(self) -> None:
+        self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
         """uvicorn 0.54 replies 400 to bytes that are not HTTP even when it has begun a response, which fails."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
+            super().send_400_response(self.conn.mistake or msg)
         else:
             self.transport.close()
+
+    def _give_up_later(self) -> asyncio.TimerHandle:
+        return self.loop.call_later(self._patience, self.transport.abort)
+
+    def _stop_waiting_for_head(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
 
 
 class HttpServer(uvicorn.Server):
     """`application`: ASGI. `keep_alive`: seconds that a client may keep an unused connection open. `finishing`: seconds
-    that responses may take after `stop`."""
+    that responses may take after `stop`. `protocol` makes an `HttpConnection`."""
 
     def __init__(
         self,
@@ -35,7 +87,7 @@ class HttpServer(uvicorn.Server):
         *,
         keep_alive: int,
         finishing: int,
-        protocol: Callable[..., HttpConnection] = HttpConnection,
+        protocol: Callable[..., HttpConnection],
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -54,6 +106,24 @@ class HttpServer(uvicorn.Server):
             )
         )
         self._stopping = asyncio.Event()
+        self._acceptors: list[Acceptor] = []
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=[])
+        self._acceptors = [Acceptor(one, self._connection) for one in sockets or ()]
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for acceptor in self._acceptors:
+            acceptor.close()
+        await super().shutdown(sockets)
+
+    def _connection(self) -> asyncio.Protocol:
+        """The protocol of a connection, as `startup` of uvicorn makes it."""
+        make: Any = self.config.http_protocol_class
+        protocol: asyncio.Protocol = make(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return protocol
 
     def stop(self) -> None:
         self.should_exit = True

@@ -1,22 +1,26 @@
 """The daemon's Unix socket: one daemon per socket, for its own user only.
 
-An advisory lock on `<socket>.lock` decides who may listen: two daemons that start at once cannot both win, and a socket
-file left by a killed daemon is simply replaced. The socket is bound under a temporary name and renamed into place once
-it listens, so that whoever sees it can connect, and it is never visible with open permissions.
+An advisory lock on `<socket>.lock` decides who may listen: two daemons that start at once cannot both win. The socket
+of a killed daemon is replaced; anything else in its place is the user's or another program's, and stays. The socket is
+bound under a temporary name and renamed into place once it listens, so that whoever sees it can connect, and it is
+never visible with open permissions.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
+import stat
 import struct
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["BACKLOG", "ListenError", "Listener", "peer_uid"]
+from tooltap.traces.recording.own_file import LockedError, NotOursError, lock_own, steady_folder
+
+__all__ = ["BACKLOG", "ListenError", "Listener", "is_listening", "peer_uid"]
 
 BACKLOG = 1_024
 """Connections that may wait to be accepted. A non-blocking client takes a full queue for an open connection."""
@@ -34,17 +38,30 @@ class Listener:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        _private_directory(self.path.parent)
+        _steady_directory(self.path.parent)
         self._lock = _take_lock(self.path)
         try:
+            _check_place(self.path)
             self.socket = _listen(self.path)
+            self._ours = os.lstat(self.path)
         except OSError as error:
             os.close(self._lock)
             raise ListenError(f"cannot listen at {self.path}: {error.strerror or error}") from error
+        except ListenError:
+            os.close(self._lock)
+            raise
 
     def close(self) -> None:
         """Remove the socket, then let the next daemon in."""
-        self.path.unlink(missing_ok=True)
+        try:
+            if os.path.samestat(os.lstat(self.path), self._ours):
+                self.path.unlink()
+        except FileNotFoundError:
+            pass
+        except OSError as error:  # the next daemon replaces it
+            from tooltap.daemon.system.logs import get_logger  # whoever only needs to know a path does not wait for it
+
+            get_logger("socket").warning("the socket cannot be removed", socket=str(self.path), reason=error.strerror)
         self.socket.close()
         os.close(self._lock)
 
@@ -57,38 +74,54 @@ class Listener:
         self.close()
 
 
-def _private_directory(path: Path) -> None:
+def _steady_directory(path: Path) -> None:
     """Make sure that no other user can replace the socket. A directory created here is private. In one that others may
     read, the socket's mode and the check of the peer's uid keep them out."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.stat()
+        steady_folder(path)
+    except NotOursError as error:
+        advice = f"run chmod go-w {path}, or choose another place for the socket"
+        raise ListenError(f"the socket cannot be in {path}: {error.strerror}; {advice}") from None
     except OSError as error:
         raise ListenError(f"cannot use the directory {path}: {error.strerror}") from error
-    if status.st_uid != os.geteuid():
-        raise ListenError(f"the directory {path} belongs to another user; choose another place for the socket")
-    if status.st_mode & 0o022:
-        raise ListenError(
-            f"other users may write to the directory {path} (mode {status.st_mode & 0o7777:04o});"
-            " run chmod 700 on it or choose another place for the socket"
-        )
 
 
 def _take_lock(path: Path) -> int:
     lock_path = path.with_name(path.name + ".lock")
     try:
-        lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        return lock_own(lock_path)
+    except LockedError as error:
+        pid = f" (pid {error})" if str(error) else ""
+        raise ListenError(f"a daemon{pid} is already listening at {path}") from None
+    except NotOursError as error:
+        advice = "move it away or choose another place for the socket"
+        raise ListenError(f"{lock_path} cannot be the socket's lock: {error.strerror}; {advice}") from None
     except OSError as error:
-        raise ListenError(f"cannot open {lock_path}: {error.strerror}") from error
+        raise ListenError(f"cannot lock {lock_path}: {error.strerror}") from error
+
+
+def _check_place(path: Path) -> None:
+    """Check that nothing is there, or the socket of a killed daemon. Raises `ListenError` and `OSError`."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        pid = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
-        os.close(lock)
-        raise ListenError(f"a daemon{f' (pid {pid})' if pid else ''} is already listening at {path}") from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, str(os.getpid()).encode(), 0)
-    return lock
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(status.st_mode):
+        raise ListenError(f"{path} is not a socket; move it away or choose another place for the socket")
+    if is_listening(str(path)):
+        raise ListenError(f"another program is listening at {path}; choose another place for the socket")
+
+
+def is_listening(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as attempt:
+        attempt.setblocking(False)
+        try:
+            attempt.connect(path)
+        except BlockingIOError:  # its queue is full
+            return True
+        except (OSError, ValueError):  # nobody listens there, or nobody can
+            return False
+    return True
 
 
 def _listen(path: Path) -> socket.socket:
@@ -98,15 +131,22 @@ def _listen(path: Path) -> socket.socket:
             raise OSError(f"the path of a socket may have {MAX_PATH} bytes, this one has {length}")
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        temporary.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # of a killed daemon with the same process id
+            if stat.S_ISSOCK(os.lstat(temporary).st_mode):
+                temporary.unlink()
         listening.bind(str(temporary))
+    except OSError:
+        listening.close()
+        raise
+    try:
         os.chmod(temporary, 0o600)
         listening.listen(BACKLOG)
         listening.setblocking(False)
         os.replace(temporary, path)
     except OSError:
         listening.close()
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise
     return listening
 

@@ -1,27 +1,130 @@
 """The daemon's log, to stderr: coloured lines on a terminal, otherwise one JSON object per line.
 
-A message is a constant text; variable parts go into fields.
+A message is a constant text; variable parts go into fields. What they hold may come from outside: it is bounded, and
+made harmless for a terminal.
+
+Whoever logs never waits: a thread writes the lines. If nobody reads standard error, up to `MAX_WAITING` bytes of them
+wait, and what comes after these is left out and counted.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import sys
+import threading
+import time
+from collections import Counter, deque
+from io import StringIO
+from typing import Any, TextIO
 
+from tooltap.daemon.system.harmless import harmless, one_line
 from tooltap.daemon.system.without import without
 
 with without("rich"):  # structlog would import it for tracebacks, which are rendered plainly: a fifth of the startup
     import structlog
     from structlog.tracebacks import ExceptionDictTransformer
-    from structlog.typing import FilteringBoundLogger, Processor
+    from structlog.typing import EventDict, ExcInfo, FilteringBoundLogger, Processor
 
-__all__ = ["Logger", "configure", "get_logger"]
+__all__ = [
+    "Faults",
+    "LineWriter",
+    "Logger",
+    "Trouble",
+    "configure",
+    "faults",
+    "flush",
+    "get_logger",
+    "lines_left_out",
+]
 
 Logger = FilteringBoundLogger
+
+PLACES = 1_000
+"""Places whose faults are counted one by one."""
+LONGEST = 300
+"""Characters of an error in the log."""
+MAX_FIELD = 2_000
+"""Code points of a text in a field."""
+MAX_WAITING = 1_048_576
+"""Bytes of log lines that wait to be written."""
+PATIENCE = 0.2
+"""Seconds that a process which ends waits for what it has logged to be written."""
+
+
+class LineWriter:
+    """Writes lines to a file descriptor in a thread of its own. Its methods are those that structlog calls."""
+
+    def __init__(self, descriptor: int, max_waiting: int = MAX_WAITING) -> None:
+        self.left_out = 0
+        """Lines that were not written."""
+        self._descriptor = descriptor
+        self._max_waiting = max_waiting
+        self._lines: deque[str] = deque()
+        self._waiting = 0
+        """Characters of the lines, with the one that is being written."""
+        self._gap = 0
+        """Lines left out since the last one that was not."""
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def msg(self, message: str) -> None:
+        with self._changed:
+            if self._waiting + len(message) > self._max_waiting:
+                self.left_out += 1
+                self._gap += 1
+                return
+            if self._gap:
+                self._put(f'{{"event": "log lines were left out: nobody reads them", "lines": {self._gap}}}')
+                self._gap = 0
+            self._put(message)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    log = debug = info = warn = warning = fatal = failure = err = error = critical = exception = msg
+
+    def flush(self, seconds: float = PATIENCE) -> None:
+        """Wait until everything is written, but no longer than this."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while self._waiting and (left := deadline - time.monotonic()) > 0:
+                self._changed.wait(left)
+
+    def _put(self, line: str) -> None:
+        self._lines.append(line)
+        self._waiting += len(line)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._lines:
+                    self._changed.wait()
+                line = self._lines.popleft()
+            try:
+                self._write(line + "\n")
+            except (OSError, ValueError):  # it is closed, or the reader is gone
+                with self._changed:
+                    self.left_out += 1
+            with self._changed:
+                self._waiting -= len(line)
+                self._changed.notify_all()
+
+    def _write(self, text: str) -> None:
+        # Not through the file's buffer: Python fails to exit while a thread waits in there.
+        data = memoryview(text.encode(errors="backslashreplace"))
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+
+
+_writer: LineWriter | None = None
 
 
 def configure(level: str = "info") -> None:
     """`level`: debug, info, warning or error."""
+    global _writer
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -29,20 +132,133 @@ def configure(level: str = "info") -> None:
     ]
     # No local variables in tracebacks: they hold what agents printed.
     rendering: list[Processor] = (
-        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+        [_harmless_fields, structlog.dev.ConsoleRenderer(exception_formatter=_harmless_traceback)]
         if sys.stderr.isatty()
         else [
             structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
-            structlog.processors.JSONRenderer(),
+            _bounded_fields,
+            structlog.processors.JSONRenderer(),  # everything but ASCII becomes an escape
         ]
     )
+    writer = _writer = LineWriter(sys.stderr.fileno())
+    atexit.register(writer.flush)
+
+    def factory(*arguments: Any) -> LineWriter:
+        return writer
+
     structlog.configure(
         processors=shared + rendering,
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=factory,
     )
+
+
+def _harmless_fields(_: object, __: str, event: EventDict) -> EventDict:
+    for field, value in event.items():
+        if field != "exc_info" and not isinstance(value, (bool, int, float, type(None))):
+            event[field] = one_line(value if isinstance(value, str) else repr(value), MAX_FIELD)
+    return event
+
+
+def _harmless_traceback(to: TextIO, error: ExcInfo) -> None:
+    plain = StringIO()
+    structlog.dev.plain_traceback(plain, error)
+    to.write("\n".join(line[:MAX_FIELD] for line in harmless(plain.getvalue()).split("\n")))
+
+
+def _bounded_fields(_: object, __: str, event: EventDict) -> EventDict:
+    return {field: _bounded(value) for field, value in event.items()}
+
+
+def _bounded(value: Any) -> Any:
+    match value:
+        case str():
+            return value if len(value) <= MAX_FIELD else f"{value[: MAX_FIELD - 1]}…"
+        case dict():
+            return {key: _bounded(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_bounded(one) for one in value]
+    return value
 
 
 def get_logger(area: str) -> Logger:
     logger: Logger = structlog.get_logger(area=area)
     return logger
+
+
+def flush() -> None:
+    """Wait a moment until what was logged is written: the process is about to end."""
+    if _writer is not None:
+        _writer.flush()
+
+
+def lines_left_out() -> int:
+    """Lines of the log that were not written, because nobody reads it."""
+    return 0 if _writer is None else _writer.left_out
+
+
+class Trouble:
+    """Trouble that lasts: the log has one sentence when it begins and one when it is over, `begins` and `ends`."""
+
+    def __init__(self, log: Logger, begins: str, ends: str) -> None:
+        self.problem: str | None = None
+        """What is wrong now."""
+        self._log = log
+        self._begins = begins
+        self._ends = ends
+
+    def begin(self, problem: str) -> None:
+        """Note that it does not work; it may be known."""
+        if problem != self.problem:
+            self.problem = problem
+            self._log.warning(self._begins, reason=problem)
+
+    def end(self) -> None:
+        """Note that it works."""
+        if self.problem is not None:
+            self.problem = None
+            self._log.info(self._ends)
+
+
+class Faults:
+    """Errors that were contained: what went wrong cost a line, a stream or a reader, and nothing else. Each is one line
+    in the log, and is counted by its place for `stats`."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def note(self, what: str, place: str, error: BaseException, **about: object) -> None:
+        """`what`: a sentence; `place`: which code failed. The first error of a place is logged with its traceback,
+        unless the disk or a damaged file is to blame, and not our code."""
+        if not self.counts[place] and not _is_of_disk(error):
+            about["exc_info"] = error
+        self.note_of_other(what, place, repr(error), **about)
+
+    def note_of_other(self, what: str, place: str, error: str, **about: object) -> None:
+        """As `note`, for an error that was raised in another process."""
+        _log.error(what, place=place, error=error[:LONGEST], **about)
+        known = place in self.counts or len(self.counts) < PLACES
+        self.counts[place if known else "…"] += 1
+
+
+def _is_of_disk(error: BaseException) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return False
+    import sqlite3  # not every process that logs has a journal
+
+    return code & 0xFF in (
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CORRUPT,  # also if the disk failed once while it read
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_FORMAT,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+    )
+
+
+faults = Faults()
+"""Those of this process."""
+
+_log = get_logger("faults")

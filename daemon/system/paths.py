@@ -1,16 +1,29 @@
-"""Where the socket, the journal, the spools and the configuration are."""
+"""Where the socket, the journal, the spools and the configuration are.
+
+`run` and `proxy` look here before they start an agent, which must not wait for `pathlib` and `platformdirs`.
+"""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "SOCKET_VARIABLE",
     "SPOOL_VARIABLE",
     "config_path",
+    "daemon_folders",
+    "data_folder",
+    "gateway_key_path",
+    "indexes_folder",
     "journal_path",
+    "journals_folder",
     "socket_path",
+    "spool_folder",
     "spool_path",
     "web_token_path",
 ]
@@ -22,7 +35,7 @@ SPOOL_VARIABLE = "TOOLTAP_SPOOL"
 def socket_path() -> Path:
     """`$TOOLTAP_SOCKET`, else `tooltap.sock` in the user's runtime directory."""
     if named := os.environ.get(SOCKET_VARIABLE):
-        return Path(named)
+        return _path(named)
     import warnings
 
     import platformdirs  # only where nothing is named: a program that talks to the daemon is done sooner
@@ -44,11 +57,32 @@ def journal_path() -> Path:
     return _data_path() / "journal.db"
 
 
+def journals_folder() -> Path:
+    """Where the daemon remembers which journals it has seen on servers."""
+    return _data_path() / "journals"
+
+
+def daemon_folders() -> list[str]:
+    """Where running daemons are recorded, and where else they may be: under the user's home in the system's database of
+    users, if the environment names another one."""
+    folders = [data_folder()]
+    if sys.platform == "linux" and not os.environ.get("XDG_DATA_HOME"):
+        import pwd
+
+        try:
+            folders.append(os.path.join(pwd.getpwuid(os.geteuid()).pw_dir, ".local/share/tooltap"))
+        except KeyError:
+            pass
+    return [os.path.join(folder, "daemons") for folder in dict.fromkeys(folders)]
+
+
+def indexes_folder() -> Path:
+    """Where the daemon has the search indexes of journals on servers."""
+    return _data_path() / "search"
+
+
 def spool_path() -> Path:
-    """`$TOOLTAP_SPOOL`, else `spool` in the user's data directory: publishers and daemon must use the same."""
-    if named := os.environ.get(SPOOL_VARIABLE):
-        return Path(named)
-    return _data_path() / "spool"
+    return _path(spool_folder())
 
 
 def web_token_path() -> Path:
@@ -56,7 +90,31 @@ def web_token_path() -> Path:
     return _data_path() / "web-token"
 
 
+def gateway_key_path() -> Path:
+    """The key of `tooltap gateway`, unless `--key-file` names another file."""
+    return _data_path() / "gateway-key"
+
+
 def _data_path() -> Path:
+    return _path(data_folder())
+
+
+def _path(name: str) -> Path:
+    from pathlib import Path
+
+    return Path(name)
+
+
+def spool_folder() -> str:
+    """`$TOOLTAP_SPOOL`, else `spool` in the user's data directory: publishers and daemon must use the same."""
+    return os.environ.get(SPOOL_VARIABLE) or os.path.join(data_folder(), "spool")
+
+
+def data_folder() -> str:
+    """The user's data directory."""
+    if sys.platform == "linux":  # as `platformdirs` finds it, which a test compares
+        named = os.environ.get("XDG_DATA_HOME", "").strip()
+        return os.path.join(named if os.path.isabs(named) else os.path.expanduser("~/.local/share"), "tooltap")
     import platformdirs
 
-    return platformdirs.user_data_path("tooltap")
+    return platformdirs.user_data_dir("tooltap")

@@ -27,14 +27,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
+from tooltap.daemon.system.processes import import_nothing_from_here
+
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
-__all__ = ["WorkerDiedError", "Workers", "import_nothing_from_here", "usable_cores", "users_environment"]
-
-SAFE_PATH = "PYTHONSAFEPATH"
-_users_safe_path = os.environ.get(SAFE_PATH)
+__all__ = ["WorkerDiedError", "Workers"]
 
 WORTH = 1 << 20
 """Less work than this, as `weigh` says, is done in this process: to start others would take longer."""
@@ -59,25 +58,6 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 Batch: TypeAlias = list[tuple[int, Any]]
 """Items with their numbers."""
-
-
-def usable_cores() -> int:
-    """Return how many processor cores this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def import_nothing_from_here() -> None:
-    """Keep the Python processes that this one starts from importing modules of the current folder, which may be an
-    agent's: they are started with `-m` or `-c`."""
-    os.environ[SAFE_PATH] = "1"
-
-
-def users_environment() -> dict[str, str]:
-    """The environment for the user's own programs, as this process got it."""
-    environment = {name: value for name, value in os.environ.items() if name != SAFE_PATH}
-    return environment if _users_safe_path is None else {**environment, SAFE_PATH: _users_safe_path}
 
 
 class WorkerDiedError(Exception):
@@ -238,7 +218,6 @@ class Workers(Generic[Item, Value]):
         context: Any = get_context("fork" if is_safe else "spawn")
         if not is_safe:
             import_nothing_from_here()
-        if not is_safe:
             resource_tracker.ensure_running()  # `start` would do it, and unblock the signals
         # A worker that Ctrl-C reached before it ignores it would print a traceback.
         usual = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)

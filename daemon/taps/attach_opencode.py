@@ -2,12 +2,16 @@
 
 OpenCode sends no past events to a client that connects later (1.18.33), so events during a disconnection are lost. The
 stream then has a loss of one line at that place, because their number is unknown.
+
+The server works on when we end. So the stream does not end: it is suspended, and resumed by the next tap of the server.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
+from collections.abc import Awaitable, Callable
 
 import anyio
 import httpx
@@ -19,7 +23,7 @@ from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.daemon.taps.problems import report_problems
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
 
-__all__ = ["AttachError", "attach"]
+__all__ = ["AttachError", "attach", "stream_of"]
 
 CONNECT = 10.0
 RETRY_FIRST, RETRY_MOST = 0.2, 10.0
@@ -33,18 +37,28 @@ class AttachError(Exception):
     """There is no event stream of OpenCode at the URL; the message is a sentence for the user."""
 
 
-async def attach(url: str, tap: Tap, on_stop: OnStop, *, silence: float) -> None:
-    """Tap the server until stopped. `silence`: seconds without a byte after which a connection counts as dead. Raises
-    `AttachError` if the server at `url` is not OpenCode."""
+def stream_of(url: str) -> str:
+    """Return the stream id of the server. Raises `AttachError`."""
+    source = _event_url(url).copy_with(userinfo=b"")
+    return f"attach-{hashlib.sha256(str(source).encode()).hexdigest()[:16]}"
+
+
+async def attach(
+    url: str, open_tap: Callable[[], Awaitable[tuple[Tap, bool]]], on_stop: OnStop, *, silence: float
+) -> None:
+    """Tap the server until stopped. `open_tap` is called when the server answers; it returns a tap, and whether that
+    resumes a stream. `silence`: seconds without a byte after which a connection counts as dead. Raises `AttachError` if
+    the server at `url` is not OpenCode."""
     source = _event_url(url)
     configure()
     with anyio.CancelScope() as running:
         on_stop(running.cancel)
         failures: list[AttachError] = []
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(report_problems, lambda: tap.problem)
+            attachment = _Attachment(source, open_tap, silence)
+            tasks.start_soon(report_problems, lambda: attachment.problem)
             try:
-                await _Attachment(source, tap, silence).run()
+                await attachment.run()
             except AttachError as error:
                 failures.append(error)
                 tasks.cancel_scope.cancel()
@@ -53,14 +67,20 @@ async def attach(url: str, tap: Tap, on_stop: OnStop, *, silence: float) -> None
 
 
 class _Attachment:
-    def __init__(self, url: httpx.URL, tap: Tap, silence: float) -> None:
+    def __init__(self, url: httpx.URL, open_tap: Callable[[], Awaitable[tuple[Tap, bool]]], silence: float) -> None:
         self._url = url
         self._name = str(url.copy_with(userinfo=b""))
-        self._tap = tap
+        self._open_tap = open_tap
+        self._tap: Tap | None = None
         self._timeout = httpx.Timeout(CONNECT, read=silence)
         self._last_seen: float | None = None
         """When the last connection ended."""
         self._wait = RETRY_FIRST
+
+    @property
+    def problem(self) -> str | None:
+        """Why no lines reach the daemon at the moment."""
+        return None if self._tap is None else self._tap.problem
 
     async def run(self) -> None:
         """Connect again and again. Raises `AttachError` if the first connection fails with it."""
@@ -85,16 +105,25 @@ class _Attachment:
         async with client.stream("GET", self._url, headers={"Accept": "text/event-stream"}) as response:
             _check(response, self._name)
             _log.info("attached", url=self._name)
-            if self._last_seen is not None:
-                away = time.monotonic() - self._last_seen
-                self._tap.lose(1, 0, f"not connected to OpenCode for {away:.1f} s, what it said meanwhile is unknown")
+            tap = await self._tap_after_gap()
             splitter = Splitter(MAX_LINE_BYTES)
             try:
                 async for data in response.aiter_bytes():  # `aiter_lines` also splits at U+2028, which JSON may contain
                     self._wait = RETRY_FIRST
-                    self._tap.put([line for one in splitter.feed(data) if (line := _data(one)) is not None], "out")
+                    tap.put([line for one in splitter.feed(data) if (line := _data(one)) is not None], "out")
             finally:
                 self._last_seen = time.monotonic()
+
+    async def _tap_after_gap(self) -> Tap:
+        """Return the tap. Its stream has a loss where we were not connected."""
+        if self._tap is None:
+            self._tap, is_resumed = await self._open_tap()
+            if is_resumed:
+                self._tap.lose(1, 0, "not attached to OpenCode, what it said meanwhile is unknown")
+        elif self._last_seen is not None:
+            away = time.monotonic() - self._last_seen
+            self._tap.lose(1, 0, f"not connected to OpenCode for {away:.1f} s, what it said meanwhile is unknown")
+        return self._tap
 
 
 def _event_url(url: str) -> httpx.URL:

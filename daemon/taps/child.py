@@ -2,7 +2,8 @@
 
 The program comes first: bytes pass unchanged, neither direction waits for the other, and the tap must not raise. The
 program has our standard error, and our standard input unless that is tapped. If standard output is a terminal, the
-program's is one as well (`system/terminal.py`). Signals are forwarded to the program, and we end when it ends.
+program's is one as well (`system/terminal.py`). Signals are forwarded to the program, except those that it gets itself
+because they were typed at its terminal. We end when it ends.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from types import FrameType
 from typing import IO, TypeAlias
 
 from tooltap.daemon.system.terminal import OutputTerminal
+from tooltap.daemon.taps.sent_signals import SentSignals
 
-__all__ = ["run_child"]
+__all__ = ["STDIN", "run_child"]
 
 STDIN, STDOUT = 0, 1
 CHUNK = 65_536
@@ -33,7 +35,7 @@ AT_ONCE = 0.02
 
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 TYPED = (signal.SIGINT, signal.SIGQUIT)
-"""The terminal sends these to the program as well as to us."""
+"""A terminal sends these to the program as well as to us when they are typed."""
 
 Tap: TypeAlias = Callable[[bytes], None]
 
@@ -83,6 +85,7 @@ class _Signals:
         self._process: subprocess.Popen[bytes] | None = None
         self._early: list[int] = []
         self._before: dict[int, object] = {}
+        self._sent: SentSignals | None = None
 
     def __enter__(self) -> _Signals:
         for end in (self.wakeup, self._wakeup_end):
@@ -95,6 +98,8 @@ class _Signals:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._sent is not None:
+            self._sent.stop()
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         signal.set_wakeup_fd(-1)
@@ -114,6 +119,9 @@ class _Signals:
         self._process = process
         for number in self._early:
             process.send_signal(number)
+        if _has_terminal():
+            typed = [number for number in TYPED if number in self._before]
+            self._sent = SentSignals.wait_for(typed, process.send_signal)
 
     def _handle(self, number: int, handler: Callable[[int, FrameType | None], object]) -> None:
         self._before[number] = signal.signal(number, handler)
@@ -121,22 +129,17 @@ class _Signals:
     def _forward(self, number: int, _: FrameType | None) -> None:
         if self._process is None:
             self._early.append(number)
-        elif number not in TYPED or not _at_terminal():
+        else:
             self._process.send_signal(number)
 
 
-def _at_terminal() -> bool:
-    """Say whether the terminal signals our process group, and so the program, directly."""
+def _has_terminal() -> bool:
+    """Say whether there is a terminal at which signals may be typed."""
     try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
     except OSError:
         return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)
+    return True
 
 
 def _pass_output(
@@ -167,6 +170,7 @@ def _pass_output(
     except BlockingIOError:
         # The program has ended, but a child of it may still print. We end now, and `cat` passes on its output.
         os.set_blocking(output, True)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, TYPED)  # `cat` inherits what is blocked
         subprocess.Popen(["cat"], stdin=output, stderr=subprocess.DEVNULL)
     os.close(output)
 

@@ -3,13 +3,20 @@
 It skips a spool that is in use, because its publisher delivers it, and a spool for another daemon. The lines go through
 an ingest connection like those of any publisher (`ingest/connection.py`), so each takes effect exactly once, even if
 the daemon is killed while it takes in a spool.
+
+A stream ends with its spool only if its publisher has noted the end there. One that was killed leaves it suspended, as
+when it is killed while it is connected.
+
+A spool of which something cannot be read goes to the quarantine once the rest is durable. Whatever goes wrong with one
+spool, the others are taken in: it is named in the log once, and in the statistics until it is gone.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from anyio.lowlevel import checkpoint
@@ -18,39 +25,95 @@ from anyio.to_thread import run_sync
 from tooltap.daemon.ingest.connection import IngestConnection
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.taps.delivery.records import END, JOURNAL_REPLACED, encode_lost
-from tooltap.daemon.taps.delivery.spool import Spool, SpoolError, spools
-from tooltap.protocol.frames import DaemonFrame, Done, ErrorFrame, FrameError, Ingest, Ingesting
+from tooltap.daemon.system.logs import faults, get_logger
+from tooltap.daemon.taps.delivery.announcement import announced
+from tooltap.daemon.taps.delivery.quarantine import UNREAD, QuarantineLimits, is_unread, quarantine, quarantine_folder
+from tooltap.daemon.taps.delivery.records import encode_end
+from tooltap.daemon.taps.delivery.spool import SUFFIX, DamagedSpoolError, Header, Spool, SpoolError, spools
+from tooltap.normalizers.stream.guard import place_of
+from tooltap.protocol.frames import DaemonFrame, Done, ErrorFrame, FrameError, Ingest, Ingesting, Suspended
 
 __all__ = ["Drain"]
 
-TORN = "the publisher was killed in the middle of a line"
+EVERYONES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What is no spool's fault."""
+LISTED = 100
+"""Spools that the statistics name."""
+
+State: TypeAlias = Literal["in use", "waiting", "of another daemon", "stuck", "taken in"]
+"""`stuck`: a problem keeps it from being taken in. `taken in`: a problem keeps it from being removed."""
 
 _log = get_logger("drain")
 
 
-class Drain:
-    """`socket`: of this daemon; `directory`: of the spools."""
+class Left(NamedTuple):
+    """A spool as it was when its lines were durable."""
 
-    def __init__(self, streams: Streams, socket: Path, directory: Path) -> None:
+    header: Header
+    size: int
+    is_damaged: bool
+
+    def is_same(self, spool: Spool) -> bool:
+        """Whether nothing was added. Records are only appended, and a publisher that begins anew writes a header with
+        another `after`."""
+        return (self.header, self.size) == (spool.header, spool.size)
+
+
+class Drain:
+    """`socket`: of this daemon; `directory`: of the spools; `limits`: of the quarantine."""
+
+    def __init__(self, streams: Streams, socket: Path, directory: Path, limits: QuarantineLimits) -> None:
         self._streams = streams
         self._socket = os.path.realpath(socket)
         self._directory = directory
+        self._limits = limits
         self._found: dict[Path, int] = {}
+        self._quarantined: dict[Path, int] = {}
+        self._unread: dict[Path, bool] = {}
+        """Whether nothing was taken in of those in the quarantine, which do not change."""
         self._drained = 0
+        self._states: dict[Path, State] = {}
+        self._sockets: dict[Path, str] = {}
+        """Of the daemons that the others are for."""
         self._complaints: dict[Path, str] = {}
         """The problems that the log already has."""
+        self._left: dict[Path, Left] = {}
+        """Those that are durable, but could not be removed."""
 
     async def run(self) -> None:
-        """Take in the spools that are there now. To be called periodically."""
-        self._found = await run_sync(spools, self._directory)
-        self._complaints = {path: reason for path, reason in self._complaints.items() if path in self._found}
-        for path in self._found:
+        """Take in the spools that are there now. To be called periodically. Raises `OSError` for what is wrong with the
+        process, not with a spool."""
+        await run_sync(announced, str(self._directory), self._socket)  # removes those of killed publishers
+        try:
+            self._found = await run_sync(spools, self._directory)
+        except OSError as error:
+            self._complain(self._directory, error.strerror or str(error))
+            return
+        for table in (self._complaints, self._states, self._sockets, self._left):
+            for path in table.keys() - self._found.keys():
+                del table[path]
+        for path in list(self._found):
             try:
-                await self._take_in(path)
-            except (SpoolError, OSError, FrameError, JournalError) as error:
+                self._states[path] = await self._take_in(path)
+            except OSError as error:
+                if error.errno in EVERYONES:
+                    raise
+                self._states[path] = "taken in" if path in self._left else "stuck"
+                self._complain(path, error.strerror or str(error))
+            except (SpoolError, FrameError, JournalError) as error:
+                self._states[path] = "stuck"
                 self._complain(path, str(error))
+            except Exception as error:  # the other spools are not to wait for this one
+                self._states[path] = "stuck"
+                reason = f"{type(error).__name__}: {error}"
+                if self._complaints.get(path) != reason:
+                    self._complaints[path] = reason
+                    faults.note("a spool could not be taken in", place_of(error), error, spool=str(path))
+        self._found = await run_sync(spools, self._directory)
+        self._quarantined = await run_sync(spools, quarantine_folder(self._directory))
+        known, self._unread = self._unread, {}
+        for path in self._quarantined:
+            self._unread[path] = known[path] if path in known else await run_sync(is_unread, path)
 
     def statistics(self) -> dict[str, Any]:
         """Return the statistics as of the last run. Spools in use count as waiting."""
@@ -59,22 +122,67 @@ class Drain:
             "waiting": len(self._found),
             "bytes": sum(self._found.values()),
             "drained": self._drained,
+            "perSpool": [
+                {
+                    "stream": path.name.removesuffix(SUFFIX),
+                    "bytes": size,
+                    "state": self._states.get(path, "waiting"),
+                    **({"socket": self._sockets[path]} if path in self._sockets else {}),
+                    **({"problem": self._complaints[path]} if path in self._complaints else {}),
+                }
+                for path, size in list(self._found.items())[:LISTED]
+            ],
+            "quarantined": {
+                "directory": str(quarantine_folder(self._directory)),
+                "files": len(self._quarantined),
+                "bytes": sum(self._quarantined.values()),
+                "names": [path.name for path in list(self._quarantined)[:LISTED]],
+                "unread": [path.name for path, is_unread in self._unread.items() if is_unread][:LISTED],
+            },
         }
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
-    async def _take_in(self, path: Path) -> None:
+    async def _take_in(self, path: Path) -> State:
         """Take in one spool. Raises `SpoolError`, `OSError`, `FrameError` and `JournalError`."""
-        spool = await run_sync(Spool.adopt, path)
-        if spool is None:
-            return
         try:
-            if spool.header.socket == self._socket and await self._publish(spool):
-                await run_sync(spool.remove)
+            spool = await run_sync(Spool.adopt, path)
+        except DamagedSpoolError as error:
+            await self._quarantine(path, f"{error}: {UNREAD}")
+            return "stuck"
+        if spool is None:
+            return "in use"
+        try:
+            if spool.header.ingest.stream in self._streams.connections:  # a publisher that has resumed it
+                return "in use"
+            if spool.header.socket != self._socket:
+                self._sockets[path] = spool.header.socket
+                return "of another daemon"
+            left = self._left.pop(path, None)
+            if left is None or not left.is_same(spool):
+                if not await self._publish(spool):
+                    return "stuck"
                 self._drained += 1
                 _log.info("spool taken in", stream=spool.header.ingest.stream, bytes=spool.size)
+                left = Left(spool.header, spool.size, spool.is_damaged)
+            self._left[path] = left
+            if not left.is_damaged:
+                await run_sync(spool.remove)
+            elif not await self._quarantine(path, "a part of it cannot be read, and was reported as lost"):
+                return "taken in"
+            del self._left[path]
+            return "taken in"
         finally:
             spool.close()
+
+    async def _quarantine(self, path: Path, reason: str) -> bool:
+        """Move a spool away, if there is room. Raises `OSError`."""
+        place = await run_sync(quarantine, path, self._limits)
+        if place is None:
+            self._complain(path, f"it is damaged, and the quarantine is full: {reason}")
+        else:
+            _log.warning("a damaged spool is in quarantine", spool=str(place), reason=reason)
+        return place is not None
 
     async def _publish(self, spool: Spool) -> bool:
         """Ingest all lines of a spool. Return whether they are durable."""
@@ -86,7 +194,7 @@ class Drain:
             await session.finish()
         if ErrorFrame in answers:
             self._complain(spool.path, answers[ErrorFrame].message)
-        return Done in answers
+        return Done in answers or Suspended in answers
 
     async def _open(self, ingest: Ingest, answers: dict[type[DaemonFrame], Any]) -> IngestConnection:
         def answer(frame: DaemonFrame) -> None:
@@ -101,21 +209,14 @@ class Drain:
             return await self._streams.open(msgspec.structs.replace(ingest, dialect="auto"), answer)
 
     async def _feed(self, session: IngestConnection, spool: Spool, known: int) -> None:
-        """Feed the lines after `known`, the losses, and the stream's end."""
-        ending = spool.header.ending
-        if (gone := spool.header.after - known) > 0:
-            await session.feed(encode_lost(gone, 0, JOURNAL_REPLACED))
-            known += gone
-        records, last = await run_sync(spool.read, known)
-        while records and not session.over.is_set():
+        """Feed the lines after `known`, the losses, and the stream's end if the publisher has noted it."""
+        left = spool.left_after(known)
+        while (records := await run_sync(next, left, None)) is not None and not session.over.is_set():
             await session.feed(records)
             await checkpoint()  # let other tasks run
-            records, last = await run_sync(spool.read, last)
-        if spool.torn and last >= known:
-            await session.feed(encode_lost(1, spool.torn, TORN))
-        elif ending is not None and ending.lines > max(known, last):
-            await session.feed(encode_lost(ending.lines - max(known, last), ending.bytes, ending.reason))
-        await session.feed(END)
+        ending = spool.header.ending
+        if ending is not None and not ending.suspended:
+            await session.feed(encode_end(ending.t))
 
     def _complain(self, path: Path, reason: str) -> None:
         if self._complaints.get(path) != reason:

@@ -59,10 +59,10 @@ def _publish(chunks: Iterable[bytes], options: StreamOptions, socket: Path | Non
         delivery.wait()
     finally:
         delivery.stop()
-    if delivery.done is None:
+    if not isinstance(delivery.end, Done):
         assert delivery.failure is not None
         raise delivery.failure
-    return delivery.done
+    return delivery.end
 
 
 def _batches(chunks: Iterable[bytes]) -> Iterator[list[Line | Lost]]:

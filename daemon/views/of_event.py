@@ -12,8 +12,9 @@ View: TypeAlias = Literal["assistant", "display", "raw"]
 def view_of(event: dict[str, Any], view: View) -> dict[str, Any]:
     """`raw`: the event as journaled.
 
-    `assistant`: without the provider's own object, and without what only the user saw. If the stream has nothing else,
-    `assistantView` is `unknown`.
+    `assistant`: without the provider's own object, and without what only the user saw. Of a result it has
+    `modelView` in place of the output, unless texts in it are still to be put together. If the stream does not say
+    what the model saw, `assistantView` is `unknown`.
 
     `display`: like `assistant`, except that a stored display replaces the output, and that a silent result has neither.
     """
@@ -30,10 +31,15 @@ def view_of(event: dict[str, Any], view: View) -> dict[str, Any]:
 
 def _hidden(event: dict[str, Any], view: View) -> tuple[str, ...]:
     if view == "assistant":
-        return ("display", "silent", *(["output", "attachments"] if "assistantView" in event else []))
+        known_elsewhere = "assistantView" in event or ("modelView" in event and not _needs_output(event["modelView"]))
+        return ("display", "silent", *(["output", "attachments"] if known_elsewhere else []))
     if event.get("silent"):
-        return ("display", "output", "attachments")
-    return ("output",) if "display" in event else ()
+        return ("display", "output", "attachments", "modelView")
+    return ("modelView", "output") if "display" in event else ("modelView",)
+
+
+def _needs_output(model_view: dict[str, Any]) -> bool:
+    return any("parts" in block for block in model_view["blocks"])
 
 
 def _contains(pointer: str, event: dict[str, Any]) -> bool:

@@ -10,7 +10,7 @@ many.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,7 +23,7 @@ from tooltap.normalizers.stream.normalizer import Output
 from tooltap.protocol.events import Display, OutputRef, ToolCall, ToolResult, ToolUpdate, decode, encode
 from tooltap.protocol.filters import Filter
 
-__all__ = ["Policy", "Rewrite", "StreamViews", "view_id", "with_display"]
+__all__ = ["Policy", "Rewrite", "StreamViews", "rewrite_of", "view_id", "with_display"]
 
 FIELD_CHARS = 200
 """Code points of one value in a template."""
@@ -64,7 +64,10 @@ UNKNOWN_CALL = _Call({}, None, None, 0)
 
 
 class StreamViews:
-    def __init__(self, policy: Policy, limits: Limits) -> None:
+    """`daemon`: the one that makes the views."""
+
+    def __init__(self, policy: Policy, limits: Limits, daemon: str) -> None:
+        self._daemon = daemon
         self._policy = policy
         self._limits = limits
         self._calls: dict[str, _Call] = {}
@@ -88,10 +91,19 @@ class StreamViews:
                     self._remember(output)
         return applied
 
+    @property
+    def pending(self) -> dict[str, str]:
+        """Ids of the results that are to be rewritten, for `StreamInfo.rewriting`."""
+        return {one.result.id: self._daemon for one in self._rewrites}
+
     def take_rewrites(self) -> list[Rewrite]:
         """The rewrites noted since the last call; start them when the results are durable."""
         rewrites, self._rewrites = self._rewrites, []
         return rewrites
+
+    def forget_rewrites(self, ids: Container[str]) -> None:
+        """Forget the rewrites of these results, which are not stored."""
+        self._rewrites = [one for one in self._rewrites if one.result.id not in ids]
 
     async def restore(self, journal: Journal, stream: str) -> None:
         """Remember the open calls of a stream that is resumed."""
@@ -140,7 +152,7 @@ class StreamViews:
             return [Produced.of(changed)]
         text = result_text(event.output, event.outputs)
         if rule.rewrite and event.status in RAN and not event.synthetic and not event.replay:
-            self._rewrites.append(_rewrite(rule, event, call, text))
+            self._rewrites.append(rewrite_of(rule, event, call.input))
         if (view := _view(rule, event, call, text)) is not None:
             return with_display(changed, view, self._limits)
         return [output] if changed is event else [Produced.of(changed)]
@@ -208,16 +220,18 @@ def _value(field: str, event: ToolResult, call: _Call, text: Text) -> Any:
     return values[field]
 
 
-def _rewrite(rule: Rule, event: ToolResult, call: _Call, text: Text) -> Rewrite:
+def rewrite_of(rule: Rule, event: ToolResult, asked: dict[str, Any]) -> Rewrite:
+    """`asked`: input of the call."""
+    text = result_text(event.output, event.outputs)
     request = {
         "tool": event.name,
-        "input": call.input,
+        "input": asked,
         "output": without_meta(event.output),
         "text": text.text,
         "status": event.status,
         "provider": event.provider,
         "session": event.session,
         **({"outputs": event.outputs} if event.outputs else {}),
-        **({"assistantView": event.assistant_view} if event.assistant_view else {}),
+        **({"assistantView": "unknown"} if event.assistant_view == "unknown" else {}),
     }
     return Rewrite(rule.rewrite, msgspec.json.encode(request) + b"\n", text.text, event, rule.mime_type)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import IO
 
-from tooltap.daemon.system.workers import users_environment
+from tooltap.daemon.system.processes import users_environment
 
 __all__ = ["RewriteError", "RewriteProcesses"]
 

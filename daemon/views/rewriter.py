@@ -1,54 +1,76 @@
 """Runs the users' commands that make views of results, beside ingest: no event waits for them.
 
-A command starts once the result is durable, and at most once per result. It reads the call and the assistant view as
-JSON; what it prints is the view, which is journaled as a `tool-update`. If it makes no view (it fails, takes too long,
-prints too much, or only what the model saw), the assistant view is shown. A killed daemon forgets the commands that
-were running or waiting: their results are in the journal, and are shown as the model saw them.
+A command starts once the result is durable. It reads the call and the assistant view as JSON; what it prints is the
+view, which is journaled as a `tool-update`. If it makes no view (it fails, takes too long, prints too much), the
+assistant view is shown, and a notice says why; one that prints nothing or what the model saw wants no view.
+
+Each result gets one view or one notice, whenever the daemon is killed: the commit of the result names it as one whose
+view is missing, and the commit of what became of it takes the name away (`unmade.py`). So the next daemon knows which
+commands to run. A command that was running when the daemon was killed is run again.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError, StreamInfo
 from tooltap.daemon.system.clock import Clock, wall_clock
-from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.system.failpoints import failpoint
+from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.views.results import Rewrite, view_id, with_display
 from tooltap.daemon.views.rewrite_process import RewriteError, RewriteProcesses
-from tooltap.daemon.views.rules import Rewriting
-from tooltap.normalizers.core.items import Limits
+from tooltap.daemon.views.rules import Rewriting, Rules
+from tooltap.daemon.views.unmade import find_unmade
+from tooltap.normalizers.core.items import Limits, Produced
+from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import Output
-from tooltap.protocol.events import Display, ToolResult, ToolUpdate
+from tooltap.protocol.events import Display, Notice, ToolResult, ToolUpdate
 
-__all__ = ["Rewriter"]
+__all__ = ["Outcomes", "Rewriter"]
+
+Outcomes: TypeAlias = Mapping[str, Sequence[Output]]
+"""Id of a result -> what is journaled about its view: the view, a notice, or nothing if none is wanted."""
+
+UNUSABLE = "it cannot be used"
+STREAMS_SEARCHED = 1_000
+"""Streams that are searched for missing views: those with the newest commits."""
 
 _log = get_logger("rewriter")
 
 
+class _NoViewError(RewriteError):
+    """The command wants none."""
+
+
 class Rewriter:
-    """`add_view` commits a view of one of a stream's results. `bounds` may be replaced at any time."""
+    """`settle` commits what became of views of one stream's results. `bounds` may be replaced at any time."""
 
     def __init__(
         self,
         bounds: Rewriting,
         limits: Limits,
         tasks: TaskGroup,
-        add_view: Callable[[str, Sequence[Output]], Awaitable[None]],
+        settle: Callable[[str, Outcomes], Awaitable[None]],
         clock: Clock = wall_clock,
     ) -> None:
         self.bounds = bounds
         self._limits = limits
         self._tasks = tasks
-        self._add_view = add_view
+        self._settle = settle
         self._clock = clock
         self._processes = RewriteProcesses()
         self._waiting: deque[Rewrite] = deque()
         self._waiting_bytes = 0
+        self._working: set[str] = set()
+        """Ids of the results that wait or are with their commands."""
         self._running = 0
+        self._is_stopped = False
         self._shown = self._unshown = 0
         self._logged: set[tuple[tuple[str, ...], str]] = set()
         self._idle = anyio.Event()
@@ -56,10 +78,15 @@ class Rewriter:
 
     def put(self, rewrites: Sequence[Rewrite]) -> None:
         """Start the commands, or queue them. Must not block."""
+        refused: dict[str, list[Output]] = {}
         for one in rewrites:
-            if self._waiting_bytes + len(one.stdin) > self.bounds.waiting_bytes:
-                self._without_view(one, RewriteError("too many results are waiting"))
+            if (
+                self._waiting_bytes + len(one.stdin) > self.bounds.waiting_bytes
+                or len(self._working) >= self.bounds.waiting_results
+            ):
+                refused[one.result.id] = self._without_view(one, RewriteError("too many results are waiting"))
                 continue
+            self._working.add(one.result.id)
             self._waiting.append(one)
             self._waiting_bytes += len(one.stdin)
             if self._running < self.bounds.concurrency:
@@ -67,13 +94,32 @@ class Rewriter:
                 if self._idle.is_set():
                     self._idle = anyio.Event()
                 self._tasks.start_soon(self._work)
+        if refused:
+            self._tasks.start_soon(self._try_to_settle, rewrites[0].result.stream, refused)
+
+    async def make_missing(self, journal: Journal, rules: Rules, infos: Iterable[StreamInfo] = ()) -> None:
+        """Start the commands whose views are missing, although nobody makes them: a daemon was killed, or a view could
+        not be committed. To be called at startup and now and then, and with the `infos` of streams that are resumed.
+        Raises `JournalError`."""
+        others = await journal.daemons() - {journal.daemon}
+        for info in infos or await journal.streams(limit=STREAMS_SEARCHED):
+            missing = {result for result, daemon in info.rewriting.items() if daemon not in others} - self._working
+            if not missing or self._is_stopped:
+                continue
+            try:
+                await self._make_missing_of(info.stream, missing, journal, rules)
+            except Exception as error:
+                if isinstance(error, JournalError) and not isinstance(error, CorruptError):
+                    raise
+                faults.note("missing views of a stream are made later", place_of(error), error, stream=info.stream)
 
     async def finish(self) -> None:
         """Wait until no command is running or waiting."""
         await self._idle.wait()
 
     def stop(self) -> None:
-        """Kill the running commands and drop the waiting ones."""
+        """Kill the running commands and drop the waiting ones: the next daemon runs them."""
+        self._is_stopped = True
         self._waiting.clear()
         self._processes.stop()
 
@@ -88,42 +134,83 @@ class Rewriter:
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
+    async def _make_missing_of(self, stream: str, missing: set[str], journal: Journal, rules: Rules) -> None:
+        unmade = await find_unmade(journal, stream, missing, rules)
+        outcomes: dict[str, Sequence[Output]] = dict.fromkeys(unmade.gone, ())
+        for result in unmade.without_rule:
+            outcomes[result.id] = [self._notice(result, RewriteError("no rule asks for it any more"))]
+        for result, error in unmade.failed:
+            faults.note("a view was not made", place_of(error), error, result=result.id)
+            outcomes[result.id] = [self._notice(result, RewriteError(UNUSABLE, str(error)))]
+        if outcomes:
+            await self._try_to_settle(stream, outcomes)
+        self.put([one for one in unmade.rewrites if one.result.id not in self._working])
+
     async def _work(self) -> None:
         try:
             while self._waiting and self._running <= self.bounds.concurrency:
                 one = self._waiting.popleft()
                 try:
-                    await self._rewrite(one)
-                except RewriteError as error:
-                    self._without_view(one, error)
-                except Exception:
-                    _log.exception("a view was lost", result=one.result.id)
+                    outputs = await self._outcome(one)
+                    if not self._is_stopped:
+                        await self._try_to_settle(one.result.stream, {one.result.id: outputs})
+                except Exception as error:
+                    faults.note("a view will be made again", place_of(error), error, result=one.result.id)
                 finally:
                     self._waiting_bytes -= len(one.stdin)
+                    self._working.discard(one.result.id)
         finally:
             self._running -= 1
             if not self._running:
                 self._idle.set()
 
-    async def _rewrite(self, one: Rewrite) -> None:
+    async def _outcome(self, one: Rewrite) -> Sequence[Output]:
+        """The view, or what says that there is none."""
+        try:
+            return await self._rewrite(one)
+        except RewriteError as error:
+            return self._without_view(one, error)
+        except Exception as error:
+            faults.note("a view was not made", place_of(error), error, result=one.result.id)
+            return self._without_view(one, RewriteError(UNUSABLE, str(error)))
+
+    async def _try_to_settle(self, stream: str, outcomes: Outcomes) -> None:
+        """Commit what became of views. If that fails, the commands are run again later."""
+        failpoint("view-commit")
+        try:
+            await self._settle(stream, outcomes)
+            failpoint("view-committed")
+        except JournalError as error:
+            _log.warning("a view could not be committed; it will be made again", stream=stream, reason=str(error))
+        except Exception as error:
+            faults.note("a view could not be committed; it will be made again", place_of(error), error, stream=stream)
+
+    async def _rewrite(self, one: Rewrite) -> Sequence[Output]:
+        """Return the view. Raises `RewriteError`."""
+        failpoint("view-start")
         bounds = self.bounds
 
         def run() -> bytes:
             return self._processes.run(one.command, one.stdin, timeout=bounds.timeout, max_bytes=bounds.output_bytes)
 
-        answer = await anyio.to_thread.run_sync(run, limiter=anyio.CapacityLimiter(1))
+        try:
+            answer = await anyio.to_thread.run_sync(run, limiter=anyio.CapacityLimiter(1))
+        finally:
+            failpoint("view-end")
         try:
             text = answer.decode()
         except UnicodeDecodeError as error:
             raise RewriteError("its answer is not UTF-8", str(error)) from None
         if text.strip() in ("", one.text.strip()):
-            raise RewriteError("it answers only what the model saw")
+            raise _NoViewError("it answers only what the model saw")
         display = Display(origin="rewriter", text=text, mime_type=one.mime_type)
-        await self._add_view(one.result.stream, with_display(_update(one.result, self._clock()), display, self._limits))
         self._shown += 1
+        return with_display(_update(one.result, self._clock()), display, self._limits)
 
-    def _without_view(self, one: Rewrite, error: RewriteError) -> None:
-        """Leave the assistant view. Logged once for each command and reason."""
+    def _without_view(self, one: Rewrite, error: RewriteError) -> list[Output]:
+        """Leave the assistant view, and return what says so. Logged once for each command and reason."""
+        if self._is_stopped:
+            return []
         self._unshown += 1
         known = (one.command, str(error))
         if known not in self._logged:
@@ -135,22 +222,37 @@ class Rewriter:
                 detail=error.detail,
                 result=one.result.id,
             )
+        return [] if isinstance(error, _NoViewError) else [self._notice(one.result, error)]
+
+    def _notice(self, result: ToolResult, error: RewriteError) -> Output:
+        """The notice that there will be no view. It has the id that the view would have: there is one of them."""
+        notice = Notice(
+            **_envelope(result, self._clock()),
+            level="warning",
+            code="view-failed",
+            text=f"the command for {result.name} made no view: {error}",
+            call_id=result.call_id,
+            data={"result": result.id, "reason": str(error), **({"detail": error.detail} if error.detail else {})},
+        )
+        return Produced.of(notice)
 
 
 def _update(result: ToolResult, now: int) -> ToolUpdate:
-    return ToolUpdate(
-        v=result.v,
-        id=view_id(result.id),
-        stream=result.stream,
-        line=result.line,
-        ts=now,
-        session=result.session,
-        agent=result.agent,
-        parent=result.parent,
-        turn=result.turn,
-        protocol=result.protocol,
-        provider=result.provider,
-        dialect=result.dialect,
-        call_id=result.call_id,
-        name=result.name,
-    )
+    return ToolUpdate(**_envelope(result, now), call_id=result.call_id, name=result.name)
+
+
+def _envelope(result: ToolResult, now: int) -> dict[str, Any]:
+    return {
+        "v": result.v,
+        "id": view_id(result.id),
+        "stream": result.stream,
+        "line": result.line,
+        "ts": now,
+        "session": result.session,
+        "agent": result.agent,
+        "parent": result.parent,
+        "turn": result.turn,
+        "protocol": result.protocol,
+        "provider": result.provider,
+        "dialect": result.dialect,
+    }

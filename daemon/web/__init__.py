@@ -1,4 +1,4 @@
-"""The web gateway, `tooltap[web]`: events over HTTP and the page, for browsers and programs on this machine.
+"""The web gateway: events over HTTP and the page, for browsers and programs on this machine.
 
 `server` runs it and `application` assembles it. Imports run one way: `page` and `api` hold the endpoints, `cards`
 renders events, `html` renders text, and `http` is what every request needs.

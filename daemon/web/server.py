@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import socket
 from collections import Counter
 from functools import partial
@@ -10,11 +11,14 @@ from typing import Any
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tooltap.daemon.system.connections.shares import Shares
 from tooltap.daemon.system.http_server import HttpServer
 from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.system.loop.watchdog import name_task
 from tooltap.daemon.system.tcp import url_of
 from tooltap.daemon.web.application import application
 from tooltap.daemon.web.http.connection import BrowserConnection
+from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.page import warm_up
 
@@ -38,15 +42,28 @@ class WebServer:
         self._stopped = anyio.Event()
         host, port = listening.getsockname()[:2]
         self.url = url_of(listening)
-        self.link = f"{self.url}/?token={token}"
-        """The URL with the token: a browser that opens it may enter."""
+        path = self._web.token_path
+        self._logins = Logins(
+            path.with_name(f"{path.name}-logins-{port}"), hmac.digest(token.encode(), b"outputs", "sha256"), self._web
+        )
         self._answers: Counter[int] = Counter()
         self._server = HttpServer(
-            _counted(application(services, token=token, host=host, port=port), self._answers),
+            _counted(
+                application(services, token=token, logins=self._logins, new_link=self.new_link, host=host, port=port),
+                self._answers,
+            ),
             keep_alive=KEEP_ALIVE,
             finishing=FINISHING,
-            protocol=partial(BrowserConnection, most=self._web.connections, patience=self._web.patience),
+            protocol=partial(
+                BrowserConnection,
+                shares=Shares(self._web.connections, self._web.client_connections),
+                patience=self._web.patience,
+            ),
         )
+
+    def new_link(self) -> str:
+        """Return a link that logs one browser in, soon. What is after the `#` a browser sends to nobody."""
+        return f"{self.url}/#login={self._logins.new_code()}"
 
     async def run(self) -> None:
         """Serve until `stop`."""
@@ -54,8 +71,10 @@ class WebServer:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(anyio.to_thread.run_sync, warm_up)
                 await self._server.serve(sockets=[self._listening])
-        except Exception:
-            _log.exception("the web gateway failed")
+        except* OSError as group:
+            _log.error("the web gateway failed", reason=str(group.exceptions[0]))
+        except* Exception as group:
+            _log.error("the web gateway failed", exc_info=group)
         finally:
             self._stopped.set()
 
@@ -75,6 +94,7 @@ class WebServer:
         return {
             "url": self.url,
             "tokenFile": str(self._web.token_path),
+            "logins": len(self._logins.alive()),
             "connections": len(self._server.server_state.connections),
             "feeds": len(self._services.feeds),
             "answers": {str(status): number for status, number in sorted(self._answers.items())},
@@ -85,6 +105,8 @@ def _counted(application: ASGIApp, answers: Counter[int]) -> ASGIApp:
     """Wrap an application to count its responses by status."""
 
     async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        name_task(f"page {scope.get('method', '')} {scope.get('path', '')}")
+
         async def counting(message: Message) -> None:
             if message["type"] == "http.response.start":
                 answers[message["status"]] += 1

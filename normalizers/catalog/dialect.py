@@ -8,10 +8,10 @@ is looked up, so they import no parser.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
-__all__ = ["Agent", "Dialect", "Store"]
+__all__ = ["Agent", "Dialect", "Prompt", "Store"]
 
 
 class Dialect(NamedTuple):
@@ -30,10 +30,14 @@ class Dialect(NamedTuple):
     omits: str
     """What the wire never states: of prompts, reasoning, permission requests, tokens and cost; then, behind `;`, what
     else. `–`: nothing."""
+    hides_subagents: bool = False
+    """Whether it never shows what subagents do, although the agent has some."""
     unproven: str | None = None
     """What is read after the vendor's source or others' recordings, and is in no recording of ours."""
     takes_from: tuple[str, ...] = ()
     """Dialects whose rule also accepts lines of this one; such lines are this one's."""
+    shows_prompts: bool = True
+    """Whether a line has the prompt that the agent was given as an argument."""
     endless: str | None = None
     """`module:function` that returns an endless stream in which everything that could be remembered is new on every
     line: what a parser stores must stay bounded. None: the recordings, repeated with new ids."""
@@ -50,6 +54,42 @@ class Store(NamedTuple):
     below: str
     files: re.Pattern[str]
     """Paths of session files, relative to `below`. Group `session`: the session, where the file does not say it."""
+    printed: bool = False
+    """Whether the agent prints the same dialect."""
+    database: str | None = None
+    """The SQLite database in `below` that holds all sessions; `files` matches its name, a slash and a session."""
+    note: tuple[str, str] | None = None
+    """Where a file beside that of a subagent's session says which call has started it: what it has in place of the
+    extension, and the key of a JSON object."""
+
+
+class Prompt(NamedTuple):
+    """Where a command line has the prompt.
+
+    Lists of options are separated by blanks. They need not be complete: after an unknown option only what is certain
+    counts.
+    """
+
+    options: tuple[str, ...] = ()
+    """Options whose value is the prompt."""
+    words: Literal["none", "first", "all"] = "first"
+    """Which of the words that are no options are the prompt; all are joined by blanks."""
+    after: tuple[str, ...] = ()
+    """The commands, one of which comes before these words."""
+    skipped: Mapping[str, int] = {}
+    """A word with which the prompt comes so many words later: a command within the command, and what it is given."""
+    not_skipped: str = ""
+    """An option that stands for what the command within the command is given."""
+    flags: str = ""
+    """Options without a value."""
+    valued: str = ""
+    """Options with a value, which may be missing at the end or before another option."""
+    several: str = ""
+    """Options with any number of values."""
+    never: str = ""
+    """Options, and commands within the command, with which there is no prompt, or not as it stands."""
+    stdin: bool = False
+    """Without a prompt, the agent reads it from its standard input."""
 
 
 class Agent(NamedTuple):
@@ -65,3 +105,4 @@ class Agent(NamedTuple):
     package: str | None = None
     """Its name for npx and the like."""
     store: Store | None = None
+    prompt: Prompt | None = None

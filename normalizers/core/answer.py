@@ -24,8 +24,9 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     duration_ms: int | None = None
     display: Display | None = None
     """What the user saw, where it is not the output."""
-    assistant_view: str | None = None
-    """`unknown` where the wire does not say what the model saw."""
+    model: Any = msgspec.UNSET
+    """What went to the model, as the wire has it: a text, or a list of content blocks whose data `take_bodies` has
+    stored. UNSET: the wire does not say."""
     attachments: list[Attachment] | None = None
     outputs: dict[str, OutputRef] | None = None
     """JSON pointer -> the output body that holds the whole of a truncated string."""

@@ -21,6 +21,8 @@ class _Scope(Protocol):
     @property
     def turn(self) -> str | None: ...
 
+    def is_taken(self, call_id: str) -> bool: ...
+
 
 class CallIds:
     def __init__(self, scope: _Scope, state: CallsState) -> None:
@@ -38,13 +40,13 @@ class CallIds:
         state.reused += 1
         turn = self._scope.turn
         newest = self.of(wire_id)
-        known = state.open.get(newest) or state.done[newest]
+        known = state.open.get(newest) or state.done.get(newest)
         # At least as many calls have such an id, so few are tried however often the id is reused.
         number = max(2, state.reused)
         first = call_id = f"{turn}/{wire_id}" if turn is not None else wire_id
-        if turn is None or (known.turn == turn and known.wire_id is not None):
+        if turn is None or (known is not None and known.turn == turn and known.wire_id is not None):
             call_id = f"{first}-{number}"
-        while call_id in state.open or call_id in state.done:
+        while call_id in state.open or call_id in state.done or self._scope.is_taken(call_id):
             number += 1
             call_id = f"{first}-{number}"
         state.renamed[self._key(wire_id)] = call_id

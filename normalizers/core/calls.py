@@ -13,7 +13,7 @@ Providers skip steps, so every transition repairs what is missing:
 - A result whose call was not seen gets a synthetic call. If the call comes after all, it is an update of that one.
 - A call whose result never comes is closed when its turn or the stream ends. If the result comes after all, it names
   the synthetic result it `replaces`.
-- A second final result of a call is a duplicate, and skipped.
+- A second final result of a call is a duplicate, and skipped, unless it corrects the first one (`correct`).
 - A call that is acknowledged runs in the background: its turn's end does not close it, and its next result is final.
 
 A call that is done leaves a `Tombstone`, so that late lines about it are recognised. Tombstones are bounded; the oldest
@@ -35,18 +35,18 @@ from tooltap.normalizers.core.calls_state import Call, CallsState, Restore, Tomb
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.known_calls import KnownCalls, digests
 from tooltap.normalizers.core.lines import Skip
-from tooltap.normalizers.core.truncate import truncate_raw
+from tooltap.normalizers.core.model_view import model_view
 from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.tools import tool_input, tool_output
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.preview import preview
+from tooltap.normalizers.tools.truncate import truncate_raw
 from tooltap.normalizers.tools.views import by_view
 from tooltap.protocol.events import Display, Event, OutputRef, ToolCall, ToolResult, ToolUpdate
 
 __all__ = ["DUPLICATE_RESULT", "UNKNOWN_TOOL", "Calls"]
 
 DUPLICATE_RESULT = "duplicate-result"
-_encode = msgspec.msgpack.Encoder().encode
 UNKNOWN_TOOL = "unknown"
 """Raw name of a call whose line was not seen, only its result; canonical `Unknown`."""
 
@@ -56,13 +56,6 @@ class Calls(KnownCalls):
         super().__init__(writer, state)
         self._unfinished = unfinished
         self.restore: Restore | None = None
-
-    def rename_session(self, before: str, after: str) -> None:
-        """Move the calls of a session to its own id, which was learned late."""
-        for known in (*self._state.open.values(), *self._state.done.values()):
-            if known.session == before:
-                known.session = after
-        self._ids.rename_session(before, after)
 
     # -- opening and updating -----------------------------------------------------------------------------------
 
@@ -121,7 +114,7 @@ class Calls(KnownCalls):
         state = self._state
         new_id = self.id_of(call_id)
         tomb = state.done.get(new_id)
-        if new_id in state.open or (tomb is not None and not tomb.made_up):
+        if new_id in state.open or (writer.is_taken(new_id) if tomb is None else not tomb.made_up):
             new_id, tomb = self._ids.another(call_id), None
         name = name or canonical_name(raw_name, value, call_id)
         payload = tool_input(name, value, raw_name)
@@ -148,9 +141,7 @@ class Calls(KnownCalls):
         if tomb is not None:
             self._complete(call, payload, raw, tomb)
             return call
-        self._add(call)
-        if memory:
-            self.remember(call, memory)
+        self._make_room()
         payload = self._with_meta("input", payload, call, raw, synthetic)
         fields = {"call_id": new_id, "name": call.name, "input": payload, "status": status}
         if title is not None:
@@ -158,14 +149,20 @@ class Calls(KnownCalls):
         if shown is not None:
             fields["preview"] = shown
         self._emit_of(call, ToolCall, fields, synthetic, outputs)
+        self._add(call)
+        if memory:
+            self.remember(call, memory)
         return call
+
+    def _make_room(self) -> None:
+        opened = self._state.open
+        while len(opened) >= self._writer.context.limits.open_calls:
+            self._close(next(iter(opened.values())), "interrupted")
 
     def _add(self, call: Call) -> None:
         state = self._state
-        opened = state.open
-        while len(opened) >= self._writer.context.limits.open_calls:
-            self._close(next(iter(opened.values())), "interrupted")
-        opened[call.id] = call
+        state.open[call.id] = call
+        self._put_in_turn(call)
         if call.parent is not None:
             state.children.setdefault(call.parent, {})[call.id] = None
 
@@ -234,21 +231,6 @@ class Calls(KnownCalls):
     def set_status(self, call: Call, status: str) -> bool:
         return self.update(call, status=status)
 
-    def remember(self, call: Call, memory: dict[str, Any]) -> None:
-        """Replace what the dialect remembers of a call."""
-        state = self._state
-        size = len(_encode(memory)) if memory else 0
-        state.memory_bytes += size - call.memory_bytes
-        call.memory, call.memory_bytes = memory, size
-        if memory:
-            state.remembered[call.id] = None
-        while state.memory_bytes > self._writer.context.limits.call_bytes and state.remembered:
-            oldest = next(iter(state.remembered))
-            del state.remembered[oldest]
-            if (other := state.open.get(oldest)) is not None:
-                state.memory_bytes -= other.memory_bytes
-                other.memory, other.memory_bytes = {}, 0
-
     # -- results ------------------------------------------------------------------------------------------------
 
     def answer(
@@ -266,9 +248,27 @@ class Calls(KnownCalls):
         `raw`: the provider's whole object for the result; `raw_name`: the tool's name on the line, for a call that was
         not seen; `final`: the call was acknowledged before, though its parser may not have seen that.
         """
-        call, replaces = (of, None) if isinstance(of, Call) else self._of_result(of, raw_name)
+        call, replaces = self.still_open(of) if isinstance(of, Call) else self._of_result(of, raw_name)
         if call is None:
             return DUPLICATE_RESULT
+        if not answer.is_async and self._state.children:
+            for child in self._descendants(call.id):
+                self._interrupt(child, "interrupted")
+        self._result(call, answer, raw, final=final, synthetic=synthetic, replaces=replaces)
+        return None
+
+    def _result(
+        self,
+        call: Call,
+        answer: Answer,
+        raw: Any,
+        *,
+        final: bool = False,
+        synthetic: bool = False,
+        replaces: str | None = None,
+    ) -> None:
+        """Emit a result. What is remembered of the call changes last: no call is forgotten whose result could not be
+        made."""
         value, shown = by_view(answer.value)
         output = tool_output(call.name, value, call.raw_name)
         status = self._status(call, output, answer.status)
@@ -280,11 +280,9 @@ class Calls(KnownCalls):
             if output.get("stdout") == answer.error:
                 del output["stdout"]
         is_async = answer.is_async
-        state = self._state
-        if not is_async:
-            state.open.pop(call.id, None)  # before its children: calls may name each other as parent
-            if state.children:
-                self._close_children(call.id)
+        view = outputs = None
+        if answer.model is not msgspec.UNSET:
+            view, outputs = model_view(self._writer, answer.model, output)
         output = self._with_meta("output", output, call, raw, synthetic)
         fields: dict[str, Any] = {
             "call_id": call.id,
@@ -299,22 +297,37 @@ class Calls(KnownCalls):
             fields["attachments"] = answer.attachments
         if answer.display is not None or shown is not None:
             fields["display"] = answer.display or shown
-        if answer.assistant_view is not None:
-            fields["assistant_view"] = answer.assistant_view
+        if view is not None:
+            fields["model_view"] = view
+        elif not synthetic:
+            fields["assistant_view"] = "unknown"
         if is_async:
             fields["async_"] = True
         if final or (call.acknowledged and not is_async):
             fields["final"] = True
         if replaces is not None:
             fields["replaces"] = replaces
-        event = self._emit_of(call, ToolResult, fields, synthetic, answer.outputs)
+        if outputs is None:
+            outputs = answer.outputs
+        elif answer.outputs is not None:
+            outputs.update(answer.outputs)
+        event = self._emit_of(call, ToolResult, fields, synthetic, outputs)
         if is_async:
             call.acknowledged = True
-            if state.done.pop(call.id, None) is not None:  # the acknowledgement came after the call was closed
+            self._take_from_turn(call)
+            if self._state.done.pop(call.id, None) is not None:  # the acknowledgement came after the call was closed
+                self._make_room()
                 self._add(call)
         else:
             self._bury(call, event.id if synthetic else None)
-        return None
+
+    def correct(self, call_id: str, event_id: str, answer: Answer, *, raw: Any) -> Skip:
+        """Emit another result of a call that is done: a later line says that the one in this event was not true."""
+        tomb = self._state.done.get(self.id_of(call_id))
+        if tomb is None:
+            return DUPLICATE_RESULT
+        tomb.synthetic_result = event_id
+        return self.answer(call_id, answer, raw=raw)
 
     def _of_result(self, wire_id: str, raw_name: str) -> tuple[Call | None, str | None]:
         state = self._state
@@ -349,9 +362,8 @@ class Calls(KnownCalls):
         """Close the open calls of a turn (None: of no turn); background calls and subagents' calls stay open."""
         if not self._state.open:
             return
-        for call in list(self._state.open.values()):
-            if (call.session, call.turn, call.agent) == (session, turn_id, agent) and not call.acknowledged:
-                self._close(call, status)
+        for call in self._ending_with(session, turn_id, agent):
+            self._close(call, status)
 
     def close_all(self) -> None:
         """Close every open call: the stream ends, and they were interrupted."""
@@ -360,19 +372,21 @@ class Calls(KnownCalls):
                 self._close(call, "interrupted")
 
     def _close(self, call: Call, status: str) -> None:
+        """Close a call, and before it the calls of its subagents."""
         if call.id in self._state.open:
-            value, outputs = self._unfinished(call)
-            self.answer(call, Answer(value, status, outputs=outputs), raw=None, synthetic=True)
+            for child in self._descendants(call.id) if self._state.children else ():
+                self._interrupt(child, "interrupted")
+            self._interrupt(call, status)
 
-    def _close_children(self, call_id: str) -> None:
-        for child in list(self._state.children.get(call_id, ())):
-            call = self._state.open.get(child)
-            if call is not None and not call.acknowledged:
-                self._close(call, "interrupted")
+    def _interrupt(self, call: Call, status: str) -> None:
+        value, outputs = self._unfinished(call)
+        self._result(call, Answer(value, status, outputs=outputs), None, synthetic=True)
 
     def _bury(self, call: Call, synthetic_result: str | None) -> None:
         state = self._state
         call_id = call.id
+        state.open.pop(call_id, None)
+        self._take_from_turn(call)
         state.memory_bytes -= call.memory_bytes
         if call_id in state.remembered:
             del state.remembered[call_id]

@@ -124,8 +124,9 @@ class Emitter(Writer):
         turn_id = turn_id or f"t{state.turn_count}"
         while len(state.turns) >= self.context.limits.open_turns:
             self._give_up(state.turns[0])
+        # What is open changes after its event: nothing is open of which no event says so.
+        self.emit(Turn, turn=turn_id, state="started", synthetic=synthetic)
         state.turns.append(OpenTurn(turn_id, self.session, self.agent, self.origin))
-        self.emit(Turn, state="started", synthetic=synthetic)
         return turn_id
 
     def ensure_turn(self) -> None:
@@ -138,6 +139,7 @@ class Emitter(Writer):
         outcome: str,
         *,
         turn_id: str | None = None,
+        ended_by: str | None = None,
         reason: str | None = None,
         duration_ms: int | None = None,
         synthetic: bool = False,
@@ -145,8 +147,9 @@ class Emitter(Writer):
     ) -> None:
         """End the named turn, else the oldest open one of this session: texts, open calls, `before`, then the turn.
 
-        `outcome`: completed, failed or cancelled. `before`: events (diff, usage) between the closed calls and the
-        turn's own event.
+        `outcome`: completed, failed or cancelled. `ended_by`: how that is known; by default from the wire's own words
+        (`provider`), or, where the end is `synthetic`, from the answer before it, else because nothing follows
+        (`eof`). `before`: events (diff, usage) between the closed calls and the turn's own event.
         """
         turns = self.state.turns
         turn = next((one for one in turns if one.session == self.session and turn_id in (None, one.id)), None)
@@ -159,31 +162,34 @@ class Emitter(Writer):
         self.before_turn_end()
         for kind, fields in before:
             self.emit(kind, turn=turn.id, **fields)
-        if turn in turns:
-            turns.remove(turn)
         origin = {} if turn.origin is None else {"protocol": turn.origin[0], "provider": turn.origin[1]}
         self.emit(
             Turn,
             turn=turn.id,
             state=outcome,
+            ended_by=ended_by or ("provider" if not synthetic else "answer" if turn.answered else "eof"),
             reason=reason,
             duration_ms=duration_ms,
             synthetic=synthetic,
             agent=turn.agent,
             **origin,
         )
+        if turn in turns:
+            turns.remove(turn)
 
     def give_up_turns(self) -> None:
         """End every open turn: the process that would have ended them is gone."""
         for turn in list(self.state.turns):
-            self.session = turn.session
-            self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
+            self._give_up(turn)
 
     def _give_up(self, turn: OpenTurn) -> None:
-        """End a turn whose end is not on the wire."""
+        """End a turn whose end is not on the wire: it is completed if it ended with an answer and no work is open."""
         scope = self.session, self.agent, self.origin
         self.session, self.agent, self.origin = turn.session, turn.agent, turn.origin
-        self.end_turn("cancelled", turn_id=turn.id, synthetic=True)
+        place = turn.session, turn.id, turn.agent
+        answered = turn.answered and not self.calls.is_open(*place) and not self.permissions.is_open(*place[:2])
+        outcome, reason = ("completed", None) if answered else ("cancelled", "interrupted")
+        self.end_turn(outcome, turn_id=turn.id, ended_by="eof", reason=reason, synthetic=True)
         self.session, self.agent, self.origin = scope
 
     def _end_everything(self) -> None:
@@ -192,3 +198,4 @@ class Emitter(Writer):
             self._give_up(self.state.turns[0])
         self.permissions.expire_all()
         self.calls.close_all()
+        self._closing = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 import msgspec
 
@@ -17,11 +17,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Bounds of one stream's parser; all configurable."""
 
     line_bytes: int = MAX_LINE_BYTES
-    depth: int = 200
-    """Nesting of one line."""
+    depth: Annotated[int, msgspec.Meta(ge=1, le=300)] = 200
+    """Nesting of one line; at most 300, because code that reads a value may call itself for each level."""
     string_bytes: int = 65_536
     """UTF-8 bytes of a string inside an event; an output body holds the whole of a longer one."""
     event_bytes: int = 512 * 1024
+    view_bytes: int = 1_024
+    """UTF-8 bytes of what the model saw that an event repeats beside its output; a body holds more."""
+    view_blocks: int = 64
+    """Content blocks of what the model saw that are kept one by one; one body holds the others."""
     open_calls: int = 10_000
     call_bytes: int = 2 * 1024 * 1024
     """Bytes that all open calls together may remember of their inputs."""
@@ -47,6 +51,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None
     mcp_servers: tuple[str, ...] = ()
     """MCP servers that the publisher names, where the stream does not."""
+    prompt: str | None = None
+    """What the agent was asked, where the publisher knows it, and until an event has it."""
     partials: bool = False
     limits: Limits = Limits()
 

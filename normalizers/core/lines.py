@@ -81,6 +81,7 @@ class Lines:
         """The table of a subclass, which adds kinds of its own."""
         table = Lines(self.key, {**self.skip, **(skip or {})})
         table._readers = dict(self._readers)
+        table._otherwise = self._otherwise
         return table
 
     def knows(self, kind: Any) -> bool:

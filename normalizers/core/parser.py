@@ -2,8 +2,9 @@
 
 A dialect derives from `Parser` and says with a table of `Lines` which method reads which kind of line (`lines.py`).
 Everything it remembers between lines is in one struct derived from `State`. The base class decodes lines, numbers
-events, fills the envelope, opens and closes turns, and makes sure that each line is in exactly one class and that
-nothing raises.
+events, fills the envelope, opens and closes turns, and makes sure that each line is in exactly one class.
+
+A parser may raise: whoever drives the stream contains that (`stream/guard.py`), so that it costs one line.
 
 Everything in an event follows from the context, the lines and their times alone.
 """
@@ -11,8 +12,8 @@ Everything in an event follows from the context, the lines and their times alone
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, ClassVar, Self, TypeAlias
 
 import msgspec
@@ -34,11 +35,15 @@ WITH_EVENTS = "withEvents"
 BASE_SKIPS = frozenset({"blank", "lost", "duplicate-result"})
 """Reasons for which any dialect may skip a line."""
 
+MANY_OBJECTS = 1_000
+SMALL_OBJECT = 24
+"""Bytes of an object that a line may hold in such numbers: a million empty ones would become a million events."""
+
 Watch: TypeAlias = Callable[[dict[str, Any], Direction | None], None]
 """Is shown every object that is read. Must not raise, nor change what it is shown."""
 
 
-@cache
+@lru_cache(maxsize=1_024)
 def class_of(outcome: Skip) -> str:
     """The class of a line whose reader returned this."""
     if outcome is None:
@@ -47,7 +52,7 @@ def class_of(outcome: Skip) -> str:
 
 
 class Parser(Emitter, ABC):
-    """One stream's parser. `feed`, `feed_long`, `lost` and `close` return (class, items); they never raise."""
+    """One stream's parser. `feed`, `feed_long` and `lost` return (class, items), `close` returns items."""
 
     SKIPS: ClassVar[frozenset[str]] = frozenset()
     """Reasons for which this dialect's methods skip a line, beside those of its tables: a closed set."""
@@ -60,10 +65,15 @@ class Parser(Emitter, ABC):
     ARRAYS: ClassVar[bool] = True
     """Whether the stream may be one array, printed over many lines."""
 
+    OF_LINE = frozenset({"repaired"})
+
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
         self.repaired = False
         """Whether the line just fed had to be repaired."""
+        self.extensions: list[str] = []
+        """Methods of lines that were skipped as extensions of the protocol; whoever feeds the lines counts and clears
+        them."""
         self.watch: Watch | None = None
 
     @classmethod
@@ -107,16 +117,22 @@ class Parser(Emitter, ABC):
             return self._read_unclean(line, t)
         if self.watch is not None or type(value) is not dict:
             return self._read(value, line, t)
-        try:
-            return self.read(value)
-        except Exception as error:  # the promise is never to raise
-            return self._failed(error, line)
+        return self.read(value)
 
     def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:
         """Read the head of a line that is longer than the limit."""
+        return class_of(self.take_long(line, t)), self._take()
+
+    def take_long(self, line: LongLine, t: int | None) -> Skip:
+        """Like `feed_long`, but returns what the line's reader returned, and leaves the items in `items`."""
         self._begin(t)
-        self.unreadable("too-long", line.head, line.size)
-        return UNPARSED, self._take()
+        return self.unreadable("too-long", line.head, line.size)
+
+    def fail(self, reason: str, line: bytes, size: int, t: int | None) -> Skip:
+        """Take a line that something raised at: only its beginning is shown. Leaves the items in `items`."""
+        self._begin(t)
+        self._restart_numbers()
+        return self.unreadable(reason, line, size)
 
     def lost(self, lines: int, size: int, reason: str, t: int | None = None) -> tuple[str, list[Item]]:
         """Record `lines` lines (`size` bytes) that the publisher could not keep: one notice, numbered as the last."""
@@ -130,14 +146,28 @@ class Parser(Emitter, ABC):
         """End the stream: pending texts, open calls and open turns end here. Lines may still follow later."""
         self._reset_scope(t)
         self._restart_numbers("c")
+        self._closing = True
         self._abandon_document()
-        try:
-            self.finish(reason)
-        except Exception as error:  # the promise is never to raise; `make corpus` counts it
-            text = f"{type(error).__name__} at the end of the stream"
-            self.emit(Notice, level="error", code="parser-error", text=text)
+        self.finish(reason)
         self._end_everything()
         return self._take()
+
+    def give_up(self, index: int, t: int | None) -> list[Item]:
+        """End everything that is open, as at the end of the stream, but between two lines: the state is not used any
+        more. `index`: of the first event."""
+        self.begin_between_lines(index, t)
+        self._closing = True
+        self._abandon_document()
+        self.finish("reset")
+        self._end_everything()
+        return self._take()
+
+    def take_back(self) -> list[Item]:
+        """What was emitted for a line that raised, by guests too: nobody gets it."""
+        items, self.items, self.extensions = self.items, [], []
+        for guest in self.guests():
+            items += guest.take_back()
+        return items
 
     def dump(self) -> bytes:
         return msgspec.msgpack.encode(self.state)
@@ -148,6 +178,18 @@ class Parser(Emitter, ABC):
         return cls(context, msgspec.msgpack.decode(data, type=cls.state_type))
 
     # -- for dialects to override -------------------------------------------------------------------------------
+
+    def guests(self) -> Iterable[Parser]:
+        """The parsers that read parts of the lines."""
+        return ()
+
+    def forget_guests(self) -> None:
+        """There were lines before, and nothing is known of who has read them."""
+
+    def renew_guests(self, old: Self) -> Iterable[tuple[Parser, Parser, str]]:
+        """Give this parser fresh guests in place of those of `old`. Returns the old one, the fresh one, and the prefix
+        of its ids for each."""
+        return ()
 
     def glance(self, line: bytes) -> str | None:
         """The reason to skip a line that need not be decoded; None for all others."""
@@ -198,6 +240,8 @@ class Parser(Emitter, ABC):
 
     def _read_all(self, values: list[Any], line: bytes, t: int | None) -> Skip:
         """Read objects torn onto one line, or those of an array. The line's class is the best of theirs."""
+        if len(values) > MANY_OBJECTS and len(line) < SMALL_OBJECT * len(values):
+            return self.unreadable("too-many", line, len(line))
         outcomes: list[Skip] = []
         for value in values:
             if outcomes:
@@ -206,18 +250,11 @@ class Parser(Emitter, ABC):
         return best(outcomes)
 
     def _read(self, value: Any, line: bytes, t: int | None) -> Skip:
-        try:
-            if isinstance(value, dict):
-                if self.watch is not None:
-                    self.watch(value, self.direction)
-                return self.read(value)
-            return self.read_other(value, line, t)
-        except Exception as error:  # the promise is never to raise
-            return self._failed(error, line)
-
-    def _failed(self, error: Exception, line: bytes) -> str:
-        """Show a line whose reader raised; `make corpus` counts it."""
-        return self.unreadable(f"parser-error: {type(error).__name__}", line, len(line))
+        if isinstance(value, dict):
+            if self.watch is not None:
+                self.watch(value, self.direction)
+            return self.read(value)
+        return self.read_other(value, line, t)
 
     def _collect(self, line: bytes) -> bytes | None:
         """The line, or the whole object of which it is the last line; None while an object continues."""

@@ -11,7 +11,8 @@ from tooltap.protocol.events import PermissionRequest, PermissionResponse
 
 __all__ = ["Permissions"]
 
-_ALLOW_KINDS = ("allow_once", "allow_always")
+_ALLOW = "allow"
+"""How the kinds of options that allow begin: ACP has `allow_once` and `allow_always`, and agents add their own."""
 
 
 class Permissions:
@@ -45,13 +46,13 @@ class Permissions:
         while len(self._state.pending) >= writer.context.limits.open_permissions:
             self._expire(next(iter(self._state.pending)))
         call = self._calls.get(call_id) if call_id is not None else None
-        self._state.pending[permission_id] = PendingPermission(
+        pending = PendingPermission(
             session=writer.session,
             call_id=call_id,
             turn=writer.turn,
             agent=writer.agent,
             origin=writer.origin,
-            allowing=[str(one.get("id")) for one in options or [] if one.get("kind") in _ALLOW_KINDS],
+            allowing=[str(one.get("id")) for one in options or [] if str(one.get("kind")).startswith(_ALLOW)],
         )
         if call is not None and type == "permission":
             self._calls.set_status(call, "awaiting-permission")
@@ -66,6 +67,7 @@ class Permissions:
             options=options,
             questions=questions,
         )
+        self._state.pending[permission_id] = pending
 
     def allows(self, permission_id: str, option_id: str | None) -> bool:
         """Whether the chosen option is one that allows."""
@@ -86,7 +88,7 @@ class Permissions:
     ) -> None:
         """Emit the response, and remember a denial for the call's result. The request need not have been seen."""
         writer = self._writer
-        pending = self._state.pending.pop(permission_id, None)
+        pending = self._state.pending.get(permission_id)
         if call_id is not None:
             call_id = writer.call_ids.of(call_id)
         elif pending is not None:
@@ -107,6 +109,11 @@ class Permissions:
             message=message,
             synthetic=synthetic,
         )
+        self._state.pending.pop(permission_id, None)
+
+    def is_open(self, session: str, turn_id: str) -> bool:
+        """Whether a request of a turn has no answer yet."""
+        return any((one.session, one.turn) == (session, turn_id) for one in self._state.pending.values())
 
     def expire_turn(self, session: str, turn_id: str) -> None:
         """Expire the requests that are open when their turn ends."""

@@ -25,6 +25,8 @@ class OpenTurn(msgspec.Struct, omit_defaults=True):
     agent: str | None = None
     origin: tuple[str, str] | None = None
     """(protocol, provider), where it is not the stream's."""
+    answered: bool = False
+    """The last thing in it is a whole message of the agent: if nothing follows, that was its answer."""
 
 
 class PendingPermission(msgspec.Struct, omit_defaults=True):

@@ -102,8 +102,11 @@ class Texts:
         return Message, {"role": text.role, "message_id": text.message_id, "block": text.block}
 
     def _emit(self, key: str) -> None:
-        text = self._open.pop(key, None)
-        if text is None or not text.buffer.chars:
+        text = self._open.get(key)
+        if text is None:
+            return
+        if not text.buffer.chars:
+            del self._open[key]
             return
         kind, fields = self._kind(text)
         fields["text"] = text.buffer.head
@@ -111,3 +114,4 @@ class Texts:
         scope = text.session, text.agent, text.parent, text.turn, protocol, provider
         outputs = text.buffer.outputs("/text", "text/plain")
         self._writer.emit_in(kind, fields, scope, text.ts, text.replay, text.preview, outputs)
+        del self._open[key]

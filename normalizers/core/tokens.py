@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tooltap.normalizers.wire.values import whole
+
 __all__ = ["token_counts", "token_fields"]
 
 
@@ -11,11 +13,11 @@ def token_counts(prompt: Any, output: Any, read: Any, write: Any, reasoning: Any
     """The fields of a usage event that count tokens, where the wire states them as they are: the prompt, the output,
     what was read from the cache, what was written to it, the reasoning. Anything but an integer counts as absent."""
     return {
-        "input_tokens": prompt if type(prompt) is int else None,
-        "output_tokens": output if type(output) is int else None,
-        "cache_read_tokens": read if type(read) is int else None,
-        "cache_write_tokens": write if type(write) is int else None,
-        "reasoning_tokens": reasoning if type(reasoning) is int else None,
+        "input_tokens": whole(prompt),
+        "output_tokens": whole(output),
+        "cache_read_tokens": whole(read),
+        "cache_write_tokens": whole(write),
+        "reasoning_tokens": whole(reasoning),
     }
 
 

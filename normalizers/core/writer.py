@@ -15,11 +15,12 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, get_args
 import msgspec
 
 from tooltap.normalizers.core.call_ids import CallIds
+from tooltap.normalizers.core.calls_state import CallsState
 from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.core.numbers import Numbers
 from tooltap.normalizers.core.state import OpenTurn, State
-from tooltap.protocol.events import AnyEvent, Event, OutputRef
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.events import AnyEvent, Chunk, Event, Message, OutputRef, PermissionRequest, ToolCall
+from tooltap.protocol.tapped import LATEST_MS, Direction
 
 __all__ = ["Writer"]
 
@@ -40,6 +41,8 @@ class _Kind(NamedTuple):
     names_tool: bool
     payload: str | None
     """The field with `_happy`, which holds the tool's raw name."""
+    answers: bool
+    """Whether one of them says that the agent has answered, or that it goes on."""
 
 
 def _kind_of(event: type[Event]) -> _Kind:
@@ -55,7 +58,7 @@ def _kind_of(event: type[Event]) -> _Kind:
     )
     names = {one.name for one in own}
     payload = next((name for name in ("input", "output") if name in names), None)
-    return _Kind(tag, fields, "name" in names, payload)
+    return _Kind(tag, fields, "name" in names, payload, event in (Message, ToolCall, PermissionRequest))
 
 
 _KINDS: dict[type[Event], _Kind] = {event: _kind_of(event) for event in get_args(AnyEvent)}
@@ -67,6 +70,11 @@ class Writer:
     dialect: ClassVar[str]
     protocol: ClassVar[str]
     default_provider: ClassVar[str]
+    OF_LINE: ClassVar[frozenset[str]] = frozenset({"session", "agent", "parent", "replay", "ts", "direction", "origin"})
+    """Attributes that belong to the line being read, which sets or resets them: they are in no dump. Classes that add
+    some name those they add."""
+    OF_GUEST: ClassVar[frozenset[str]] = frozenset({"_host", "_numbered", "_numbers", "id_prefix"})
+    """Attributes of a guest that its host sets before it lets it read."""
 
     session: str
     agent: str | None
@@ -89,9 +97,12 @@ class Writer:
         self.id_prefix = ""
         """Put before the ids of calls and permissions, where a host reads several streams as one."""
         self._publishers_name = context.session or context.stream
+        self._closing = False
+        """The stream ends: what is emitted now had not ended on the wire."""
         self._numbers = Numbers(context.stream, state.line)
         self._numbered = state
         """The state whose lines number the events: the parser's own, or that of its host."""
+        self._host: Writer | None = None
         self._stream_text = _text(context.stream)
         self._is_plain = self._stream_text == f'"{context.stream}"'
         """Ids need no escaping."""
@@ -100,10 +111,34 @@ class Writer:
 
     def be_guest_of(self, host: Writer) -> None:
         """Read a part of the host's lines: the events of this parser are numbered as the host's."""
+        self._host = host
         self.partials = host.partials
         self.id_prefix = host.id_prefix
         self._numbers = host._numbers_of_line()
         self._numbered = host._numbered
+
+    @property
+    def is_guest(self) -> bool:
+        return self._host is not None
+
+    def guests_have(self, call_id: str, besides: Writer | None) -> bool:
+        """Whether a guest, other than `besides`, has a call that events name so. For hosts to override."""
+        return False
+
+    def has_call(self, call_id: str) -> bool:
+        """Whether a call is known that events name so, but for the prefix."""
+        calls: CallsState = self.state.calls
+        return call_id in calls.open or call_id in calls.done or self.guests_have(call_id, None)
+
+    def is_taken(self, call_id: str, besides: Writer | None = None) -> bool:
+        """Whether a call of another parser that reads the same lines has this id."""
+        if self.guests_have(call_id, besides):
+            return True
+        if (host := self._host) is None:
+            return False
+        call_id = self.id_prefix.removeprefix(host.id_prefix) + call_id
+        calls: CallsState = host.state.calls
+        return call_id in calls.open or call_id in calls.done or host.is_taken(call_id, self)
 
     def begin_between_lines(self, index: int, t: int | None) -> None:
         """Emit events that belong to no line; their ids are numbered from `index`."""
@@ -165,8 +200,20 @@ class Writer:
         )
 
     def emit_partial(self, kind: type[Event], **fields: Any) -> None:
-        """Emit a partial event. It uses no event index, so that ids are the same whether partials are wanted or not."""
-        if self.partials:
+        """Emit a partial event. It uses no event index, so that ids are the same whether partials are wanted or not.
+
+        A long text becomes several: what is truncated needs an output body, and those have ids, too."""
+        if not self.partials:
+            return
+        most = max(1, self.context.limits.string_bytes // 4)  # characters that fit, whatever they are
+        chunk: Chunk | None = fields.get("chunk")
+        text = fields["text"] if chunk is None else chunk.text
+        for start in range(0, len(text), most) if len(text) > most else (0,):
+            part = text[start : start + most]
+            if chunk is None:
+                fields |= {"text": part, "offset": fields["offset"] + (most if start else 0)}
+            else:
+                fields["chunk"] = Chunk(stream=chunk.stream, text=part, offset=chunk.offset + start)
             self.emit(kind, **fields, partial=True)
 
     def emit_in(
@@ -196,13 +243,17 @@ class Writer:
             envelope = self._envelope(scope)
         before, after = envelope
         shown_id = event_id if self._is_plain else _text(event_id)[1:-1]
-        stamp = "" if ts is None else f',"ts":{ts}' if type(ts) is int else f',"ts":{_text(ts)}'
+        if type(ts) is not int or not 0 <= ts < LATEST_MS:  # what an agent states may be anything
+            ts = None
+        stamp = "" if ts is None else f',"ts":{ts}'
         if synthetic or replay or outputs is not None:
             after += _notes(synthetic, replay, outputs)
-        name, struct, names_tool, payload_field = _KINDS[kind]
+        name, struct, names_tool, payload_field, answers = _KINDS[kind]
         own = struct(**fields)
         text = f',"v":2,"id":"{shown_id}","stream":{self._stream_text},"line":{numbers.line}{before}{stamp}{after}}}'
         session, agent, parent, turn, _, provider = scope
+        if answers and turn is not None and not partial:
+            self._note_answer(scope, fields.get("role") == "assistant")
         tool = raw_tool = None
         if names_tool:
             tool = fields.get("name")
@@ -241,7 +292,21 @@ class Writer:
     def new_output_id(self) -> str:
         return self._numbers_of_line().output()
 
+    def goes_on(self) -> None:
+        """The wire says that the agent's last message was not its answer: a call or another message is to come."""
+        scope = self.session, self.agent, None, self.turn, "", ""
+        self._note_answer(scope, False)
+
     # -- internals ----------------------------------------------------------------------------------------------
+
+    def _note_answer(self, scope: Scope, answered: bool) -> None:
+        """Keep whether the last thing of a turn is a message of its agent, not of a subagent."""
+        session, agent, _, turn_id, _, _ = scope
+        for turn in reversed(self.state.turns):
+            if turn.id == turn_id and turn.session == session:
+                if turn.agent == agent:
+                    turn.answered = answered and not self._closing
+                return
 
     def _envelope(self, scope: Scope) -> tuple[str, str]:
         """What stands in an envelope with this scope before and after the time."""

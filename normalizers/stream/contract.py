@@ -12,15 +12,26 @@ requires only that nothing raises and that every line is accounted for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Any
 
-import orjson
+import msgspec
 
 from tooltap.normalizers.catalog.registry import parser_class
-from tooltap.normalizers.core.items import Context, Limits, OutputChunk, Produced
-from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
-from tooltap.normalizers.wire.framing import Splitter
+from tooltap.normalizers.core.items import Context, Limits, Produced
+from tooltap.normalizers.stream.normalizer import AUTO, REPORTED_ELSEWHERE, Output, StreamNormalizer
+from tooltap.normalizers.stream.reloading import (
+    ContractError,
+    Run,
+    Step,
+    check_chunks,
+    check_every_point,
+    check_forgetting,
+    check_reloading,
+    check_same,
+    run,
+    steps_of,
+)
+from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.normalizers.wire.recording import Line, Recording
 from tooltap.protocol.events import Event, Notice, SessionEvent, ToolCall, ToolResult, ToolUpdate, Turn, Unparsed
 
@@ -36,11 +47,9 @@ __all__ = [
 ]
 
 PREFIXES = 6
-"""How many prefixes of a recording are run on their own."""
-
-
-class ContractError(AssertionError):
-    """A dialect breaks a rule; the message says which, and where."""
+"""How many prefixes of a recording are run on their own, and at how many points a long one is reloaded."""
+SHORT = 200
+"""Lines of a recording that is reloaded at every single point, which takes half the square of their number."""
 
 
 def read_recording(data: bytes) -> list[Line]:
@@ -63,27 +72,34 @@ def normalize(dialect: str, lines: Iterable[Line], context: Context | None = Non
 def check_recording(dialect: str, lines: Sequence[Line], context: Context | None = None) -> list[Event]:
     """Run a recorded stream through every check; returns its events."""
     context = context or Context(stream="recording")
-    whole, normalizer = _run(dialect, lines, context)
-    events = _events([output for outputs in whole for output in outputs])
-    check_run(normalizer, events, len(lines))
-    _check_same(whole, _run(dialect, lines, context)[0], "the same lines became other events")
-    _check_reloading(dialect, lines, context, whole)
-    _check_blocks(dialect, lines, context, whole)
-    _check_prefixes(dialect, lines, context, whole)
-    _check_partials(dialect, lines, context, events)
+    steps = steps_of(lines)
+    whole = run(dialect, steps, context)
+    events = _events([output for outputs in whole.outputs for output in outputs])
+    check_run(whole.normalizer, events, len(lines))
+    check_same(whole.outputs, run(dialect, steps, context).outputs, "the same lines became other events")
+    check_reloading(whole)
+    check_forgetting(whole)
+    check_every_point(whole, _points(len(lines)))
+    check_chunks(whole, lambda most: most)
+    _check_prefixes(whole)
+    _check_partials(whole, events)
+    _check_interrupted(whole)
+    check_reloading(run(AUTO, steps[: context.limits.held_lines + 2], context))
     return events
 
 
 def check_survives(dialect: str, lines: Sequence[Line], context: Context | None = None) -> None:
     """Check garbage: nothing raises, not even inside; every line is accounted for; it reloads after each line."""
     context = context or Context(stream="garbage")
-    whole, normalizer = _run(dialect, lines, context)
-    events = _events([output for outputs in whole for output in outputs])
+    whole = run(dialect, steps_of(lines), context)
+    events = _events([output for outputs in whole.outputs for output in outputs])
     check_events(events)
     _check_no_parser_error(events)
-    _check_accounting(normalizer, len(lines))
-    _check_skips(normalizer)
-    _check_reloading(dialect, lines, context, whole)
+    _check_accounting(whole.normalizer, len(lines))
+    _check_skips(whole.normalizer)
+    check_reloading(whole)
+    check_forgetting(whole)
+    check_every_point(whole, _points(len(lines)))
 
 
 def check_run(normalizer: StreamNormalizer, events: list[Event], lines: int) -> None:
@@ -100,7 +116,7 @@ def check_events(events: Iterable[Event]) -> None:
     ids: set[str] = set()
     known: set[str] = set()
     open_calls: set[str] = set()
-    made_up: dict[str, str] = {}
+    ended: dict[str, str] = {}
     for event in events:
         where = f"event {event.id}"
         if event.id in ids:
@@ -118,27 +134,24 @@ def check_events(events: Iterable[Event]) -> None:
             if event.input is not None:
                 _check_payload(event.input, event.name, where)
         elif isinstance(event, ToolResult):
-            _check_result(event, known, open_calls, made_up, where)
+            _check_result(event, known, open_calls, ended, where)
 
 
-def _check_result(
-    event: ToolResult, known: set[str], open_calls: set[str], made_up: dict[str, str], where: str
-) -> None:
+def _check_result(event: ToolResult, known: set[str], open_calls: set[str], ended: dict[str, str], where: str) -> None:
     if event.call_id not in known:
         raise ContractError(f"{where}: result of call {event.call_id!r}, which was never opened")
-    if event.call_id not in open_calls and event.replaces != made_up.get(event.call_id):
-        raise ContractError(f"{where}: second result of call {event.call_id!r}")
     if event.call_id not in open_calls and event.replaces is None:
         raise ContractError(f"{where}: second result of call {event.call_id!r} without `replaces`")
+    if event.call_id not in open_calls and event.replaces != ended.get(event.call_id):
+        raise ContractError(f"{where}: result of call {event.call_id!r} replaces another than its last one")
     if event.is_error != (event.status == "failed"):
         raise ContractError(f"{where}: isError is {event.is_error}, status {event.status}")
     _check_payload(event.output, event.name, where)
-    if not event.async_:
-        open_calls.discard(event.call_id)
-    if event.synthetic:
-        made_up[event.call_id] = event.id
+    if event.async_:
+        open_calls.add(event.call_id)  # an acknowledgement may come after the call was closed
     else:
-        made_up.pop(event.call_id, None)
+        open_calls.discard(event.call_id)
+    ended[event.call_id] = event.id
 
 
 def _check_payload(payload: dict[str, Any], name: str, where: str) -> None:
@@ -148,13 +161,6 @@ def _check_payload(payload: dict[str, Any], name: str, where: str) -> None:
         raise ContractError(f"{where}: payload without complete _happy and _raw")
     if meta["canonicalToolName"] != name:
         raise ContractError(f"{where}: named {name!r}, but canonicalToolName is {meta['canonicalToolName']!r}")
-
-
-def _run(dialect: str, lines: Sequence[Line], context: Context) -> tuple[list[list[Output]], StreamNormalizer]:
-    normalizer = StreamNormalizer(context, dialect)
-    outputs = [normalizer.feed(line.data, line.t, line.direction) for line in lines]
-    outputs.append(normalizer.close("end"))
-    return outputs, normalizer
 
 
 def _check_accounting(normalizer: StreamNormalizer, lines: int) -> None:
@@ -168,6 +174,8 @@ def _check_skips(normalizer: StreamNormalizer) -> None:
     if normalizer.dialect is None:
         return
     unknown = set(normalizer.statistics.skipped) - parser_class(normalizer.dialect).skip_reasons()
+    if normalizer.context.prompt is not None:  # a line that only repeats it
+        unknown -= {REPORTED_ELSEWHERE}
     if unknown:
         raise ContractError(f"skip reasons outside the dialect's table: {sorted(unknown)}")
 
@@ -202,56 +210,35 @@ def _check_closed(normalizer: StreamNormalizer, events: list[Event]) -> None:
         raise ContractError(f"a second close gave {len(again)} more events")
 
 
-def _check_blocks(dialect: str, lines: Sequence[Line], context: Context, whole: list[list[Output]]) -> None:
-    """Lines that are fed together become what they become one by one."""
-    normalizer = StreamNormalizer(context, dialect)
-    outputs: list[Output] = []
-    for (t, direction), block in groupby(lines, lambda line: (line.t, line.direction)):
-        outputs += normalizer.feed_block([line.data for line in block], t, direction)
-    outputs += normalizer.close("end")
-    _check_same([[output for one in whole for output in one]], [outputs], "a block of lines became other events")
+def _points(lines: int) -> Iterable[int]:
+    """After which lines a parser is loaded that reads all that follow."""
+    return range(lines + 1) if lines <= SHORT else {lines * part // PREFIXES for part in range(PREFIXES)}
 
 
-def _check_reloading(dialect: str, lines: Sequence[Line], context: Context, whole: list[list[Output]]) -> None:
-    """A parser that is dumped and loaded after every line continues as if nothing had happened."""
-    normalizer = StreamNormalizer(context, dialect)
-    for number, (line, wanted) in enumerate(zip(lines, whole, strict=False), 1):
-        outputs = normalizer.feed(line.data, line.t, line.direction)
-        _check_same([wanted], [outputs], f"reloading before line {number} changed its events")
-        dump = normalizer.dump()
-        normalizer = StreamNormalizer.load(dump, context)
-        if normalizer.dump() != dump:
-            raise ContractError(f"after line {number}: the loaded state dumps differently")
-    _check_same([whole[-1]], [normalizer.close("end")], "reloading before the end changed what close gives")
-
-
-def _check_prefixes(dialect: str, lines: Sequence[Line], context: Context, whole: list[list[Output]]) -> None:
+def _check_prefixes(whole: Run) -> None:
+    steps = whole.steps[:-1]
     for part in range(1, PREFIXES):
-        length = len(lines) * part // PREFIXES
-        _check_same(whole[:length], _run(dialect, lines[:length], context)[0][:-1], f"the first {length} lines alone")
+        length = len(steps) * part // PREFIXES
+        alone = run(whole.dialect, steps[:length], whole.context)
+        check_same(whole.outputs[:length], alone.outputs[:-1], f"the first {length} lines alone")
 
 
-def _check_partials(dialect: str, lines: Sequence[Line], context: Context, events: list[Event]) -> None:
-    normalizer = StreamNormalizer(context, dialect)
-    normalizer.want_partials(True)
-    outputs = [output for line in lines for output in normalizer.feed(line.data, line.t, line.direction)]
-    with_partials = _events(outputs + normalizer.close("end"))
-    if [event for event in with_partials if not getattr(event, "partial", False)] != events:
+def _check_partials(whole: Run, events: list[Event]) -> None:
+    context = msgspec.structs.replace(whole.context, partials=True)
+    with_partials = run(whole.dialect, whole.steps[:-1], context)
+    found = _events([output for outputs in with_partials.outputs for output in outputs])
+    if [event for event in found if not getattr(event, "partial", False)] != events:
         raise ContractError("asking for partials changed other events")
+    check_reloading(with_partials)
 
 
-def _check_same(wanted: list[list[Output]], got: list[list[Output]], what: str) -> None:
-    for one, other in zip(wanted, got, strict=True):
-        if [_comparable(output) for output in one] != [_comparable(output) for output in other]:
-            raise ContractError(f"{what}: {_show(one)} became {_show(other)}")
-
-
-def _comparable(output: Output) -> bytes | OutputChunk:
-    return output if isinstance(output, OutputChunk) else output.body
-
-
-def _show(outputs: list[Output]) -> str:
-    return orjson.dumps([str(_comparable(output))[:300] for output in outputs]).decode()
+def _check_interrupted(whole: Run) -> None:
+    """A stream that loses lines, has one that is too long, and ends before it goes on, is reloaded like any other."""
+    middle = len(whole.steps) // 2
+    head = next((step.data for step in whole.steps if isinstance(step.data, bytes)), b"")[:HEAD_BYTES]
+    happens = [Step("lost", b"spool-full", lines=3), Step("close", b"end"), Step("line", LongLine(head, 10**9))]
+    steps = [*whole.steps[:middle], *happens, *whole.steps[middle:-1]]
+    check_reloading(run(whole.dialect, steps, whole.context))
 
 
 def _events(outputs: list[Output]) -> list[Event]:

@@ -159,7 +159,7 @@ def _tool_result(event: ToolResult) -> DisplayEvent:
         error=error if isinstance(error, str) else None,
         display=display,
         output=output,
-        assistant_view=event.assistant_view,
+        assistant_view="unknown" if event.assistant_view == "unknown" else None,
         attachments=event.attachments,
     )
 

@@ -6,6 +6,8 @@ nothing, they are `unparsed`, and a later decisive line sets the dialect from th
 span any number of lines within the byte limit.
 
 `dump` and `load` carry everything across a restart: parser state, held lines and statistics.
+
+`feed`, `feed_block`, `lost` and `close` never raise: `guard.py` says what a line costs that something raised at.
 """
 
 from __future__ import annotations
@@ -15,50 +17,29 @@ from typing import Self, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.catalog.registry import parser_class
-from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk, Produced
-from tooltap.normalizers.core.parser import Parser, Watch, outcome_of
-from tooltap.normalizers.stream.bounds import bound
-from tooltap.normalizers.stream.reset import LeftOpen, restart
+from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
+from tooltap.normalizers.core.lines import UNPARSED
+from tooltap.normalizers.core.parser import Parser, Watch
+from tooltap.normalizers.stream.bounds import bounded
+from tooltap.normalizers.stream.guard import may_have_changed, place_of, reason_of
+from tooltap.normalizers.stream.held import Held, HeldLine
+from tooltap.normalizers.stream.prompt import GivenPrompt
+from tooltap.normalizers.stream.reset import LeftOpen, replace, restart
 from tooltap.normalizers.stream.unknown import Unknown
-from tooltap.normalizers.wire.decode import decode_line
-from tooltap.normalizers.wire.documents import Documents, beginning
 from tooltap.normalizers.wire.framing import LongLine
+from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction
 
-__all__ = ["AUTO", "REPORTED_ELSEWHERE", "Output", "StreamNormalizer"]
+__all__ = ["AUTO", "REPORTED_ELSEWHERE", "Keep", "Output", "StreamNormalizer"]
 
 AUTO = "auto"
 REPORTED_ELSEWHERE = "told-elsewhere"
 """The reason to skip a line whose events another stream has reported; a reason of streams, not of dialects."""
 
 Output: TypeAlias = Produced | OutputChunk
-
-
-class HeldLine(msgspec.Struct):
-    line: bytes
-    size: int | None
-    """Length of the whole line, where `line` is only its head."""
-    t: int | None
-    direction: Direction | None
-
-
-class Held(msgspec.Struct):
-    """Lines that wait for one that decides the dialect."""
-
-    lines: list[HeldLine] = []
-    size: int = 0
-    documents: Documents = msgspec.field(default_factory=Documents)
-
-    def add(self, line: HeldLine) -> None:
-        self.lines.append(line)
-        self.size += len(line.line)
-
-    def may_grow(self, limits: Limits) -> bool:
-        """Whether more lines may be held. An array may span any number of lines within the byte limit."""
-        return (self.documents.in_array or len(self.lines) < limits.held_lines) and self.size < limits.held_bytes
+Keep: TypeAlias = Callable[[list[Item]], list[Item]]
 
 
 class _Dump(msgspec.Struct):
@@ -66,6 +47,7 @@ class _Dump(msgspec.Struct):
     parser: bytes
     held: Held
     statistics: Statistics
+    prompt: GivenPrompt = msgspec.field(default_factory=lambda: GivenPrompt("over"))
 
 
 class StreamNormalizer:
@@ -74,13 +56,14 @@ class StreamNormalizer:
     def __init__(self, context: Context, dialect: str = AUTO) -> None:
         self.context = context
         self._held = Held()
+        self._prompt = GivenPrompt("over" if context.prompt is None else "due")
         self._partials = context.partials
         self._recognising = dialect == AUTO
         self._parser: Parser = Unknown(context) if dialect == AUTO else parser_class(dialect)(context)
         self.on_line: Callable[[Sequence[Output]], object] | None = None
-        """Called with the outputs of each line, after it was counted. Must not raise."""
-        self.left_out = False
-        """Whether the events of the last line were left out."""
+        """Called with the outputs of each line, after it was counted."""
+        self.on_failure: Callable[[Exception], object] | None = None
+        """Called with what was raised at a line, or at the end of the stream."""
         self.statistics = Statistics(
             stream=context.stream,
             dialect=AUTO if self._recognising else dialect,
@@ -91,6 +74,11 @@ class StreamNormalizer:
     def dialect(self) -> str | None:
         """The dialect; None while it is not known."""
         return None if self._recognising else self._parser.dialect
+
+    @property
+    def needs_prompt(self) -> bool:
+        """Whether no event has the prompt of the context yet."""
+        return self._prompt.stage == "due"
 
     @property
     def lines(self) -> int:
@@ -107,6 +95,17 @@ class StreamNormalizer:
         self._partials = wanted
         self._parser.partials = wanted
 
+    def set_parent(self, parent: str, index: int, t: int) -> list[Output]:
+        """Tell which call has started the agent whose stream this is, between two lines. All later events state it; the
+        one that is returned states it of those before. `index`: of this event between the lines."""
+        self.context = msgspec.structs.replace(self.context, parent=parent)
+        parser = self._parser
+        parser.context = self.context
+        parser.begin_between_lines(index, t)
+        parser.emit(SessionEvent, state="updated", turn=None, synthetic=True)
+        items, parser.items = parser.items, []
+        return self._finish(items)
+
     def watch(self, watch: Watch | None) -> None:
         """Show every object to `watch` when it is parsed; None: stop."""
         self._parser.watch = watch
@@ -116,28 +115,41 @@ class StreamNormalizer:
         line: bytes | LongLine,
         t: int | None = None,
         direction: Direction | None = None,
-        leave_out: Callable[[Sequence[Item]], bool] | None = None,
+        keep: Keep | None = None,
     ) -> list[Output]:
         """Feed one line, without its newline; returns what to store and show, in order.
 
-        `leave_out` decides whether another stream has already reported the line's items; then the parser has read the
-        line, and nothing else results from it. Only for streams whose dialect is named: lines that `auto` held are
-        never left out.
+        `keep` returns those of the line's items that no other stream has reported; the parser has read the line, and
+        nothing else results from it. Only for streams whose dialect is named: of lines that `auto` held, everything is
+        kept.
         """
         if not self._recognising:
-            return self._parse((line,), t, direction, leave_out)
+            return self._parse((line,), t, direction, keep)
         head, size = (line.head, line.size) if isinstance(line, LongLine) else (line, None)
-        self._held.add(HeldLine(head, size, t, direction))
-        chosen = self._decide(head) if size is None else None
-        if chosen is not None:
-            parser = parser_class(chosen)(self.context)
-            parser.state.line = self._parser.state.line
-            parser.partials = self._partials
-            parser.watch = self._parser.watch
-            self._parser = parser
-            self._recognising = False
-            self.statistics.dialect = chosen
-        elif self._parser.state.line == 0 and self._held.may_grow(self.context.limits):
+        held = HeldLine(head, size, t, direction)
+        self._held.add(held)
+        try:
+            if size is None and (chosen := self._held.decide(head, self.context.limits.depth)) is not None:
+                self._choose(chosen)
+        except Exception as error:
+            self._note(error)
+            held.failed = reason_of(error)
+        if not self._recognising:
+            return self._release()
+        if self._parser.state.line == 0 and self._held.may_grow(self.context.limits):
+            return []
+        return self._release()
+
+    def feed_failed(
+        self, line: bytes | LongLine, reason: str, t: int | None = None, direction: Direction | None = None
+    ) -> list[Output]:
+        """Take a line that is not parsed, because something raised when others looked at it."""
+        head, size = (line.head, line.size) if isinstance(line, LongLine) else (line, None)
+        held = HeldLine(head, size, t, direction, reason)
+        if not self._recognising:
+            return self._fail(held)
+        self._held.add(held)
+        if self._parser.state.line == 0 and self._held.may_grow(self.context.limits):
             return []
         return self._release()
 
@@ -152,24 +164,47 @@ class StreamNormalizer:
     def lost(self, lines: int, size: int, reason: str, t: int | None = None) -> list[Output]:
         """Record that the publisher could not keep `lines` lines, `size` bytes together."""
         outputs = self._release()
-        line_class, items = self._parser.lost(lines, size, reason, t)
+        after = self._parser.state.line + lines
+        try:
+            _, items = self._parser.lost(lines, size, reason, t)
+        except Exception as error:
+            items = self._reset(error, after, t)
         self.statistics.lines += lines
         self.statistics.bytes += size
-        self.statistics.count_skip(str(outcome_of(line_class)), lines)
+        self.statistics.count_skip("lost", lines)
         return outputs + self._finish(items)
 
     def close(self, reason: str, t: int | None = None) -> list[Output]:
         """End the stream. `reason`: end, suspended-too-long, … Lines may still follow and reopen it."""
-        return self._release() + self._finish(self._parser.close(reason, t))
+        outputs = self._release()
+        prompt = self._prompt
+        before = prompt.stage, prompt.digest
+        items: list[Item] = []
+        try:
+            items = self._parser.close(reason, t)
+            if prompt.stage != "over":
+                items = prompt.place(items, self._parser, self.context.prompt, is_end=True)
+            return outputs + self._finish(items)
+        except Exception as error:
+            prompt.stage, prompt.digest = before
+            self._parser.items = items or self._parser.items
+            return outputs + self._finish(self._reset(error, self._parser.state.line, t, at_end=True))
+
+    def reset(self, error: Exception, t: int | None) -> list[Output]:
+        """Go on with a fresh state after the last line, because the state cannot be dumped."""
+        return self._finish(self._reset(error, self._parser.state.line, t))
 
     def restart(self, lines: int, statistics: Statistics, left: LeftOpen, t: int | None = None) -> list[Output]:
         """Replace a normalizer whose state is gone, after `lines` lines; what it left open is closed."""
         self.statistics = statistics
         statistics.provider = self._parser.provider
+        self._parser.forget_guests()
         return self._finish(restart(self._parser, lines, statistics, left, t))
 
     def dump(self) -> bytes:
-        return msgspec.msgpack.encode(_Dump(self.dialect or AUTO, self._parser.dump(), self._held, self.statistics))
+        return msgspec.msgpack.encode(
+            _Dump(self.dialect or AUTO, self._parser.dump(), self._held, self.statistics, self._prompt)
+        )
 
     @classmethod
     def load(cls, data: bytes, context: Context) -> Self:
@@ -179,98 +214,178 @@ class StreamNormalizer:
         normalizer._parser = type(normalizer._parser).load(dump.parser, context)
         normalizer._held = dump.held
         normalizer.statistics = dump.statistics
+        normalizer._prompt = dump.prompt
         return normalizer
-
-    def _decide(self, line: bytes) -> str | None:
-        if (name := self._recognise(line)) is not None:
-            return name
-        documents = self._held.documents
-        if documents.is_broken_by(line):
-            documents.drop()
-        whole = documents.take(line, objects=True)
-        if documents.in_array:
-            return self._recognise(whole) if whole else None
-        document = beginning([one.line for one in self._held.lines])
-        name = recognise(document) if document is not None else None
-        return name if name is not None and parser_class(name).DOCUMENTS else None
-
-    def _recognise(self, line: bytes) -> str | None:
-        found = map(recognise, decode_line(line, self.context.limits.depth).values)
-        return next((name for name in found if name is not None), None)
 
     def _release(self) -> list[Output]:
         """Parse the held lines."""
         held, self._held = self._held.lines, Held()
         outputs: list[Output] = []
         for one in held:
+            if one.failed is not None:
+                outputs += self._fail(one)
+                continue
             line = one.line if one.size is None else LongLine(one.line, one.size)
             outputs += self._parse((line,), one.t, one.direction)
         return outputs
+
+    def _choose(self, dialect: str) -> None:
+        """Go on with this dialect."""
+        parser = parser_class(dialect)(self.context)
+        parser.state.line = self._parser.state.line
+        parser.partials = self._partials
+        parser.watch = self._parser.watch
+        self._parser = parser
+        self._recognising = False
+        self.statistics.dialect = dialect
 
     def _parse(
         self,
         lines: Iterable[bytes | LongLine],
         t: int | None,
         direction: Direction | None,
-        leave_out: Callable[[Sequence[Item]], bool] | None = None,
+        keep: Keep | None = None,
     ) -> list[Output]:
-        parser, statistics, on_line = self._parser, self.statistics, self.on_line
+        statistics, prompt = self.statistics, self._prompt
         skipped = statistics.skipped
         outputs: list[Output] = []
-        self.left_out = False
         for line in lines:
-            if isinstance(line, LongLine):
-                line_class, items = parser.feed_long(line, t)
-                skip, size = outcome_of(line_class), line.size
-            else:
-                skip, size = parser.take_line(line, t, direction), len(line)
-                if items := parser.items:
-                    parser.items = []
+            parser = self._parser
+            number = parser.state.line + 1
+            before = prompt.stage, prompt.digest
+            try:
+                if isinstance(line, LongLine):
+                    skip, size = parser.take_long(line, t), line.size
+                else:
+                    skip, size = parser.take_line(line, t, direction), len(line)
+                items = parser.items  # until the line is done, so that they can be taken back
+                if keep is not None and items and not (items := keep(items)):
+                    skip = REPORTED_ELSEWHERE
+                if items and prompt.stage != "over":
+                    items = prompt.place(items, parser, self.context.prompt)
+                    skip = skip if items else REPORTED_ELSEWHERE
+                if items:
+                    items = self._within_bounds(items)
                 if parser.repaired:
                     statistics.repaired += 1
-            if leave_out is not None:
-                self.left_out = bool(items) and leave_out(items)
-                if self.left_out:
-                    skip, items = REPORTED_ELSEWHERE, []
+            except Exception as error:
+                prompt.stage, prompt.digest = before
+                head, size = (line.head, line.size) if isinstance(line, LongLine) else (line, len(line))
+                items, skip = self._contain(error, head, size, number, t), UNPARSED
+                parser = self._parser
+            # Nothing raises from here on: each line is counted once.
+            if parser.items:
+                parser.items = []
+            if parser.extensions:
+                for method in parser.extensions:
+                    statistics.count_extension(method)
+                parser.extensions = []
             statistics.lines += 1
             statistics.bytes += size
             if skip is None:
                 statistics.with_events += 1
+            elif skip == UNPARSED:
+                statistics.unparsed += 1
             elif skip in skipped:
                 skipped[skip] += 1
             else:
                 statistics.count_skip(skip)
             if items:
-                items = self._finish(items)
+                self._count(items)
                 outputs += items
-            if on_line is not None:
+            if self.on_line is not None:
                 statistics.provider = parser.provider
-                on_line(items)
-        statistics.provider = parser.provider
+                self._show(items)
+        statistics.provider = self._parser.provider
         return outputs
+
+    def _show(self, outputs: Sequence[Output]) -> None:
+        """Show the outputs of a line to whoever looks on; what that raises costs nothing but itself."""
+        try:
+            if self.on_line is not None:
+                self.on_line(outputs)
+        except Exception as error:
+            self.on_line = None
+            self._note(error)
+
+    def _fail(self, line: HeldLine) -> list[Output]:
+        """Take a line that is not parsed."""
+        size = len(line.line) if line.size is None else line.size
+        number = self._parser.state.line + 1
+        items = self._failed(str(line.failed), line.line, size, number, line.t)
+        statistics = self.statistics
+        statistics.lines += 1
+        statistics.bytes += size
+        statistics.unparsed += 1
+        self._count(items)
+        return items
+
+    def _note(self, error: Exception) -> None:
+        if self.on_failure is not None:
+            self.on_failure(error)
+
+    def _contain(self, error: Exception, head: bytes, size: int, number: int, t: int | None) -> list[Output]:
+        """What remains of line `number`, at which something raised: an event that says so, and what a reset emits."""
+        parser = self._parser
+        self._note(error)
+        reason = reason_of(error)
+        taken_back = parser.take_back()
+        reset: list[Item] = []
+        if not taken_back and not may_have_changed(error):
+            try:  # the next line finds nothing of this one but what the state has of it
+                self._go_on_with(type(parser).load(parser.dump(), self.context))
+            except Exception:
+                taken_back = []
+            else:
+                return self._failed(reason, head, size, number, t)
+        text = f"line {number} raised an error, so what was open is closed, and the stream goes on with a fresh state"
+        fresh, reset = replace(parser, number, self.statistics, taken_back, t, text)
+        self._go_on_with(fresh)
+        return self._failed(reason, head, size, number, t) + self._within_bounds(reset)
+
+    def _go_on_with(self, parser: Parser) -> None:
+        parser.partials, parser.watch = self._partials, self._parser.watch
+        self._parser = parser
+
+    def _failed(self, reason: str, head: bytes, size: int, number: int, t: int | None) -> list[Item]:
+        parser = self._parser
+        parser.state.line = number - 1
+        parser.fail(reason, head, size, t)
+        items, parser.items = parser.items, []
+        return items
+
+    def _reset(self, error: Exception, lines: int, t: int | None, *, at_end: bool = False) -> list[Item]:
+        """Replace a parser that raised between lines, or at the end; returns what closes everything that was open."""
+        self._note(error)
+        parser = self._parser
+        taken_back = parser.take_back()
+        where = "the end of the stream" if at_end else f"line {lines}"
+        text = f"{type(error).__name__} at {place_of(error)}, at {where}: the stream goes on with a fresh state"
+        fresh, items = replace(parser, lines, self.statistics, taken_back, t, text)
+        self._go_on_with(fresh)
+        return items
 
     def _finish(self, items: list[Item]) -> list[Output]:
         """Bound and count what the parser emitted."""
-        longest, statistics = self.context.limits.string_bytes, self.statistics
-        kinds, outputs = statistics.kinds, items
-        for item in items:
-            if isinstance(item, OutputChunk):
-                continue
-            if len(item.body) > longest and outputs is items:
-                outputs = self._bounded(items)
-            if not item.partial:
-                kind = item.kind
-                kinds[kind] = kinds.get(kind, 0) + 1
-                statistics.events += 1
-                if kind == "tool-call":
-                    statistics.count_call(item.tool, item.raw_tool)
-        return outputs
+        items = self._within_bounds(items)
+        self._count(items)
+        return items
 
-    def _bounded(self, items: list[Item]) -> list[Output]:
-        outputs: list[Output] = []
+    def _count(self, items: Iterable[Output]) -> None:
+        statistics = self.statistics
+        kinds = statistics.kinds
         for item in items:
-            if isinstance(item, Produced):
-                item, chunks = bound(item, self.context.limits, self._parser.new_output_id)
-                outputs += chunks
-            outputs.append(item)
-        return outputs
+            if isinstance(item, OutputChunk) or item.partial:
+                continue
+            kind = item.kind
+            kinds[kind] = kinds.get(kind, 0) + 1
+            statistics.events += 1
+            if kind == "tool-call":
+                statistics.count_call(item.tool, item.raw_tool)
+
+    def _within_bounds(self, items: list[Item]) -> list[Output]:
+        longest = self.context.limits.string_bytes
+        for item in items:
+            if isinstance(item, Produced) and len(item.body) > longest:
+                return bounded(items, self.context.limits, self._parser.new_output_id)
+        return items

@@ -1,40 +1,60 @@
-"""A fresh parser in place of one whose state cannot be rebuilt, because of an upgrade or because it is gone.
+"""A fresh parser in place of one whose state cannot be used: it cannot be rebuilt, it is gone, or it is in doubt.
 
 Whatever the lost state had open is closed as at the end of a stream, so that nothing hangs: calls are interrupted, and
-a real result that still comes names the synthetic one it replaces.
+a real result that still comes names the synthetic one it replaces. A notice says so.
+
+Where the parser itself is still there (`replace`), it closes what it knows to be open. Its last line may have been
+taken back: what that line had opened is not closed, and what it had closed is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 
-from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.items import Item
+from tooltap.normalizers.core.calls_state import Call, CallsState
+from tooltap.normalizers.core.items import Item, Produced
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import PendingPermission
+from tooltap.normalizers.core.state import OpenTurn, PendingPermission
 from tooltap.protocol.events import Notice
 from tooltap.protocol.stats import Statistics
 
-__all__ = ["LeftOpen", "restart"]
+__all__ = ["LeftOpen", "replace", "restart"]
 
 
 class LeftOpen(msgspec.Struct, frozen=True):
-    """What the journal knows about the lost state."""
+    """What is known of the lost state."""
 
     calls: dict[str, Call] = {}
     permissions: dict[str, PendingPermission] = {}
+    turns: list[OpenTurn] = []
     session: str | None = None
     """Of the stream's last event."""
 
 
-def restart(parser: Parser, lines: int, statistics: Statistics, left: LeftOpen, t: int | None) -> list[Item]:
-    """Make a fresh parser continue after line `lines` of a stream with these statistics."""
+def restart(
+    parser: Parser,
+    lines: int,
+    statistics: Statistics,
+    left: LeftOpen,
+    t: int | None,
+    text: str | None = None,
+    index: int | None = None,
+) -> list[Item]:
+    """Make a fresh parser continue after line `lines` of a stream with these statistics. `text`: of the notice;
+    `index`: of the first event, where others come before."""
     state = parser.state
     state.line = lines
-    state.turn_count = statistics.kinds.get("turn", 0)  # at least as many as were started: no number comes twice
-    state.calls.open = left.calls
-    state.permissions.pending = left.permissions
-    parser.begin_between_lines(statistics.events, t)  # a second reset at the same line must not repeat an id
+    # At least as many as were started: no number comes twice.
+    state.turn_count = max(state.turn_count, statistics.kinds.get("turn", 0))
+    state.calls.open.update(left.calls)
+    state.permissions.pending.update(left.permissions)
+    state.turns += left.turns
+    # By default so that a second reset at the same line does not repeat an id.
+    parser.begin_between_lines(statistics.events if index is None else index, t)
+    parser.give_up_turns()
     parser.permissions.expire_all()
     parser.calls.close_all()
     parser.emit(
@@ -42,7 +62,109 @@ def restart(parser: Parser, lines: int, statistics: Statistics, left: LeftOpen, 
         session=left.session or parser.session,
         level="warning",
         code="parser-reset",
-        text=f"the parser's state after line {lines} could not be rebuilt; it goes on with a fresh one",
+        text=text or f"the parser's state after line {lines} could not be rebuilt; it goes on with a fresh one",
     )
     items, parser.items = parser.items, []
     return items
+
+
+def replace(
+    old: Parser, lines: int, statistics: Statistics, taken_back: Sequence[Item], t: int | None, text: str
+) -> tuple[Parser, list[Item]]:
+    """A fresh parser that continues after line `lines`, and what closes what was open before. `taken_back`: events that
+    the old one has given and that nobody gets."""
+    index = statistics.events
+    undone = [item for item in taken_back if isinstance(item, Produced) and not item.partial]
+    closing = _closing(old, index, t)
+    index += len(closing)
+    never, left = _undo(undone)
+    closing = [item for item in closing if not (isinstance(item, Produced) and _subject(item) in never)]
+    closed = {_subject(item) for item in closing if isinstance(item, Produced) and item.kind != "tool-update"}
+    fresh = type(old)(old.context)
+    fresh.partials, fresh.watch = old.partials, old.watch
+    _retain(old, fresh, {key for kind, key in never if kind == "call"})
+    left = LeftOpen(
+        {key: call for key, call in left.calls.items() if ("call", key) not in closed},
+        {key: one for key, one in left.permissions.items() if ("permission", key) not in closed},
+        [one for one in left.turns if ("turn", f"{one.session}/{one.id}") not in closed],
+        fresh.state.session,
+    )
+    return fresh, closing + restart(fresh, lines, statistics, left, t, text, index)
+
+
+def _closing(old: Parser, index: int, t: int | None) -> list[Item]:
+    """What ends everything that is open. The state may be such that this fails: then it ends what it can."""
+    old.items = []
+    try:
+        return old.give_up(index, t)
+    except Exception:  # the state is in doubt, so anything may be wrong with it
+        return [item for item in old.items if isinstance(item, Produced)]
+
+
+def _undo(events: Sequence[Produced]) -> tuple[set[tuple[str, str]], LeftOpen]:
+    """What these events have opened, which was never open for anybody else, and what they have closed, which is."""
+    never: set[tuple[str, str]] = set()
+    left = LeftOpen({}, {}, [])
+    for event in events:
+        subject, fields = _subject(event), event.fields
+        if subject is None or event.kind == "tool-update":
+            continue
+        kind, key = subject
+        if event.kind in ("tool-call", "permission-request") or (kind == "turn" and fields.state == "started"):
+            never.add(subject)
+        elif subject in never:
+            continue
+        elif kind == "call":
+            if not fields.async_ and fields.replaces is None:
+                left.calls[key] = Call(
+                    event.raw_tool or fields.name,
+                    fields.name,
+                    event.session,
+                    event.agent,
+                    event.parent,
+                    event.turn,
+                    id=key,
+                    status="running",
+                )
+        elif kind == "permission":
+            left.permissions[key] = PendingPermission(
+                session=event.session, call_id=fields.call_id, turn=event.turn, agent=event.agent
+            )
+        else:
+            left.turns.append(OpenTurn(str(event.turn), event.session, event.agent))
+    return never, left
+
+
+def _subject(event: Produced) -> tuple[str, str] | None:
+    """What an event opens, closes or changes: call, permission or turn, with its id."""
+    if event.kind in ("tool-call", "tool-update", "tool-result"):
+        return "call", event.fields.call_id
+    if event.kind in ("permission-request", "permission-response"):
+        return "permission", event.fields.permission_id
+    return ("turn", f"{event.session}/{event.turn}") if event.kind == "turn" else None
+
+
+def _retain(old: Parser, fresh: Parser, never: set[str]) -> None:
+    """Retain what says whose the next lines are, and which calls are done, if that is in order, for guests too."""
+    was: Any = old.state
+    state: Any = fresh.state
+    try:
+        kept = msgspec.msgpack.decode(
+            msgspec.msgpack.encode([was.session, was.named, was.provider, was.cwd, was.turn_count, was.calls]),
+            type=tuple[str | None, bool, str | None, str | None, int, CallsState],
+        )
+    except Exception:  # then nothing of it is
+        return
+    state.session, state.named, provider, state.cwd, state.turn_count, calls = kept
+    if provider is not None:
+        fresh.set_provider(provider)
+    state.calls.done.update({key: tomb for key, tomb in calls.done.items() if key not in never})
+    state.calls.renamed.update(calls.renamed)
+    state.calls.reused = calls.reused
+    if isinstance(started := getattr(was, "started", None), str):
+        state.started = started
+    try:
+        for guest, renewed, prefix in fresh.renew_guests(old):
+            _retain(guest, renewed, {key.removeprefix(prefix) for key in never})
+    except Exception:  # it begins without guests, or without some
+        return

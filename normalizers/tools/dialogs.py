@@ -72,7 +72,7 @@ def _reasoning_output(value: Any, raw_name: str) -> Payload:
 
 # -- change_title -------------------------------------------------------------------------------------------------
 
-_NEW_TITLE = re.compile(r'title (?:changed )?to: *(?:"(.*)"|(.*\S))', re.IGNORECASE)
+_NEW_TITLE = re.compile(r'title (?:changed )?to: *+(?:"(.*)"|(.*\S))', re.IGNORECASE)
 _QUOTED = re.compile(r'"([^"]+)"')
 
 

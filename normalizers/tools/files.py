@@ -20,6 +20,7 @@ from tooltap.normalizers.tools.payload import (
     objects,
     strings,
 )
+from tooltap.normalizers.wire.marks import between
 
 __all__ = ["RULES", "PATH_KEYS", "add_file_path", "change_output"]
 
@@ -102,7 +103,7 @@ def _read_output(value: Any, raw_name: str) -> Payload:
 NUMBERING_TOOLS = ("Read", "ReadFile")
 """Raw names of tools that number the lines of the text: Claude's (`1\\ttext`, before 2.0 `     1→text`) and Kimi's."""
 
-_CAT_LINE = re.compile(r" *(\d+)[\t→](.*)", re.ASCII | re.DOTALL)
+_CAT_LINE = re.compile(r" *(\d{1,15})[\t→](.*)", re.ASCII | re.DOTALL)
 
 
 def _numbered_file(text: str) -> Payload | None:
@@ -116,10 +117,11 @@ def _numbered_file(text: str) -> Payload | None:
     return {"content": content, "startLine": int(numbered[0][1]), "numLines": len(numbered)}
 
 
-_WRAPPER = re.compile(r"<(file|content)>\n(.*)\n</\1>", re.DOTALL)
-_WRAPPED_PATH = re.compile(r"<path>(.*?)</path>")
-_WRAPPED_LINE = re.compile(r"(\d+)(?:\||:) ?(.*)", re.ASCII | re.DOTALL)
-_FOOTER = re.compile(r"\(End of file.* total (\d+) lines", re.ASCII)
+_WRAPPING_TOOLS = frozenset({"read", "Read"})
+"""Raw names of the tool of OpenCode, whose results are wrapped."""
+_WRAPPERS = ("file", "content")
+_WRAPPED_LINE = re.compile(r"(\d{1,15})(?:\||:) ?(.*)", re.ASCII | re.DOTALL)
+_FOOTER = re.compile(r"\(End of file.* total (\d{1,15}) lines", re.ASCII)
 
 
 def _wrapped_file(text: str) -> Payload | None:
@@ -127,10 +129,11 @@ def _wrapped_file(text: str) -> Payload | None:
     if "<" not in text or ("</file>" not in text and "</content>" not in text):
         return None
     text = text.replace("\r\n", "\n")
-    wrapper = _WRAPPER.search(text)
-    if wrapper is None:
+    found = [place for tag in _WRAPPERS if (place := _wrapped(text, tag)) is not None]
+    if not found:
         return None
-    body = wrapper[2].split("\n")
+    at, start, end = min(found)
+    body = text[start:end].split("\n")
     lines = [line for line in map(_WRAPPED_LINE.fullmatch, body) if line]
     if not lines:
         return None
@@ -139,10 +142,17 @@ def _wrapped_file(text: str) -> Payload | None:
     footer = next((footer for footer in map(_FOOTER.match, body) if footer), None)
     if footer:
         file["totalLines"] = int(footer[1])
-    path = _WRAPPED_PATH.search(text[: wrapper.start()])
-    if path:
-        file["filePath"] = path[1]
+    path = between(text[:at], "<path>", "</path>")
+    if path is not None and "\n" not in path:
+        file["filePath"] = path
     return file
+
+
+def _wrapped(text: str, tag: str) -> tuple[int, int, int] | None:
+    """Where the first opening tag is, and between which places the text up to the last closing one."""
+    at = text.find(f"<{tag}>\n")
+    start, end = at + len(tag) + 3, text.rfind(f"\n</{tag}>")
+    return (at, start, end) if at >= 0 and start <= end else None
 
 
 # -- Write, Delete ------------------------------------------------------------------------------------------------

@@ -13,7 +13,11 @@ from typing import Any, TypeAlias
 from tooltap.normalizers.tools.edits import NEW_TEXT_KEYS, OLD_TEXT_KEYS
 from tooltap.normalizers.tools.tool_names import SPELLED_NAMES, TOOL_NAMES, TOOLSETS, name_key
 
-__all__ = ["canonical_name"]
+__all__ = ["OWN_SERVER", "canonical_name"]
+
+OWN_SERVER = "tooltap"
+"""The name of `tooltap mcp` in agents' configurations. Its tools are known by it, however an agent joins the two."""
+_OWN_PREFIXES = tuple(f"{OWN_SERVER}{joint}" for joint in ("__", "_", "-", "."))
 
 
 def canonical_name(raw_name: str, value: Any, call_id: str) -> str:
@@ -42,7 +46,15 @@ def _look_up(raw_name: str) -> tuple[str | None, _ByInput | None]:
         name = name.removeprefix(toolset)
     key = name_key(name)
     found = TOOL_NAMES.get(key)
+    if found is None and OWN_SERVER in raw_name:
+        found = _own_tool(raw_name)
     return found, BY_INPUT.get(key) if found is None else None
+
+
+def _own_tool(raw_name: str) -> str | None:
+    name = raw_name.removeprefix("mcp_")
+    prefix = next((one for one in _OWN_PREFIXES if name.startswith(one) and name != one), None)
+    return f"mcp__{OWN_SERVER}__{name.removeprefix(prefix)}" if prefix is not None else None
 
 
 _looked_up = lru_cache(maxsize=1_024)(_look_up)

@@ -6,10 +6,13 @@ canonical key holds its whole value, such as text under `content`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import msgspec
+
+from tooltap.normalizers.wire.decode import decode_text
 
 __all__ = [
     "OF_ERRORS",
@@ -36,6 +39,8 @@ __all__ = [
 ]
 
 Payload: TypeAlias = dict[str, Any]
+
+_NUMBER = re.compile(r"-?\d{1,15}", re.ASCII)
 
 PREVIEW_PATHS = ("file_path", "file_paths", "notebook_path", "path")
 """Keys of paths, for the preview of a tool that works on a file."""
@@ -143,8 +148,8 @@ def decode_json(value: Any) -> Any:
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     try:
-        return msgspec.json.decode(value)
-    except msgspec.DecodeError:
+        return decode_text(value)
+    except ValueError:
         return value
 
 
@@ -211,10 +216,12 @@ def add_flag(payload: Payload, key: str, *aliases: str) -> None:
 
 
 def add_number(payload: Payload, key: str, *aliases: str) -> None:
-    if type(payload.get(key)) is int:
-        return
-    for name in aliases:
-        if name in payload and type(value := payload[name]) is int:
+    """Store the first of the numbers under these keys; a number may be stated as a text."""
+    for name in (key, *aliases):
+        value = payload.get(name)
+        if type(value) is str and _NUMBER.fullmatch(value):
+            value = int(value)
+        if type(value) is int:
             payload[key] = value
             return
 

@@ -28,31 +28,31 @@ _PATHS = frozenset({*PREVIEW_PATHS, "changes"})
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
-def preview(name: str, payload: dict[str, Any], cwd: str | None) -> str | None:
-    """At most 40 code points. A path keeps its end, other text its beginning. An unknown tool is previewed only if it
-    has a single short argument."""
+def preview(name: str, payload: dict[str, Any], cwd: str | None, length: int = LENGTH) -> str | None:
+    """At most so many code points. A path keeps its end, other text its beginning. An unknown tool is previewed only if
+    it has a single short argument."""
     rules = PAYLOAD_RULES.get(name)
     keys = _OTHER_TOOLS.get(name) if rules is None else rules.preview
     if keys is None:
-        return _only_argument(payload)
+        return _only_argument(payload, length)
     for key in keys:
         if key in payload:
             value = payload[key]
-            shown = _path(value, cwd) if key in _PATHS else _beginning(value)
+            shown = _path(value, cwd, length) if key in _PATHS else _beginning(value, length)
             if shown:
                 return shown
     return None
 
 
-def _only_argument(payload: dict[str, Any]) -> str | None:
+def _only_argument(payload: dict[str, Any], length: int) -> str | None:
     shown = [value for key, value in payload.items() if key[:1] != "_"]
     if len(shown) != 1 or not isinstance(shown[0], str | int | float):
         return None
     text = _one_line(str(shown[0]))
-    return text if 0 < len(text) <= LENGTH else None
+    return text if 0 < len(text) <= length else None
 
 
-def _path(value: Any, cwd: str | None) -> str:
+def _path(value: Any, cwd: str | None, length: int) -> str:
     """The path, or the first of several and the number of the others."""
     if isinstance(value, str):
         first, others = value, 0
@@ -66,26 +66,26 @@ def _path(value: Any, cwd: str | None) -> str:
         text = text.removeprefix(cwd.rstrip("/") + "/")
     if others:
         text = f"{text} +{others}"
-    return text if len(text) <= LENGTH else f"…{text[1 - LENGTH :]}"
+    return text if len(text) <= length else f"…{text[1 - length :]}"
 
 
-def _beginning(value: Any) -> str:
+def _beginning(value: Any, length: int) -> str:
     if isinstance(value, str):
-        return shortened(value)
+        return shortened(value, length)
     if isinstance(value, list) and value:
         # A to-do list shows the entry in progress, else the first; questions show the first.
         entries = [entry for entry in value if isinstance(entry, dict)] or [{}]
         entry = next((one for one in entries if one.get("status") == "in_progress"), entries[0])
         value = entry.get("content") or entry.get("question")
-    return shortened(value if isinstance(value, str) else str(value) if isinstance(value, int) else "")
+    return shortened(value if isinstance(value, str) else str(value) if isinstance(value, int) else "", length)
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, length: int = LENGTH) -> str:
     """The beginning of a text on one line."""
-    head = text[:LENGTH]
+    head = text[:length]
     if head.isprintable() and head[:1] != " " and "  " not in head:  # nothing to remove, nor to collapse
         return head.rstrip()
-    return _one_line(text[: 20 * LENGTH])[:LENGTH].rstrip()
+    return _one_line(text[: 20 * length])[:length].rstrip()
 
 
 def _one_line(text: str) -> str:

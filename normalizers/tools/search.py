@@ -24,14 +24,13 @@ __all__ = ["RULES"]
 
 _HEADING = re.compile(r"Found \d+ |Directory listing for |-{2,}$", re.ASCII)
 _NOTHING = re.compile(r"(?:No (?:files|matches|results)|0 matches|Found 0 )", re.IGNORECASE)
-_NOTE = re.compile(r"\([^()]*\s[^()]*\)$")
+_NOTE = re.compile(r"\((?=[^()\s]*+\s)[^()]*+\)$")
 _NO_NAME = frozenset("FfD-Nn0(")
 """First characters of the lines that these match."""
 _FOUND_FILES = re.compile(r"Found \d+ files?\b")
 
-_GREP_LINE = re.compile(r"(.+?):(\d+):(.*)", re.ASCII | re.DOTALL)
-_FILE_LINE = re.compile(r"File: (.+)|(\S.*/.*):$")
-_LINE_UNDER_FILE = re.compile(r"\s*L(?:ine )?(\d+): ?(.*)", re.ASCII | re.DOTALL)
+_GREP_LINE = re.compile(r"(.+?):(\d{1,15}):(.*)", re.ASCII | re.DOTALL)
+_LINE_UNDER_FILE = re.compile(r"\s*L(?:ine )?(\d{1,15}): ?(.*)", re.ASCII | re.DOTALL)
 
 
 class Found(NamedTuple):
@@ -75,18 +74,25 @@ def _found_matches(text: str) -> Found:
     for line in lines:
         under_file = _LINE_UNDER_FILE.fullmatch(line) if file is not None else None
         grep = None if under_file else _GREP_LINE.fullmatch(line)
-        heading = None if under_file or grep else _FILE_LINE.fullmatch(line)
+        heading = None if under_file or grep else _heading(line)
         if under_file:
             matches.append({"filePath": file, "line": int(under_file[1]), "excerpt": under_file[2]})
         elif grep:
             matches.append({"filePath": grep[1], "line": int(grep[2]), "excerpt": grep[3]})
         elif heading:
-            file = heading[1] or heading[2]
+            file = heading
         elif not _HEADING.match(line):
             rest += 1
     if not matches:
         return Found([{"excerpt": text.strip()}], True)
     return Found(matches, rest == 0)
+
+
+def _heading(line: str) -> str | None:
+    """The file that a line names for the matches below it."""
+    if line.startswith("File: ") and len(line) > len("File: "):
+        return line.removeprefix("File: ")
+    return line[:-1] if line.endswith(":") and "/" in line[1:-1] and not line[0].isspace() else None
 
 
 def _put(payload: Payload, key: str, found: Found, text: str) -> None:

@@ -26,8 +26,10 @@ _SHELL_ALONE = re.compile(rf"{_SHELL}\Z")
 _FLAG_ALONE = re.compile(rf"{_FLAG}\Z")
 _QUOTED = re.compile(r"""'([^']*+)'|"((?:[^"\\]++|\\.)*+)"|\\(.)""", re.DOTALL)
 _ESCAPE = re.compile(r'\\([$`"\\\n])')
-_RETURN_CODE = re.compile(r"<return-code>\s*(\d+)\s*</return-code>", re.IGNORECASE | re.ASCII)
-_OUTPUT = re.compile(r"<output>\s*(.*?)\s*</output>", re.IGNORECASE | re.DOTALL)
+_WRAPPING_TOOLS = frozenset(
+    {"CodexBash", "command_execution", "commandExecution", "exec_command", "local_shell", "shell", "shell_command"}
+)
+"""Raw names of Codex's tools, which states its commands with the shell that runs them."""
 _MERGED_KEYS = ("formatted_output", "aggregated_output", "output", "text")
 _COMMAND_KEYS = ("command", "cmd", "argv", "items")
 _CWD_ALIASES = ("workdir", "working_dir", "working_directory", "dir_path", "directory")
@@ -36,7 +38,7 @@ _ANY_CWD_ALIAS = frozenset(_CWD_ALIASES)
 
 def _unwrap_command(command: str) -> str:
     """`/bin/bash -lc "ls src"` -> `ls src`; any other command unchanged."""
-    match = _WRAPPED.match(command) if "sh" in command else None  # every shell's name has it
+    match = _WRAPPED.match(command)
     return _unquote(match[1]) if match else command
 
 
@@ -67,14 +69,17 @@ def _bash_input(payload: Payload, raw_name: str) -> Payload:
         if (command := payload.get(key)) is not None:
             break
     if nonblank(command):
-        payload["command"] = _unwrap_command(command)
+        if raw_name in _WRAPPING_TOOLS and "sh" in command:  # every shell's name has it
+            payload["command"] = _unwrap_command(command)
+        else:
+            payload["command"] = command
     elif _all_strings(command):
         payload["command"] = _unwrap_argv(command)
     elif isinstance(batch := payload.get("commands"), list):
         commands = [item.get("command") if isinstance(item, dict) else item for item in batch]
         if _all_strings(commands):
-            payload["commands"] = [_unwrap_command(one) for one in commands]
-            payload["command"] = "\n".join(payload["commands"])
+            payload["commands"] = commands
+            payload["command"] = "\n".join(commands)
     if not _ANY_CWD_ALIAS.isdisjoint(payload):
         add_text(payload, "cwd", *_CWD_ALIASES)
     return payload
@@ -86,9 +91,7 @@ def _all_strings(value: Any) -> TypeGuard[list[str]]:
 
 def _bash_output(value: Any, raw_name: str) -> Payload:
     if isinstance(value, str):
-        payload = {"stdout": value}
-        _read_tags(payload, value)
-        return payload
+        return {"stdout": value}
     payload, text = keys_and_text(value)
     stdout = payload.get("stdout")
     if not isinstance(stdout, str) or (not stdout and not nonblank(payload.get("stderr"))):
@@ -96,7 +99,6 @@ def _bash_output(value: Any, raw_name: str) -> Payload:
         stdout = _first_output(text, stdout, payload)
     if isinstance(stdout, str):
         payload["stdout"] = stdout
-        _read_tags(payload, stdout)
     metadata = payload.get("metadata")
     if isinstance(metadata, dict):  # OpenCode: {output, metadata: {exit}}; Codex before 0.63: {metadata: {exit_code}}
         codes = (metadata.get(key) for key in ("exit", "exit_code", "exitCode"))
@@ -116,20 +118,6 @@ def _first_output(text: str | None, stdout: Any, payload: Payload) -> str | None
                 return one
             found = one
     return found
-
-
-def _read_tags(payload: Payload, stdout: str) -> None:
-    """Read the tags in the output of Auggie's shell tool: `<return-code>0</return-code><output>…</output>`."""
-    if "<" not in stdout or "</" not in stdout:  # one character is found much faster than two
-        return
-    code = _RETURN_CODE.search(stdout)
-    output = _OUTPUT.search(stdout)
-    if code and not is_integer(payload.get("exit_code")):
-        payload["exit_code"] = int(code[1])
-    if output:
-        payload["stdout"] = output[1]
-    elif code and not _RETURN_CODE.sub("", stdout).strip():
-        del payload["stdout"]
 
 
 RULES = {"Bash": PayloadRules(_bash_input, _bash_output, string_key="command", preview=("command",))}

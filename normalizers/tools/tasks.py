@@ -6,10 +6,22 @@ from typing import Any
 
 from tooltap.normalizers.tools.payload import Payload, PayloadRules, add_text, blocks_text, nonblank
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "spawned_agent"]
 
 _OPERATIONS = {"taskcreate": "create", "tasklist": "list", "taskupdate": "update", "taskget": "get"}
 """Raw name without case and `_` -> operation. Every other name runs a subagent."""
+
+
+def spawned_agent(fields: Any) -> str | None:
+    """The subagent that a call has started, where an update or result of it says so. `fields`: those of the event."""
+    output = getattr(fields, "output", None) or {}
+    data = (getattr(fields, "progress", None) or {}).get("data")
+    started: Any = output.get("agentId") or output.get("agent_id")  # Claude Code, Gemini CLI; Codex 0.120
+    if started is None and isinstance(data, dict) and data.get("kind") == "started":
+        started = data.get("agent_thread_id")  # Codex 0.169, of an agent with a path
+    if started is None and isinstance(states := output.get("agents_states"), dict) and len(states) == 1:
+        [started] = states  # Codex 0.169
+    return started if isinstance(started, str) and started else None
 
 
 def _input(payload: Payload, raw_name: str) -> Payload:

@@ -27,17 +27,23 @@ _STATUS = {
     "pending": "pending",
     "todo": "pending",
     "open": "pending",
+    "notstarted": "pending",
     "inprogress": "in_progress",
     "doing": "in_progress",
     "active": "in_progress",
+    "running": "in_progress",
+    "started": "in_progress",
     "completed": "completed",
     "complete": "completed",
     "done": "completed",
+    "finished": "completed",
+    "success": "completed",
 }
-"""A provider's status without case, `-` and `_` -> canonical status."""
+"""A provider's status without case, `-`, `_` and spaces -> canonical status."""
 
 
 _STATUSES = frozenset(_STATUS.values())
+_SEPARATORS = str.maketrans("", "", "-_ ")
 
 
 def _canonical_todos(items: list[Any]) -> list[Payload]:
@@ -59,7 +65,7 @@ def _status(item: Payload) -> str:
     word = first_text(item, ("status", "state")) or "pending"
     if word in _STATUSES:
         return word
-    return _STATUS.get(word.strip().lower().replace("_", "").replace("-", ""), word.strip())
+    return _STATUS.get(word.strip().lower().translate(_SEPARATORS), word.strip())
 
 
 def _todos(payload: Payload, keys: tuple[str, ...]) -> list[Payload] | None:

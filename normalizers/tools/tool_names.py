@@ -120,6 +120,7 @@ _UNCHANGED = {
     PassThrough("codex", "code mode: runs JavaScript that calls tools; each has its own call"): "exec",
     PassThrough("codex", "types into a running shell"): "write_stdin",
     PassThrough("codex", "generates an image"): "image_generation",
+    PassThrough("codex", "a second model's review of a call, which is a permission, too"): "guardian_assessment",
     PassThrough("codex", "requests a wider sandbox, and does nothing else"): "request_permissions",
     PassThrough("codex", "runs JavaScript in a session that keeps its variables"): "js_repl js_repl_reset",
     PassThrough("codex", "resource templates, not resources"): "list_mcp_resource_templates",

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 __all__ = ["FileDiff", "Hunk", "hunks", "split_files"]
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.ASCII)
-_GIT_HEADER = re.compile(r'diff --git (?:"?a/(.*?)"?) (?:"?b/(.*?)"?)$')
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@", re.ASCII)
+_GIT_HEADER = re.compile(r'diff --git "?a/(.*?)"? "?b/(.*?)"?\Z', re.DOTALL)
 _NO_FILE = "/dev/null"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
-from tooltap.normalizers.wire.values import record, records, string
+from tooltap.normalizers.wire.values import record, records, string, strings
 from tooltap.protocol.events import Display
 
 __all__ = ["by_view", "by_structure", "diff_of", "printed"]
@@ -58,8 +58,8 @@ def diff_of(changed: dict[str, Any]) -> Display | None:
     lines = [f"--- {path}", f"+++ {path}"]
     for hunk in records(changed.get("structuredPatch")):
         old, new = (f"{hunk.get(f'{side}Start')},{hunk.get(f'{side}Lines')}" for side in ("old", "new"))
-        text = hunk.get("lines")
-        lines += [f"@@ -{old} +{new} @@", *(line for line in text if isinstance(line, str))] if text else []
+        text = strings(hunk.get("lines"))
+        lines += [f"@@ -{old} +{new} @@", *text] if text else []
     return Display(origin="provider", text="\n".join(lines) + "\n", mime_type="text/x-diff") if lines[2:] else None
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import orjson
 
-__all__ = ["FRAMING", "Decoded", "decode_line", "is_clean"]
+__all__ = ["FRAMING", "Decoded", "decode_line", "decode_text", "is_clean"]
 
 FRAMING = "framing"
 """The reason for the lines of server-sent events without data, and for the final `[DONE]`."""
@@ -25,6 +25,10 @@ FRAMING = "framing"
 _BOM = b"\xef\xbb\xbf"
 _PADDING = b"\x00 \t\r\n"  # a file preallocated by a crashed writer ends in NULs
 _INT64 = 2**63
+_DIGITS = 20
+"""Digits of the longest integer that fits."""
+DEPTH_OF_TEXT = 200
+"""Nested containers of JSON inside a string: it becomes part of a value that has a depth of its own."""
 _FIELD = re.compile(rb"event:|id:|retry:|: ")
 """Fields of a server-sent event other than `data`, and comments that keep the connection open."""
 
@@ -46,6 +50,18 @@ def is_clean(line: bytes, value: Any, max_depth: int) -> bool:
     # missing came after a key that another one replaced, or is escaped.
     compact = orjson.dumps(value)
     return len(line) == len(compact) or line.count(b":") == compact.count(b":") or not _has_duplicate_keys(line)
+
+
+def decode_text(text: str) -> Any:
+    """Decode JSON inside a string. Raises `ValueError`, also for what is nested more deeply than `DEPTH_OF_TEXT`."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    may_be_deep = len(text) > 2 * DEPTH_OF_TEXT and text.count("{") + text.count("[") > DEPTH_OF_TEXT
+    if may_be_deep and _depth(value) > DEPTH_OF_TEXT:
+        raise ValueError("nested too deeply")
+    return value
 
 
 def decode_line(line: bytes, max_depth: int) -> Decoded:
@@ -86,7 +102,7 @@ def _decode_leniently(line: bytes, max_depth: int) -> Decoded:
         if not values:
             return Decoded([], reason="truncated" if at_end else "not-json")
         return Decoded([], reason="torn")
-    if any(_depth(value) > max_depth for value in values):
+    if _depth(values) > max_depth + 1:
         return Decoded([], reason="too-deep")
     return Decoded([_clean(value) for value in values], repaired=True)
 
@@ -96,7 +112,12 @@ def _is_truncated(error: json.JSONDecodeError, text: str) -> bool:
     return error.pos >= len(text) or error.msg.startswith("Unterminated string")
 
 
-_decoder = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
+def _whole(digits: str) -> int | float:
+    """A number without a fraction. One that has very many digits is not read digit by digit, which takes long."""
+    return int(digits) if len(digits) <= _DIGITS else float(digits)
+
+
+_decoder = json.JSONDecoder(strict=False, parse_constant=lambda _: None, parse_int=_whole)
 
 
 def _openings(line: bytes) -> int:
@@ -106,13 +127,18 @@ def _openings(line: bytes) -> int:
 
 
 def _depth(value: Any) -> int:
-    """The nesting depth, computed without recursion."""
-    depth = 0
-    level = [value]
-    while level := [item for item in level if isinstance(item, (dict, list))]:
-        depth += 1
-        level = [item for one in level for item in (one.values() if isinstance(one, dict) else one)]
-    return depth
+    """The nesting depth, computed without recursion. What is inside of one another is near one another in memory, too,
+    so it goes down before it goes on."""
+    deepest = 0
+    pending = [(value, 1)] if isinstance(value, (dict, list)) else []
+    while pending:
+        holder, depth = pending.pop()
+        deepest = max(deepest, depth)
+        for item in holder.values() if type(holder) is dict else holder:
+            kind = type(item)
+            if kind is dict or kind is list:
+                pending.append((item, depth + 1))
+    return deepest
 
 
 def _has_duplicate_keys(line: bytes) -> bool:
@@ -121,7 +147,7 @@ def _has_duplicate_keys(line: bytes) -> bool:
             raise _DuplicateKeyError
 
     try:
-        json.loads(line, object_pairs_hook=check)
+        json.loads(line, object_pairs_hook=check, parse_int=_whole)
     except _DuplicateKeyError:
         return True
     return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["first_string", "number", "record", "records", "string", "whole"]
+__all__ = ["dollars", "first_string", "number", "record", "records", "string", "strings", "whole"]
 
 
 def record(value: Any) -> dict[str, Any]:
@@ -19,6 +19,11 @@ def string(value: Any) -> str | None:
     return value if type(value) is str else None
 
 
+def strings(value: Any) -> list[str]:
+    """The strings in a list."""
+    return [item for item in value if type(item) is str] if type(value) is list else []
+
+
 def first_string(value: dict[str, Any], *keys: str) -> str | None:
     """The first of the values under these keys that is a string and not empty."""
     for key in keys:
@@ -27,9 +32,19 @@ def first_string(value: dict[str, Any], *keys: str) -> str | None:
     return None
 
 
+_MOST_DOLLARS = 1e9
+_MOST = 2**53
+"""The largest integer that every client can hold; sums of a few still fit into the state and into events."""
+
+
 def whole(value: Any) -> int | None:
     """An integer: a count, an index, milliseconds."""
-    return value if type(value) is int else None
+    return value if type(value) is int and -_MOST <= value <= _MOST else None
+
+
+def dollars(value: Any) -> float | None:
+    """What something cost; None for anything that no cost can be: a negative or endless number."""
+    return float(value) if type(value) in (int, float) and 0 <= value <= _MOST_DOLLARS else None
 
 
 def number(value: Any) -> float | None:

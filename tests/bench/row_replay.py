@@ -67,10 +67,9 @@ def measure(options: Options) -> list[Figure]:
 
 async def _fill(journal: str, commits: int) -> None:
     opened = await open_journal(load_config(None, journal=journal).journal_place, "process")
-    batch = events(COMMIT)
     try:
         for number in range(commits):
-            await opened.commit(commit(*batch, base=number))
+            await opened.commit(commit(*events(COMMIT), base=number))
     finally:
         await opened.close()
 

@@ -15,8 +15,9 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Playwrigh
 
 __all__ = ["MISSING", "Tab", "launched", "violations"]
 
-TIMEOUT = 15_000
-"""Milliseconds until which a condition has to hold; two cores may be shared by many tests."""
+TIMEOUT = 60_000
+"""Milliseconds until which a condition has to hold; two cores may be shared by many tests, and the first page of a new
+browser waits for all of its processes."""
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MISSING = "" if PROGRAM else "no chromium, chromium-browser or google-chrome is installed"
 LISTENER = """
@@ -33,7 +34,9 @@ def launched(*arguments: str) -> Iterator[Browser]:
     playwright: Playwright
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=PROGRAM, args=[*(["--no-sandbox"] if os.geteuid() == 0 else []), *arguments]
+            executable_path=PROGRAM,
+            args=[*(["--no-sandbox"] if os.geteuid() == 0 else []), *arguments],
+            timeout=TIMEOUT,
         )
         try:
             yield browser

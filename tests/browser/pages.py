@@ -21,5 +21,7 @@ def prefer(page: Page, **values: str) -> None:
             field.set_checked(value == "on")
         else:
             field.fill(value)
-    with page.expect_navigation():
-        form.get_by_role("button", name="Remember").click()
+    page.evaluate("window.isOld = true")
+    form.get_by_role("button", name="Save").click()
+    page.wait_for_function("() => !window.isOld && !document.querySelector('#doorstep')")
+    page.wait_for_load_state()

@@ -7,6 +7,7 @@ from typing import Any
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 CLAUDE = FIXTURES / "claude-stream" / "claude-code-2.1.330"
+CLAUDE_TRANSCRIPT = FIXTURES / "claude-transcript" / "claude-code-2.1.330"
 CLAUDE_SESSION = "5b0c7c52-6b0f-4cf1-9a3c-0b0f8a3c2f11"
 
 

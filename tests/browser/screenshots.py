@@ -94,7 +94,7 @@ def titles(site: Site, page: Page) -> None:
 
 
 def all_sessions(site: Site, page: Page) -> None:
-    site.enter(page)
+    site.enter(page, "/events")
     page.locator("article.card").last.wait_for()
 
 
@@ -119,6 +119,21 @@ def sessions(site: Site, page: Page) -> None:
     page.get_by_role("button", name="Sessions").click()
 
 
+def doorstep(site: Site, page: Page) -> None:
+    page.goto(site.url)
+    page.locator("#out").wait_for()
+
+
+def old_link(site: Site, page: Page) -> None:
+    page.goto(f"{site.url}/?token=old")
+    page.get_by_role("alert").wait_for()
+
+
+def logins(site: Site, page: Page) -> None:
+    site.enter(page, "/logins")
+    page.locator("tr[aria-current]").wait_for()
+
+
 PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("timeline-light", timeline, {**DESKTOP, "color_scheme": "light"}),
     ("timeline-dark", timeline, {**DESKTOP, "color_scheme": "dark"}),
@@ -127,6 +142,10 @@ PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("preferences", preferences, DESKTOP),
     ("event", event, {**DESKTOP, "color_scheme": "dark"}),
     ("filtered", filtered, DESKTOP),
+    ("doorstep", doorstep, {**DESKTOP, "color_scheme": "light"}),
+    ("doorstep-phone", old_link, {**PHONE, "color_scheme": "dark"}),
+    ("logins", logins, {**DESKTOP, "color_scheme": "light"}),
+    ("logins-phone", logins, {**PHONE, "color_scheme": "dark"}),
     ("phone", timeline, {**PHONE, "color_scheme": "dark"}),
     ("phone-sessions", sessions, PHONE),
 ]

@@ -17,8 +17,15 @@ from playwright.sync_api import Page
 from tests.cli.command import COMMAND, TIMEOUT, environment
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
+from tests.daemon.web.browsing import Browser as WebClient
+from tooltap.daemon.web.http.token import read_token
 
-__all__ = ["Publisher", "Site"]
+__all__ = ["Publisher", "Site", "arrived"]
+
+
+def arrived(page: Page) -> None:
+    """Wait until the page is past the doorstep, which opens the address once more, with a pass."""
+    page.wait_for_function("() => document.readyState === 'complete' && !document.querySelector('#doorstep')")
 
 
 class Site:
@@ -26,7 +33,7 @@ class Site:
     it back where it was."""
 
     def __init__(self, directory: Path, *settings: str) -> None:
-        self._directory = directory
+        self.directory = directory
         self._config = directory / "tooltap.toml"
         self._config.write_text("\n".join(settings))
         self._wires: list[Wire] = []
@@ -35,9 +42,9 @@ class Site:
 
     def start(self) -> None:
         self.daemon = DaemonProcess(
-            self._directory,
+            self.directory,
             *("--web", self._listen, "--config", self._config, "--log-level", "info"),
-            XDG_DATA_HOME=str(self._directory),
+            XDG_DATA_HOME=str(self.directory),
         ).wait_ready()
         assert self.daemon.log, self.daemon.sentence
         self.url: str = self.daemon.log[-1]["web"]
@@ -47,14 +54,25 @@ class Site:
         self._listen = self.url.removeprefix("http://")
 
     @property
-    def link(self) -> str:
-        """The link that admits a browser."""
-        return self._tooltap("serve", "link", "--socket", self.daemon.path).strip()
+    def token(self) -> str:
+        return read_token(next(self.directory.rglob("web-token")))
+
+    def link(self, path: str = "/", **query: str) -> str:
+        """A link that logs a browser in, to any page."""
+        programs = WebClient(self.url, self.token)
+        code = programs.get("/api/logins", method="POST").json["link"].partition("#")[2]
+        return f"{self.url}{path}{'?' if query else ''}{urlencode(query)}#{code}"
 
     def enter(self, page: Page, path: str = "/", **query: str) -> None:
-        """Open a page of the site with the token."""
-        (token_file,) = self._directory.rglob("web-token")
-        page.goto(f"{self.url}{path}?{urlencode({**query, 'token': token_file.read_text().strip()})}")
+        """Open a page of the site. The browser logs in by a link if it has not before."""
+        known = any(one["name"] == f"tooltap-{self.url.rpartition(':')[2]}" for one in page.context.cookies(self.url))
+        link = self.link(path, **query)
+        self.open(page, link.partition("#")[0] if known else link)
+
+    def open(self, page: Page, address: str) -> None:
+        """Open an address of the site, and wait until the browser is past the doorstep."""
+        page.goto(address)
+        arrived(page)
 
     def ingest(self, *files: Path, **options: str) -> None:
         """Ingest whole recordings. `options`: of the command."""
@@ -93,7 +111,7 @@ class Site:
             text=True,
             timeout=TIMEOUT,
             check=False,
-            env=environment(XDG_DATA_HOME=str(self._directory)),
+            env=environment(XDG_DATA_HOME=str(self.directory)),
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -60,7 +60,8 @@ def test_foreign_text_stays_text(page: Page, tmp_path: Path) -> None:
         result("Task", {"content": HOSTILE}, status="failed", isError=True),
         result("Unknown", {HOSTILE: HOSTILE, "errorMessage": HOSTILE}),
     ]
-    page.goto(exported(lines(tmp_path, *hostile), "--level", "full"))
+    # nothing is masked: one of the texts is an address with a password
+    page.goto(exported(lines(tmp_path, *hostile), "--level", "full", "--no-redact"))
     expect(page.locator("main")).to_contain_text("<script>alert('script')</script>")
     assert page.locator("script, iframe, form, base, link, svg").count() == 0
 

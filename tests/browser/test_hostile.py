@@ -132,6 +132,7 @@ def test_megabyte_in_one_line_is_a_card(site: Site, page: Page) -> None:
     site.enter(page, stream="megabytes")
 
     expect(page.locator("article.message").last).to_contain_text("the end")
+    page.locator("article.tool-call > header .head").click()
     expect(page.locator("article.tool-call").get_by_role("link", name="the whole").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate("document.documentElement.outerHTML.length") < MEGABYTE

@@ -5,34 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.chromium import Tab
-from tests.browser.recordings import CLAUDE, assistant_message, lines
+from tests.browser.recordings import CLAUDE, CLAUDE_TRANSCRIPT, assistant_message, lines
 from tests.browser.serving import Publisher, Site
 
 LIVE = re.compile("Live")
 AWAY = re.compile("reconnecting|away")
-
-
-def test_link_admits_and_token_leaves_the_address(site: Site, page: Page) -> None:
-    page.goto(site.link + "&stream=nobodys")
-
-    expect(page).to_have_url(f"{site.url}/?stream=nobodys")
-    page.reload()
-    expect(page.locator("#connection")).to_have_text(LIVE)
-    expect(page.locator("#empty")).to_be_visible()
-
-
-def test_without_link_is_one_sentence(site: Site, tab: Tab) -> None:
-    tab.expected = "403"
-
-    response = tab.page.goto(site.url)
-
-    assert response is not None
-    assert response.status == 403
-    assert "tooltap serve link" in response.text()
-    assert [one for one in tab.requests if not one.endswith("/favicon.ico")] == [f"{site.url}/"]
 
 
 def test_live_result_joins_its_call(site: Site, page: Page) -> None:
@@ -42,12 +23,13 @@ def test_live_result_joins_its_call(site: Site, page: Page) -> None:
 
     agent.write(*recorded[:11])
 
-    expect(bash).to_contain_text("exit 3")
+    expect(bash).to_contain_text("echo partial output")
     expect(bash).to_have_attribute("data-status", "running")
 
     agent.write(recorded[11])
 
     expect(bash).to_have_attribute("data-status", "failed")
+    bash.locator("> header .head").click()
     expect(bash.locator('[data-slot="output"]')).to_contain_text("boom: something broke")
     expect(bash.locator("> header .status")).to_have_text("failed")
 
@@ -85,6 +67,67 @@ def test_subagent_events_are_in_card_of_call(site: Site, page: Page) -> None:
         expect(inside).to_have_text(["Grep", "Read"])
 
 
+SPAWNED = CLAUDE_TRANSCRIPT / "subagent-async.jsonl"
+AGENT = CLAUDE_TRANSCRIPT / "subagent-async.agent.jsonl"
+
+
+def test_subagent_of_another_stream_is_in_card_of_call(site: Site, page: Page) -> None:
+    """Live as after a reload, whichever stream comes first."""
+    session, call = "2f40b229-18f4-43db-8092-c2cc387ac019", "toolu_01f4dfea411e7f4c22aef2c79d"
+    site.enter(page, session=session)
+    expect(page.locator("#connection")).to_have_text(LIVE)
+    task = page.locator("article.tool-call", has_text="Find where greet")
+    inside = task.locator('> [data-slot="children"] > article > header .title')
+
+    agent = site.publish("its-agent", "claude-transcript", session=session, agent="ad0a7d162f9d16959")
+    agent.write(*lines(AGENT))
+    expect(page.locator("#feed article.tool-call")).not_to_have_count(0)
+    site.publish("its-parent", "claude-transcript").write(*lines(SPAWNED))
+
+    expect(task.locator("> header")).to_be_visible()
+    expect(inside.first).to_be_visible()
+    live = inside.all_text_contents()
+    page.reload()
+    expect(inside).to_have_text(live)
+    assert call in str(task.get_attribute("data-call"))
+
+
+@pytest.mark.parametrize("query", [{"kind": "tool-call"}, {"text": "exit 3"}, {"tool": "Bash"}], ids=str)
+def test_state_is_true_whatever_is_hidden(site: Site, page: Page, query: dict[str, str]) -> None:
+    """Live, after a reload, and when the card is opened and closed."""
+    stream = f"hides-{next(iter(query))}"
+    agent = opened(site, page, stream, **query)
+    recorded = lines(CLAUDE / "shell-fails.jsonl")
+    bash = page.locator("article.tool-call")
+    status = bash.locator("> header .status")
+
+    agent.write(*recorded[:11])
+    expect(status).to_have_text("running")
+    agent.write(*recorded[11:])
+    expect(status).to_have_text("failed")
+    bash.locator("> header .head").click()
+    expect(bash).to_have_attribute("data-level", "full")
+    expect(status).to_have_text("failed")
+    page.reload()
+    expect(status).to_have_text("failed")
+
+
+def test_partial_is_replaced_by_message_after_reconnecting(site: Site, page: Page) -> None:
+    """The daemon knows nothing of what an earlier connection has sent."""
+    agent = opened(site, page, "cut-off")
+    recorded = lines(CLAUDE / "text-only.jsonl")
+    growing = page.locator("[data-piece]")
+
+    agent.write(*recorded[:6])
+    expect(growing).to_have_text("Hello from the scripted model.")
+    reconnect(page)
+    expect(growing).to_have_text("Hello from the scripted model.")
+    agent.write(recorded[6])
+
+    expect(page.locator("article.message")).to_contain_text("Hello from the scripted model.")
+    expect(growing).to_have_count(0)
+
+
 def test_page_resumes_after_daemon_was_killed(tmp_path: Path, tab: Tab) -> None:
     """No card is lost or duplicated, and expired events are reported."""
     settings = ("retention_bytes = 65536", "retention_interval = 0.2")
@@ -92,7 +135,7 @@ def test_page_resumes_after_daemon_was_killed(tmp_path: Path, tab: Tab) -> None:
     messages = tab.page.locator("article.message .prose")
     state = tab.page.locator("#connection")
     with Site(tmp_path, *settings) as site:
-        site.enter(tab.page)
+        site.enter(tab.page, "/events")
         site.publish("before", "claude-stream").write(assistant_message("said before", 1))
         expect(messages).to_have_text(["said before"])
 
@@ -109,6 +152,7 @@ def test_page_resumes_after_daemon_was_killed(tmp_path: Path, tab: Tab) -> None:
         expect(tab.page.locator(".gap")).to_have_count(0)
         tab.page.reload()
         expect(messages).to_have_text(three)
+        expect(state).to_have_text(LIVE)  # else the script may never come
 
         site.kill()
         tab.context.set_offline(True)
@@ -124,8 +168,15 @@ def test_page_resumes_after_daemon_was_killed(tmp_path: Path, tab: Tab) -> None:
         expect(tab.page.locator(".gap")).to_contain_text("were not kept")
 
 
-def opened(site: Site, page: Page, stream: str) -> Publisher:
+def reconnect(page: Page) -> None:
+    """Let the page come back to its events, as from the history."""
+    with page.expect_response(lambda response: "/live?" in response.url):
+        page.evaluate("() => dispatchEvent(new PageTransitionEvent('pagehide'))")
+        page.evaluate("() => dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+
+
+def opened(site: Site, page: Page, stream: str, **query: str) -> Publisher:
     """Open the page of a new agent's stream."""
-    site.enter(page, stream=stream)
+    site.enter(page, stream=stream, **query)
     expect(page.locator("#connection")).to_have_text(LIVE)
     return site.publish(stream, "claude-stream")

@@ -19,6 +19,11 @@ RECORDED = ("grep", "shell-fails", "todos", "edit", "mcp", "web", "control-quest
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+FITS = f"""new Promise((done) => {{
+  const look = () => (({OVERFLOW}) === 0 ? done() : requestAnimationFrame(look));
+  look();
+}})"""
+"""Waits for the browser's layout. `wait_for_function` evaluates its text again and again, which the page forbids."""
 GROUND = "getComputedStyle(document.body).backgroundColor"
 
 
@@ -89,7 +94,7 @@ def test_nothing_is_wider_than_a_phone(site: Site, browser: Browser, state: Call
     with Tab(browser, **PHONE) as tab:
         state(site, tab.page)
 
-        tab.page.wait_for_function(f"({OVERFLOW}) === 0")  # once the browser has laid the page out
+        tab.page.evaluate(FITS)
 
 
 def test_sessions_and_filters_are_drawers_on_a_phone(site: Site, browser: Browser) -> None:

@@ -6,9 +6,8 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.chromium import Tab
 from tests.browser.pages import prefer
 from tests.browser.recordings import CLAUDE, lines, recording
 from tests.browser.serving import Site
@@ -35,15 +34,15 @@ def bash(site: Site, page: Page) -> Locator:
 
 def test_default_level_is_applied_and_remembered(page: Page, bash: Locator) -> None:
     body = bash.locator("> .body")
-    expect(bash).to_have_attribute("data-level", "summary")
-    expect(body).to_be_visible()
-
-    prefer(page, level="title")
-
     expect(bash).to_have_attribute("data-level", "title")
     expect(body).to_have_count(0)
+
+    prefer(page, level="summary")
+
+    expect(bash).to_have_attribute("data-level", "summary")
+    expect(body).to_be_visible()
     page.reload()
-    expect(bash).to_have_attribute("data-level", "title")
+    expect(bash).to_have_attribute("data-level", "summary")
 
 
 def test_tool_level(page: Page, bash: Locator) -> None:
@@ -123,7 +122,7 @@ def test_raw_view_is_open_if_preferred(site: Site, page: Page, bash: Locator) ->
     ],
 )
 def test_filter_form(site: Site, page: Page, name: str, value: str, like_it: str) -> None:
-    site.enter(page)
+    site.enter(page, "/events")
     field = page.locator(f"#filters [name={name}]")
     if name in ("provider", "state"):
         field.select_option(value)
@@ -173,13 +172,3 @@ def test_keyboard(page: Page, bash: Locator) -> None:
     page.locator(f"#e{seq} > header .head").focus()
     page.keyboard.press("o")
     expect(page).to_have_url(re.compile(f"/events/{seq}$"))
-
-
-def test_page_works_without_script(site: Site, browser: Browser) -> None:
-    with Tab(browser, java_script_enabled=False) as tab:
-        site.enter(tab.page, stream=STREAM)
-
-        tab.page.locator("article.tool-call .head").first.click()
-        expect(tab.page.locator(".view")).to_have_count(3)
-        tab.page.locator("#previous").click()
-        expect(tab.page.locator(".view")).to_have_count(3)

@@ -19,7 +19,7 @@ class Screen:
     def __init__(self, terminal: int, pid: int) -> None:
         self.shown = b""
         self._terminal = terminal
-        self._pid = pid
+        self.pid = pid
 
     def resize(self, rows: int, columns: int) -> None:
         """Resize; the foreground process gets SIGWINCH."""
@@ -41,12 +41,13 @@ class Screen:
                 self.shown += data
         except OSError:  # on Linux: the other side of the terminal is closed
             pass
-        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 @contextmanager
 def started(command: list[str], env: dict[str, str], *, size: tuple[int, int] = (24, 80)) -> Iterator[Screen]:
-    """Start a program in its own terminal."""
+    """Start a program in its own terminal of this size, whatever size the tests inherit in their environment."""
+    env = {name: value for name, value in env.items() if name not in ("COLUMNS", "LINES")}
     pid, terminal = pty.fork()
     if pid == 0:
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", *size, 0, 0))

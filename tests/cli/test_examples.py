@@ -54,8 +54,9 @@ def calls(example: str) -> Iterator[list[str]]:
     for call in words:
         while ASSIGNMENT.fullmatch(call[0]):
             call = call[1:]
-        if call[0] == "eval":
-            [call] = [shlex.split(word.removeprefix("$(").removesuffix(")")) for word in call[1:]]
+        for word in call:
+            for inner in re.findall(r"\$\((.*?)\)", word):
+                yield from calls(inner)
         if call[0] == "tooltap":
             yield call[1:]
 

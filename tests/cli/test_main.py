@@ -65,7 +65,7 @@ def test_missing_command_prints_help() -> None:
         (["bogus"], "No such command 'bogus' (see tooltap --help)"),
         (["--bogus"], "(see tooltap --help)"),
         (["normalize", "--bogus"], "(see tooltap normalize --help)"),
-        (["show", "x"], "(see tooltap show --help)"),
+        (["show", "0"], "(see tooltap show --help)"),
         (["tail", "--since", "soon"], "'soon' is not a duration such as 90s, 10m, 2h or 1d"),
         (["tail", "--since", "1h", "--after", "5"], "--since and --after exclude each other"),
         (["ingest", "--stream", "s", "a", "b"], "--stream names one stream, but there are several files"),
@@ -109,7 +109,7 @@ def test_pipe_closed_before_output_exits_silently() -> None:
 
 
 def test_output_that_was_never_open_changes_no_exit_code() -> None:
-    program = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "show", "x"]
+    program = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "show", "0"]
     finished = subprocess.run(program, capture_output=True, timeout=60, check=False)
 
     assert finished.returncode == 2

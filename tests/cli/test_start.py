@@ -69,7 +69,12 @@ HEAVY = PARSING | PAGE | SERVING | SDK | REST
 USED = {
     "tail": ("--after start --no-follow", EVENTS),
     "sessions": ("", EVENTS),
-    "show": ("1", EVENTS),
+    "show": ("1", EVENTS | {"shutil"}),
+    "top": ("", EVENTS | {"shutil"}),
+    "open": ("--no-browser", EVENTS | {"http.client", "shutil", "ssl"}),
+    "search": ("the", EVENTS),
+    "files": ("last", EVENTS),
+    "usage": ("", EVENTS | {"shutil"}),
     "stats": ("", EVENTS),
     "ingest": (str(CLAUDE), EVENTS | LOOP | FILES),
     "normalize": (str(CLAUDE), PARSING),
@@ -80,13 +85,14 @@ USED = {
     "config": ("check EMPTY", EVENTS | {"platformdirs", "shutil"}),
     "completion": ("zsh", CLICK),
     "schema": ("", EVENTS),
+    "journal": ("check --journal sqlite:none.db", SERVING | {"platformdirs"}),
     "doctor": ("--timeout 1", PARSING | {"hashlib", "shutil", "sqlite3", "platformdirs"}),
     "service": ("status", CLICK | {"shutil", "platformdirs"}),
     "export": (f"--html {CLAUDE} -o PAGE", SERVING | PAGE),
     "mcp": ("", SDK),
 }
 """Command -> arguments, and the heavy modules that it needs."""
-ELSEWHERE = {"run", "proxy", "serve"}
+ELSEWHERE = {"run", "proxy", "serve", "up"}
 WITH_A_SERVER = {"attach", "demo", "gateway"}
 """These wait for a server, or are one, for as long as they run."""
 
@@ -162,7 +168,7 @@ def test_agent_waits_for_no_import(name: str, options: list[str], daemon: Runnin
 def test_agent_comes_first_even_if_there_can_be_no_tap() -> None:
     program = (
         "import sys; from tooltap.cli.tap import agent\n"
-        "def fail(start): raise RuntimeError('no home')\n"
+        "def fail(*_): raise RuntimeError('no home')\n"
         "agent._tap = fail; sys.argv = ['tooltap', 'run', '--', 'sh', '-c', 'echo one; sleep 0.1; echo two; exit 3']\n"
         "from tooltap.cli.main import main; main()"
     )

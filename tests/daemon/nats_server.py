@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sysconfig
 import time
@@ -41,6 +43,19 @@ class NatsServer:
         listening = re.search(r"client connections on (\S+)", said)
         assert listening is not None
         self.url = f"nats://{listening[1]}"
+
+    def stop(self) -> None:
+        """As its operator does: it writes everything, and reads it as it is when it starts again."""
+        self._process.terminate()
+        self._process.wait(TIMEOUT)
+
+    def pause(self) -> None:
+        """It still has its connections, and answers nothing."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)  # until it has stopped
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         self._process.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -114,6 +115,21 @@ class Running:
     def call(self, function: Callable[[], Any]) -> None:
         """Run in the daemon's event loop."""
         self._portal.call(function)
+
+    def until_indexed(self) -> None:
+        """Wait until a search finds everything that is committed now."""
+        deadline = time.monotonic() + TIMEOUT
+        with self.connect() as wire:
+            while True:
+                found = wire.ask("stats")
+                if self._is_indexing() and found["search"]["upto"] >= found["journal"]["latest"]:
+                    return
+                assert time.monotonic() < deadline, found["search"]
+                time.sleep(0.02)
+
+    def _is_indexing(self) -> bool:
+        indexer = self.daemon._search._indexer
+        return indexer is not None and indexer.path is not None
 
     def expire(self, before: int) -> int:
         return self._portal.call(self.daemon.journal.expire, before)

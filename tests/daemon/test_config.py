@@ -9,6 +9,7 @@ import pytest
 
 from tooltap.daemon.config import ConfigError, load_config
 from tooltap.daemon.system.paths import journal_path
+from tooltap.daemon.taps.follow.places import AGENTS
 
 
 def test_flags_win_over_file_over_defaults(tmp_path: Path) -> None:
@@ -29,6 +30,19 @@ def test_flags_win_key_by_key_in_tables(tmp_path: Path) -> None:
     config = load_config(path, follow={"agents": ["claude"]}, stream={"depth": 5})
 
     assert (config.follow.agents, config.follow.files, config.stream.depth) == (("claude",), 3, 5)
+
+
+@pytest.mark.parametrize(
+    "text", ['follow = "all"', '[follow]\nagents = ["all"]', '[follow]\nagents = ["codex", "all"]']
+)
+def test_all_agents_are_followed(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(text + "\n")
+
+    config = load_config(path, follow={"backfill": "all"})
+
+    assert config.follow.followed == tuple(AGENTS)
+    assert config.follow.backfill_seconds == math.inf
 
 
 @pytest.mark.parametrize(
@@ -56,7 +70,7 @@ def test_journal_place() -> None:
         ("[follow]\nfiles = 0", "follow.files: expected `int` >= 1"),
         (
             '[follow]\nagents = ["cursor"]',
-            "follow: no session files of 'cursor' are known; there are claude, codex, gemini",
+            "follow: no session files of 'cursor' are known; there are claude, cline, codex",
         ),
         ('[follow]\nbackfill = "soon"', "follow: backfill is all, none or an age like 36h or 7d, not 'soon'"),
         (

@@ -38,6 +38,7 @@ OWN_TEST = {
     "socat": "its output is compared with recordings of all agents",
     "stream": "does not end by itself",
     "trace": "waits for the trace",
+    "up": "in a home with stored sessions",
     "web": "on another port",
 }
 """Tags of the shell blocks that have a test of their own, with what that test does differently."""

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import cast
 
@@ -23,7 +24,9 @@ from tests.daemon.running import Wire
 from tests.daemon.web.browsing import store
 from tests.docs.pages import DOCS, blocks_of
 from tooltap.daemon.config import Web
+from tooltap.daemon.web.api import logins
 from tooltap.daemon.web.api.api import routes
+from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.services import Services
 
 PAGE = DOCS / "reference" / "http.md"
@@ -53,9 +56,11 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
         assert tooltap("ingest", "--socket", socket, "--stream", "claude", CLAUDE).returncode == 0
         about = {"mimeType": "text/x-python", "path": "/home/me/app.py", "language": "python"}
         with Wire(socket) as wire:
+            while wire.ask("stats")["search"]["upto"] < wire.ask("stats")["journal"]["latest"]:
+                time.sleep(0.05)
             output_id = store(wire, b"import sys\nprint(sys.argv)\n", **about)
         path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
-        yield environment(TOOLTAP_SOCKET=str(socket), PATH=path, id=output_id)
+        yield environment(TOOLTAP_SOCKET=str(socket), PATH=path, TMPDIR=str(home), id=output_id)
 
 
 def pattern(printed: str) -> re.Pattern[str]:
@@ -95,5 +100,6 @@ def test_endpoints_are_described() -> None:
     titles = " ".join(re.findall(r"^## .*", PAGE.read_text(), re.MULTILINE))
 
     assert {name.lower() for name in re.findall(r"`(/[\w/]+)`", titles)} == {
-        re.sub(r"\{(?:output_)?(\w+)(?::path)?\}", r"\1", route.path) for route in routes(cast(Services, None))
+        re.sub(r"\{(?:output_)?(\w+)(?::path)?\}", r"\1", route.path)
+        for route in [*routes(cast(Services, None)), *logins.routes(cast(Logins, None), str)]
     }

@@ -107,9 +107,14 @@ def test_make_blocks_name_targets() -> None:
     assert finished.returncode == 0, finished.stderr
 
 
-@pytest.mark.parametrize("page", [README, TUTORIAL], ids=name_of)
-def test_daemon_is_started_as_shown(page: Path) -> None:
-    assert tagged(page, "daemon") == "tooltap serve\n"  # what `serving` runs, but for the places of its files
+def test_daemon_is_started_as_shown() -> None:
+    assert tagged(TUTORIAL, "daemon") == "tooltap serve\n"  # what `serving` runs, but for the places of its files
+
+
+@pytest.mark.parametrize("page", [README, WATCH, DOCS / "how-to" / "install.md"], ids=name_of)
+def test_up_is_run_as_shown(page: Path) -> None:
+    """`tests/cli/manage/test_up.py` runs it, without a browser."""
+    assert tagged(page, "up") == "tooltap up\n"
 
 
 def test_trace_is_replayed_and_compared(usual: Shell) -> None:

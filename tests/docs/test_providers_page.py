@@ -15,7 +15,7 @@ from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.normalizers.stream.display import display_of
 from tooltap.protocol.display import DisplayEvent, DisplayText, DisplayToolUse
-from tooltap.protocol.events import Event, Message, PermissionRequest, Reasoning, Usage
+from tooltap.protocol.events import Event, Message, PermissionRequest, Reasoning, ToolResult, Usage
 
 PAGE = (DOCS / "reference" / "providers.md").read_text()
 REPORTS: dict[str, Callable[[Event], bool]] = {
@@ -54,6 +54,16 @@ def shown(events: list[Event]) -> list[tuple[int, DisplayEvent]]:
 
 def test_every_dialect_has_a_row() -> None:
     assert set(ROWS) == set(dialects())
+
+
+@pytest.mark.parametrize("dialect", dialects())
+def test_page_says_where_the_models_view_is_unknown(dialect: str) -> None:
+    """Of background work that ends without a word to the model, nothing need be said."""
+    events = [event for events in events_of(dialect) for event in events]
+    results = [one for one in events if isinstance(one, ToolResult) and not one.synthetic and not one.final]
+    assert all((one.assistant_view is None) is (one.model_view is not None) for one in results)
+    if any(one.assistant_view == "unknown" for one in results):
+        assert "what the model saw" in ROWS[dialect].left_out
 
 
 @pytest.mark.parametrize("dialect", dialects())

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -39,23 +40,30 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with NatsServer(home, "-c", str(home / "nats.conf"), jetstream=False) as server:
         host = server.url.removeprefix("nats://")
         (home / "tooltap.toml").write_text(tagged(PAGE, "tooltap.toml").replace("nats.example:4222", host))
-        daemons = [
-            subprocess.Popen(
-                ["bash", "-c", f"exec {tagged(PAGE, 'daemon')}"],
-                cwd=home,
-                env=variables(home, name),
-                stderr=subprocess.PIPE,
-            )
-            for name in ("a", "b")
-        ]
-        for daemon in daemons:
-            assert daemon.stderr is not None
-            assert b'"listening"' in daemon.stderr.readline()
-        yield home
-        for daemon in daemons:
-            daemon.terminate()
-            daemon.communicate(timeout=TIMEOUT)
-            assert daemon.returncode == 0
+        with ExitStack() as stack:
+            daemons = [stack.enter_context(daemon(home, name)) for name in ("a", "b")]
+            for one in daemons:
+                assert one.stderr is not None
+                assert any(b'"listening"' in line for line in one.stderr)  # a slow machine has more to say before
+            yield home
+            for one in daemons:
+                one.terminate()
+                one.communicate(timeout=TIMEOUT)
+                assert one.returncode == 0
+
+
+@contextmanager
+def daemon(home: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        ["bash", "-c", f"exec {tagged(PAGE, 'daemon')}"],
+        cwd=home,
+        env=variables(home, name),
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def variables(home: Path, daemon: str) -> dict[str, str]:

@@ -58,7 +58,7 @@ class Toy(Parser):
 
     @line("result")
     def _result(self, value: Line) -> Skip:
-        stated = {key: value[key] for key in ("status", "error", "is_async") if key in value}
+        stated = {key: value[key] for key in ("status", "error", "is_async", "model") if key in value}
         answer = Answer(value.get("output"), **stated)
         return self.calls.answer(value["id"], answer, raw=value, final=value.get("final", False))
 

@@ -18,7 +18,6 @@ from tooltap.protocol.frames import (
     Gap,
     Ingest,
     Live,
-    OutputRequest,
     Problem,
     Reply,
     Subscribe,
@@ -27,6 +26,7 @@ from tooltap.protocol.frames import (
     decode_daemon_frame,
     encode_frame,
 )
+from tooltap.protocol.requests import OutputRequest
 
 
 def test_subscribe_defaults() -> None:
@@ -63,7 +63,7 @@ def test_op_is_the_first_key() -> None:
         (b"[" * 100_000, "bad-frame", "a frame is a JSON object with an `op`"),
         (b'"subscribe"', "bad-frame", "a frame is a JSON object with an `op`"),
         (b"{}", "bad-frame", "a frame is a JSON object with an `op`; object missing required field `op`"),
-        (b'{"op":"subscrib"}', "unknown-op", "unknown op 'subscrib'; known are calls, end, event, ingest, output,"),
+        (b'{"op":"subscrib"}', "unknown-op", "unknown op 'subscrib'; known are calls, end, event, files, ingest,"),
         (b'{"op":"subscribe","after":[]}', "bad-frame", "subscribe: `after`: expected `int | str`, got `array`"),
         (b'{"op":"subscribe","after":-1}', "bad-frame", "subscribe: `after`: expected `int` >= 0"),
         (b'{"op":"subscribe","since":1}', "bad-frame", "subscribe: object contains unknown field `since`"),

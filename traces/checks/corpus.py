@@ -1,44 +1,30 @@
-"""Normalizes a folder of recorded streams and reports the class of every line.
+"""Normalizes a folder of recorded streams and reports the class of every line. `cli/make/corpus.py` prints the report.
 
-    python -m tooltap.traces.checks.corpus FOLDER
-
-FOLDER/manifest.json lists the files: `[{"file": …, "dialect": …, "provider": …}]`; a missing dialect is sniffed. Files
-of dialects without a parser are counted and listed. Exit code 1 if a line has no class, a parser raised an exception, a
-line type is unknown to its dialect, or an event breaks a rule of the contract (`normalizers/stream/contract.py`).
+The manifest.json of a folder lists the files (`traces/recording/manifest.py`). Files of dialects without a parser are
+counted and listed. It is a problem if a line has no class, a parser raised an exception, an event breaks a rule of the
+contract (`normalizers/stream/contract.py`), or a line type of a file that is as recorded is unknown to its dialect.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
-import msgspec
-
-from tooltap.normalizers.catalog.registry import UnknownDialectError
+from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.contract import ContractError, Line, check_run, read_recording
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
-from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS, PASS_THROUGH
+from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS
 from tooltap.protocol.events import Event, ToolCall, ToolResult, ToolUpdate, Unparsed
+from tooltap.traces.recording.manifest import Row, read_manifest
 
 __all__ = ["Report", "Tally", "run"]
 
 UNRECOGNISED = "(not recognised)"
-WIDTH = 110
 KNOWN_NAMES = frozenset({*CANONICAL_TOOLS, *LATER_TOOLS})
-
-
-class Row(msgspec.Struct):
-    """An entry of the manifest. Its other keys are ignored."""
-
-    file: str
-    dialect: str = AUTO
-    provider: str | None = None
 
 
 @dataclass
@@ -87,27 +73,33 @@ class Report:
     problems: list[str] = field(default_factory=list)
 
 
-def run(folder: Path) -> Report:
-    """Raises `OSError` or `msgspec.DecodeError` if the manifest or a file cannot be read."""
+def run(*folders: Path) -> Report:
+    """Raises `OSError` or `msgspec.DecodeError` if a manifest or a file cannot be read."""
     report = Report()
-    for row in msgspec.json.decode((folder / "manifest.json").read_bytes(), type=list[Row]):
-        lines = read_recording((folder / row.file).read_bytes())
-        try:
-            normalizer = StreamNormalizer(Context(stream="corpus", provider=row.provider), row.dialect)
-        except UnknownDialectError:
-            report.missing[row.dialect] += 1
-            continue
-        events = [output.event for output in _feed(normalizer, lines) if isinstance(output, Produced)]
-        tally = report.tallies.setdefault(normalizer.dialect or UNRECOGNISED, Tally())
-        _count(tally, normalizer, events)
-        _count_keys(report.payloads, events)
-        try:
-            check_run(normalizer, events, len(lines))
-        except ContractError as error:
-            report.problems.append(f"{row.file}: {error}")
-        unknown = [event for event in events if isinstance(event, Unparsed) and event.reason == "unknown-type"]
-        report.problems += [f"{row.file}: line {event.line} has an unknown type: {event.text}" for event in unknown]
+    for folder in folders:
+        for row in read_manifest(folder):
+            if row.dialect in (AUTO, *dialects()):
+                _account(report, folder, row)
+            else:
+                report.missing[row.dialect] += 1
     return report
+
+
+def _account(report: Report, folder: Path, row: Row) -> None:
+    lines = read_recording((folder / row.file).read_bytes())
+    normalizer = StreamNormalizer(Context(stream="corpus", provider=row.provider), row.asked)
+    events = [output.event for output in _feed(normalizer, lines) if isinstance(output, Produced)]
+    tally = report.tallies.setdefault(normalizer.dialect or UNRECOGNISED, Tally())
+    _count(tally, normalizer, events)
+    _count_keys(report.payloads, events)
+    try:
+        check_run(normalizer, events, len(lines))
+    except ContractError as error:
+        report.problems.append(f"{row.file}: {error}")
+    if not row.is_as_recorded:
+        return
+    unknown = [event for event in events if isinstance(event, Unparsed) and event.reason == "unknown-type"]
+    report.problems += [f"{row.file}: line {event.line} has an unknown type: {event.text}" for event in unknown]
 
 
 def _feed(normalizer: StreamNormalizer, lines: list[Line]) -> Iterator[Output]:
@@ -159,85 +151,3 @@ def _count_keys(payloads: dict[str, Filled], events: list[Event]) -> None:
 
 def _own_keys(payload: dict[str, Any]) -> Iterator[str]:
     return (key for key in payload if not key.startswith("_"))
-
-
-COLUMNS: dict[str, Callable[[Tally], int]] = {
-    "files": lambda tally: tally.files,
-    "lines": lambda tally: tally.lines,
-    "with events": lambda tally: tally.with_events,
-    "unparsed": lambda tally: tally.unparsed.total(),
-    "skipped": lambda tally: tally.skipped.total(),
-    "raised": lambda tally: tally.exceptions,
-    "calls": lambda tally: tally.names.total(),
-    "inferred": lambda tally: tally.inferred,
-    "results": lambda tally: tally.results,
-    "tied": lambda tally: tally.tied,
-    "closed": lambda tally: tally.closed,
-}
-
-
-def render(report: Report) -> Iterator[str]:
-    """Render the report as lines of text."""
-    tallies = sorted(report.tallies.items())
-    width = max([len("dialect"), *(len(dialect) for dialect, _ in tallies)])
-    yield "  ".join(["dialect".ljust(width), *(f"{name:>8}" for name in COLUMNS)])
-    for dialect, tally in tallies:
-        figures = (f"{figure(tally):{max(len(name), 8)},}" for name, figure in COLUMNS.items())
-        yield "  ".join([dialect.ljust(width), *figures])
-    for dialect, tally in tallies:
-        yield f"\n{dialect}"
-        yield from _details(tally)
-    yield "\nkeys of payloads, in % of calls and of results"
-    for tool, filled in sorted(report.payloads.items()):
-        yield _share(f"{tool} input", filled.inputs, filled.calls)
-        yield _share(f"{tool} output", filled.outputs, filled.results)
-    if report.missing:
-        yield f"\nno parser for: {_listed(report.missing, 'file')}"
-    yield ""
-    yield from report.problems
-    files = sum(tally.files for _, tally in tallies)
-    yield f"{len(report.problems)} problems in {files} files" if report.problems else f"{files} files, no problem"
-
-
-def _details(tally: Tally) -> Iterator[str]:
-    for title, counts in (
-        ("unparsed", tally.unparsed),
-        ("skipped", tally.skipped),
-        ("names", tally.names),
-        ("exit codes", tally.exit_codes),
-    ):
-        yield fill(
-            _listed(counts), WIDTH, initial_indent=f"  {title:<12}", subsequent_indent=" " * 14, break_on_hyphens=False
-        )
-    for name, calls in sorted(tally.passed_through.items()):
-        reason = PASS_THROUGH.get(name)
-        why = f"{reason.agent}: {reason.why}" if reason else "in no table"
-        yield f"  passed through: {name} {calls} ({why})"
-
-
-def _share(title: str, keys: Counter[str], total: int) -> str:
-    shown = ", ".join(f"{key} {100 * number // total}" for key, number in keys.most_common()) or "none"
-    return fill(f"{title} ({total}): {shown}", WIDTH, initial_indent="  ", subsequent_indent=" " * 14)
-
-
-def _listed(counts: Counter[str] | Counter[int], unit: str = "") -> str:
-    listed = (f"{name} {number}{f' {unit}s' if unit else ''}" for name, number in counts.most_common())
-    return ", ".join(listed) or "none"
-
-
-def main(arguments: list[str]) -> int:
-    if len(arguments) != 1:
-        print("usage: python -m tooltap.traces.checks.corpus FOLDER", file=sys.stderr)
-        return 2
-    try:
-        report = run(Path(arguments[0]))
-    except (OSError, msgspec.DecodeError) as error:
-        print(f"corpus: {error}", file=sys.stderr)
-        return 2
-    for line in render(report):
-        print(line)
-    return 1 if report.problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

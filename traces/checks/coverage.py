@@ -1,15 +1,12 @@
 """Makes `docs/coverage.md`: which canonical tools are proven for which dialect, and by which fixture.
 
-    python -m tooltap.traces.checks.coverage FIXTURES > docs/coverage.md
-
-FIXTURES holds `<dialect>/<agent>-<version>/<name>.jsonl`. A tool is proven if a fixture holds a call of it, stated by a
-line, and its result. A folder named `…-written` holds lines written by hand after the agent's source, not recorded
+The fixtures are `<dialect>/<agent>-<version>/<name>.jsonl`. A tool is proven if a fixture holds a call of it, stated by
+a line, and its result. A folder named `…-written` holds lines written by hand after the agent's source, not recorded
 ones.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,7 +88,3 @@ def _is_written(path: Path) -> bool:
 def _cell(path: Path) -> str:
     mark = " \\*" if _is_written(path) else ""
     return f"{path.parent.name.removesuffix(WRITTEN)}/{path.stem}{mark}"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page(Path(sys.argv[1])))

@@ -6,7 +6,9 @@ A baseline is one file for one dialect, provider and version of an agent. It hol
 - for all scenarios together: the shape of the raw lines, by message type.
 
 Payloads are kept by scenario because a scenario repeats the same actions, so a missing key is a failure. Raw lines are
-merged, because any message type may appear in any scenario.
+merged, because any message type may appear in any scenario. What recordings of one configuration have in common may be
+due to the configuration: the folder that they are in, which stands for how the agent was started, and what it was set
+up with or did (`Observed.traits`). So a key of a line is expected only where several configurations had it.
 
 `Baseline.record` adds recordings, `check` compares recordings with a baseline. `drift.py` compares live streams with
 the baselines that come with the package.
@@ -26,10 +28,11 @@ import orjson
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
-from tooltap.protocol.events import SessionEvent
+from tooltap.protocol.events import Event, PermissionRequest, SessionEvent, ToolCall, Turn
 from tooltap.protocol.tapped import Direction
+from tooltap.traces.drift.changes import Change, compare
 from tooltap.traces.drift.payloads import key_of, misfits, payload_shape
-from tooltap.traces.drift.shapes import Change, Shape, compare, shape_of
+from tooltap.traces.drift.shapes import Shape, Source, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.streams import TracedStream
 
@@ -52,7 +55,9 @@ PACKAGED = Path(str(files("tooltap.traces"))) / "static" / "baselines"
 UNKNOWN = "unknown"
 FORMAT = 1
 ENOUGH = 5
-"""A key counts as required only if this many examples of a message type all had it."""
+"""A key of a payload is expected only if so many scenarios had the payload, and all had the key."""
+RECORDINGS, CONFIGURATIONS = 3, 2
+"""A key of a line is expected only if so many recordings of so many configurations had the message type."""
 ALL_SCENARIOS = "*"
 
 
@@ -78,6 +83,8 @@ class Observed:
 
     agent: Agent
     lines: Shape = field(default_factory=Shape)
+    traits: set[str] = field(default_factory=set)
+    """What the agent was set up with, or did, that changes its lines."""
     payloads: dict[str, Shape] = field(default_factory=dict)
     """By key."""
     misfits: dict[str, list[str]] = field(default_factory=dict)
@@ -85,6 +92,7 @@ class Observed:
 
     def add(self, other: Observed) -> None:
         self.lines.add(other.lines.copy())
+        self.traits |= other.traits
         for key, shape in other.payloads.items():
             self.payloads.setdefault(key, Shape()).add(shape.copy())
         for key, paths in other.misfits.items():
@@ -116,12 +124,31 @@ def observe(stream: TracedStream, *, provider: str | None = None, version: str |
     for event in (output.event for output in outputs if isinstance(output, Produced)):
         if isinstance(event, SessionEvent):
             agent_version = agent_version or event.agent_version
+        observed.traits.update(_traits_of(event))
         key = key_of(event, names)
         observed.payloads.setdefault(key, Shape()).add(payload_shape(event))
         if paths := misfits(event):
             observed.misfits[key] = sorted({*observed.misfits.get(key, []), *paths})
     observed.agent = Agent(normalizer.dialect or UNKNOWN, normalizer.statistics.provider, agent_version or UNKNOWN)
     return observed
+
+
+def _traits_of(event: Event) -> Iterator[str]:
+    if event.agent is not None:
+        yield "subagents"
+    if isinstance(event, SessionEvent):
+        if event.mcp_servers:
+            yield "mcp"
+        if event.state == "resumed":
+            yield "resumed"
+    elif isinstance(event, ToolCall) and event.name.startswith("mcp__"):
+        yield "mcp"
+    elif isinstance(event, ToolCall) and event.name == "Task":  # what the subagent does may be in another file
+        yield "spawns"
+    elif isinstance(event, PermissionRequest):
+        yield "permissions"
+    elif isinstance(event, Turn) and event.state in ("failed", "cancelled"):
+        yield event.state
 
 
 @dataclass
@@ -151,7 +178,7 @@ class Baseline:
         """Add scenarios, replacing known ones of the same names.
 
         The shape of the raw lines cannot be split by scenario. It is replaced only if all scenarios are; otherwise the
-        new lines are added to it.
+        new lines are added to it. Which keys are expected is decided for the scenarios that are recorded together.
         """
         lines = Shape()
         for key, payloads in list(self.payloads.items()):
@@ -161,7 +188,9 @@ class Baseline:
         known_before = self.scenarios - scenarios.keys()
         for scenario, observed in sorted(scenarios.items()):
             self.scenarios.add(scenario)
-            lines.add(observed.lines.copy())
+            shape = observed.lines.copy()
+            shape.mark(Source(" ".join([scenario.rpartition("/")[0], *sorted(observed.traits)]), scenario))
+            lines.add(shape)
             for key, shape in observed.payloads.items():
                 known = self.payloads.setdefault(key, [])
                 same = next((payload for payload in known if payload.shape == shape), None)
@@ -170,9 +199,11 @@ class Baseline:
                 else:
                     same.scenarios.add(scenario)
         self.payloads = {key: payloads for key, payloads in self.payloads.items() if payloads}
-        lines.demand(ENOUGH)
+        lines.fold_maps()
+        lines.settle(RECORDINGS, CONFIGURATIONS)
         if known_before:
             self.lines.add(lines)
+            self.lines.fold_maps()
         else:
             self.lines = lines
 

@@ -21,18 +21,20 @@ full.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from tooltap.traces.drift.baselines import ENOUGH, UNKNOWN, Agent, Baseline, age, nearest
-from tooltap.traces.drift.shapes import Change, Shape, compare, has_key
+from tooltap.traces.drift.changes import Change, compare, has_key
+from tooltap.traces.drift.shapes import Shape
 from tooltap.traces.recording.redact import Redactor
 
 __all__ = ["AgentTotals", "Drift", "Finding", "Found", "Report", "Severity"]
 
 MAX_FINDINGS = 300
+GONE = 3
+"""A key that so many lines of several streams lack, and none has, is gone."""
 EAGER = 32
 """All of the first EAGER objects with the same keys are sampled, then …"""
 STRIDE = 17
@@ -41,6 +43,9 @@ MAX_KEY_SETS = 4_096
 """Different sets of keys that sampling distinguishes; objects with other keys are not sampled."""
 REGULARLY = 256
 MAX_AGENTS = 200
+UNKNOWN_TYPE = 1_000
+MAX_LINES = 16
+"""Lines that a finding names."""
 MAX_EXAMPLE = 120
 """Characters of an example …"""
 MAX_REDACTED = 20_000
@@ -69,6 +74,18 @@ class Finding(msgspec.Struct, rename="camel"):
     """`<stream>:<line>` of the first occurrence."""
     count: int = 1
     """Examined lines or events that showed it."""
+    lines: list[str] = []
+    """`<stream>:<line>` of the first ones."""
+    now: str | None = None
+    """Of a vanished key: the new key that has taken its place."""
+    some: bool = False
+    """Of a vanished key: other lines have it."""
+    several: bool = False
+    """More than one stream showed it."""
+
+    @property
+    def stream(self) -> str:
+        return self.first.rpartition(":")[0]
 
 
 class AgentTotals(msgspec.Struct, rename="camel"):
@@ -99,8 +116,11 @@ class KnownShapes(msgspec.Struct):
     """The shapes that the baselines hold for one version of an agent."""
 
     version: str | None = None
+    """Of the baseline. None if the agent has none; `lines` is then what all agents have of a dialect they share."""
     lines: Shape = msgspec.field(default_factory=Shape)
     payloads: dict[str, Shape] = {}
+    versions: dict[str, Shape] = {}
+    """For an agent of unknown version whose versions differ: the lines of each."""
 
 
 class Found(msgspec.Struct):
@@ -109,6 +129,7 @@ class Found(msgspec.Struct):
     agents: list[AgentTotals]
     findings: list[Finding]
     examined: list[tuple[Agent, str, Shape]]
+    beside: list[tuple[Agent, str]]
     omitted: int
 
 
@@ -125,6 +146,8 @@ class Drift:
         on_new: Callable[[Finding], None] = lambda finding: None,
     ) -> None:
         self.silent_lines = silent_lines
+        self.changed = 0
+        """Rises with every finding that is added."""
         self._baselines = baselines
         self.thorough = thorough
         self._on_new = on_new
@@ -134,9 +157,16 @@ class Drift:
         self._examined: dict[tuple[Agent, str], Shape] = {}
         """The merged shapes of all examined lines (key "") and payloads (by key). With them, `report` distinguishes a
         key that has vanished from a key that is missing only sometimes."""
+        self._beside: set[tuple[Agent, str]] = set()
+        """Places of new keys that were seen where no other key is missing: they are no other names of one."""
         self._sampling: dict[Any, int] = {}
         self._signatures: dict[Any, int] = {}
         self._omitted = 0
+
+    @property
+    def number(self) -> int:
+        """Different findings."""
+        return len(self._findings)
 
     def report(self) -> Report:
         findings = [self._settled(finding) for finding in self._findings.values()]
@@ -145,30 +175,66 @@ class Drift:
         return Report(agents, findings, self._omitted)
 
     def _settled(self, finding: Finding) -> Finding:
-        """Downgrade a vanished key to a notice if some other line or payload still has it."""
+        """Decide about a vanished key. It is an alarm if another key took its place, unless that key was also seen
+        beside it, or if several lines lack it and none has it: one line may be unusual."""
+        finding = self._with_evidence(finding)
+        if finding.kind != "vanished-key":
+            return finding
+        is_gone = not finding.some and finding.several and finding.count >= GONE
+        severity: Severity = "alarm" if finding.now or is_gone else "notice"
+        text = f"{finding.text} (from some)" if finding.some else finding.text
+        return msgspec.structs.replace(finding, severity=severity, text=text)
+
+    def _with_evidence(self, finding: Finding) -> Finding:
+        """Add to a vanished key what other lines say about it."""
+        if finding.kind != "vanished-key":
+            return finding
         agent = Agent(finding.dialect, finding.provider, finding.version)
         key, _, path = finding.place.rpartition(" ")
-        if finding.kind == "vanished-key" and has_key(self._examined.get((agent, key), Shape()), path):
-            return msgspec.structs.replace(finding, severity="notice", text=f"{finding.text} (from some)")
-        return finding
+        some = finding.some or has_key(self._examined.get((agent, key), Shape()), path)
+        is_beside = (agent, f"{finding.place.rpartition('.')[0]}.{finding.now}") in self._beside
+        return msgspec.structs.replace(finding, some=some, now=None if is_beside else finding.now)
+
+    def findings(self) -> list[Finding]:
+        """All findings, for `restore`."""
+        return [self._with_evidence(finding) for finding in self._findings.values()]
+
+    def restore(self, findings: list[Finding]) -> None:
+        """Add what was found before, by this daemon or by another. What is there already is not added again."""
+        for finding in findings:
+            place = Agent(finding.dialect, finding.provider, finding.version), finding.kind, finding.place
+            known = self._findings.get(place)
+            if known is not None:
+                known.count = max(known.count, finding.count)
+                known.some |= finding.some
+                known.several |= finding.several
+            elif len(self._findings) < MAX_FINDINGS:
+                self._findings[place] = finding
+            else:
+                self._omitted += finding.count
 
     def take(self) -> Found:
         """Return what was found, and forget it. The baselines stay known."""
         examined = [(*place, shape) for place, shape in self._examined.items()]
-        found = Found(list(self._agents.values()), list(self._findings.values()), examined, self._omitted)
-        self._agents, self._findings, self._examined, self._omitted = {}, {}, {}, 0
+        agents, findings = list(self._agents.values()), list(self._findings.values())
+        found = Found(agents, findings, examined, list(self._beside), self._omitted)
+        self._agents, self._findings, self._examined, self._beside, self._omitted = {}, {}, {}, set(), 0
         if len(self._known) > MAX_AGENTS // 2:  # there must be room for the agents of the next stream
             self._known.clear()
         return found
 
     def merge(self, found: Found) -> None:
         """Add what another has found in other streams, within the limits."""
+        self.changed += len(found.findings)
         for finding in found.findings:
             agent = Agent(finding.dialect, finding.provider, finding.version)
             known = self._findings.get((agent, finding.kind, finding.place))
             if known is not None:
                 known.count += finding.count
                 known.severity = min(known.severity, finding.severity)
+                known.lines = [*known.lines, *finding.lines][:MAX_LINES]
+                known.now = known.now or finding.now
+                known.several |= finding.several or finding.stream != known.stream
             elif len(self._findings) < MAX_FINDINGS:
                 self._findings[agent, finding.kind, finding.place] = finding
                 self._on_new(finding)
@@ -177,6 +243,8 @@ class Drift:
         self._omitted += found.omitted
         for agent, key, shape in found.examined:
             self._add_examined(agent, key, shape)
+        for place in found.beside:
+            self._add_beside(*place)
         for one in found.agents:
             self._add_totals(one)
 
@@ -193,11 +261,23 @@ class Drift:
         """Compare a line, or the payload of an event with that key, with the known shapes."""
         known = self.known(agent)
         wanted = known.payloads.get(key) if key else known.lines
-        if known.version is None or wanted is None:
+        if wanted is None:
             return []
+        if not key and known.versions:
+            version = min(known.versions, key=lambda one: _distance(known.versions[one], shape))
+            wanted = self.known(agent._replace(version=version)).lines
         found = list(compare(wanted, shape))
+        if known.version is None:
+            found = [change for change in found if _concerns_all(change, is_named=agent.provider != agent.dialect)]
         self._add_examined(agent, key, shape)
+        for change in found:
+            if change.kind == "new-key" and change.mild:
+                self._add_beside(agent, f"{key} {change.path}" if key else change.path)
         return found
+
+    def _add_beside(self, agent: Agent, place: str) -> None:
+        if len(self._beside) < MAX_KEY_SETS:
+            self._beside.add((agent, place))
 
     def _add_examined(self, agent: Agent, key: str, shape: Shape) -> None:
         known = self._examined.get((agent, key))
@@ -222,8 +302,9 @@ class Drift:
             self._known[agent] = _known(self._baselines(agent.dialect), agent)
         return self._known[agent]
 
-    def is_sampled(self, keys: Any) -> bool:
-        """First stage of sampling: whether to look at the signature of an object with these top-level keys."""
+    def is_sampled(self, keys: int) -> bool:
+        """First stage of sampling: whether to look at the signature of an object whose top-level keys have this
+        hash."""
         if self.thorough:
             return True
         times = self._sampling.get(keys, 0) + 1
@@ -232,7 +313,7 @@ class Drift:
         self._sampling[keys] = times
         return times <= EAGER or times % STRIDE == 0
 
-    def is_due(self, signature: Any) -> bool:
+    def is_due(self, signature: int) -> bool:
         """Second stage of sampling: whether to compare a value with this signature."""
         if self.thorough:
             return True
@@ -242,42 +323,89 @@ class Drift:
         self._signatures[signature] = times
         return times & (times - 1) == 0 or times % REGULARLY == 0
 
-    def add(self, agent: Agent, severity: Severity, kind: str, place: str, text: str, shown: str, first: str) -> None:
-        finding = self._findings.get((agent, kind, place))
+    def add(self, agent: Agent, found: Finding) -> None:
+        """Add a finding of one line. Its example is redacted and truncated here."""
+        self.changed += 1
+        finding = self._findings.get((agent, found.kind, found.place))
         if finding is not None:
             finding.count += 1
-            if severity == "alarm":
-                finding.severity = severity
+            finding.now = finding.now or found.now
+            finding.several |= found.stream != finding.stream
+            if found.severity == "alarm":
+                finding.severity = found.severity
+            if len(finding.lines) < MAX_LINES and found.first not in finding.lines[-1:]:
+                finding.lines.append(found.first)
             return
         if len(self._findings) >= MAX_FINDINGS:
             self._omitted += 1
             return
-        finding = Finding(severity, kind, *agent, place=place, text=text, example=_redacted(shown), first=first)
-        self._findings[agent, kind, place] = finding
+        finding = msgspec.structs.replace(found, example=_redacted(found.example), lines=[found.first])
+        self._findings[agent, finding.kind, finding.place] = finding
         self._on_new(finding)
 
 
 def _known(baselines: list[Baseline], agent: Agent) -> KnownShapes:
-    """Merge the baselines of all versions of an agent.
+    """Merge the baselines of a dialect.
 
-    Everything that any version had is known. Required is only what the nearest version always had; for an unknown
-    version, what all versions always had. For a version older than all baselines nothing is required.
+    Everything that any version of the agent had is known, and what other agents had of a dialect that they share.
+    Expected is only what the versions around the agent's had always. For an unknown version, that of the version to
+    which a line comes closest; for a version older than all baselines, nothing.
     """
     chosen = nearest(baselines, agent)
     if chosen is None:
-        return KnownShapes()
+        return KnownShapes(lines=_shared(baselines))
     known = KnownShapes(chosen.agent.version, chosen.lines.copy())
-    if agent.version != UNKNOWN and age(agent.version) < age(chosen.agent.version):
-        known.lines.demand(inf)
-    for baseline in [chosen, *(one for one in baselines if one is not chosen and one.agent[:2] == agent[:2])]:
-        demands = baseline is chosen or agent.version == UNKNOWN
+    expecting = _expecting(baselines, agent)
+    if not expecting:
+        known.lines.release()
+    if agent.version == UNKNOWN and len(expecting) > 1:
+        known.versions = {one.agent.version: one.lines for one in reversed(expecting)}
+    for baseline in [chosen, *(one for one in baselines if one is not chosen)]:
+        if baseline.agent[:2] != agent[:2]:
+            shared = baseline.lines.copy()
+            shared.release()
+            known.lines.add(shared, demands=False)
+            continue
+        demands = baseline in expecting
         known.lines.add(baseline.lines.copy(), demands=demands)
         for key, payloads in baseline.payloads.items():
             for payload in payloads:
                 known.payloads.setdefault(key, payload.shape.copy()).add(payload.shape.copy(), demands=demands)
             if demands and sum(len(payload.scenarios) for payload in payloads) < ENOUGH:
-                known.payloads[key].demand(ENOUGH)
+                known.payloads[key].settle(ENOUGH, 1)
     return known
+
+
+def _concerns_all(change: Change, *, is_named: bool) -> bool:
+    """Whether a change tells something of an agent without a baseline, which may have fields of its own. `is_named`: if
+    not, its name may be among what has changed."""
+    return not change.mild if change.kind == "vanished-key" else not is_named and change.kind == "new-key"
+
+
+def _distance(known: Shape, found: Shape) -> int:
+    """How far a line is from those of a version. To lack the whole type is farther than any other names in it."""
+    return sum(UNKNOWN_TYPE if change.kind == "new-variant" else 1 for change in compare(known, found))
+
+
+def _shared(baselines: list[Baseline]) -> Shape:
+    """What all agents have of a dialect; nothing if it is one agent's own."""
+    shared = Shape()
+    if len({baseline.agent.provider for baseline in baselines}) > 1:
+        for baseline in baselines:
+            shared.add(baseline.lines.copy())
+    return shared
+
+
+def _expecting(baselines: list[Baseline], agent: Agent) -> list[Baseline]:
+    """The baselines whose keys a version of an agent is expected to have, if they all have them."""
+    ours = sorted((one for one in baselines if one.agent[:2] == agent[:2]), key=lambda one: age(one.agent.version))
+    if agent.version == UNKNOWN:
+        return ours
+    version = age(agent.version)
+    before = [one for one in ours if age(one.agent.version) <= version]
+    if before and age(before[-1].agent.version) == version:
+        return before[-1:]
+    return [*before[-1:], *(one for one in ours[len(before) : len(before) + 1] if before)]
 
 
 def _redacted(text: str) -> str:

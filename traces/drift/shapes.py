@@ -5,26 +5,29 @@ A shape is a union of scalar types, array elements and object variants:
 - Variants of an object are distinguished by their tag: the values of `type`, `subtype`, `method` and similar keys, such
   as `system/init`. These values distinguish messages and blocks, and are the only values that are part of a shape.
 - All elements of an array share one shape.
-- A key of a variant is optional if at least one example lacked it.
+- A key of a variant is optional if at least one example lacked it. Another key is expected, unless too few recordings
+  had the variant: then it is only usual.
 
 Shapes are bounded in nesting, in keys per object, and in variants per place. Two things would make them grow with the
-data, and are cut off: keys that are data (paths, ids, model names) are merged into the key `*`, and the arguments and
-results of tools (`input`, `arguments`, …) are just `object`.
+data, and are cut off: keys that are data (paths, ids, names of models and tools) are merged into the key `*`, and the
+arguments and results of tools (`input`, `arguments`, …) are just `object`. Whether a key is data shows in its
+characters, or, once several recordings are known, in how the keys of the object vary (`fold_maps`).
 
 As JSON, a shape looks like the value it describes: `{"type": "=text", "text": "string", "id?": "null|string",
 "parts": [{…}, {…}]}`. `=text` is the value of a tag, `…?` an optional key, a list holds the alternatives of its
-elements, and `{"|": […]}` holds any other alternatives.
+elements, `{"|": […]}` holds any other alternatives, and `"?": "few"` says that the variant's keys are only usual.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import msgspec
 
-__all__ = ["Change", "Shape", "brief", "compare", "example", "has_key", "render", "shape_of"]
+__all__ = ["ANYTHING", "DATA_KEY", "OBJECT", "TAG_KEYS", "Fields", "Shape", "Source", "shape_of"]
 
 ANYTHING = "…"
 """The type of a value below the maximum depth. It is compatible with everything."""
@@ -32,12 +35,24 @@ OBJECT = "object"
 """The type of an object whose keys are not part of the shape."""
 DATA_KEY = "*"
 CHOICE = "|"
+FEW = "?"
+
+MAP_KEYS = 4
+"""An object without a fixed set of keys had at least so many different ones …"""
+MAP_SHARE = 0.5
+"""… and an example of it no more than this share of them."""
 
 MAX_DEPTH = 12
 MAX_KEYS = 64
 MAX_VARIANTS = 96
+MAX_ITEMS = 1_000
+"""Elements of an array, the first and the last, that give its shape. The others are nearly always like them."""
+MAX_MEMBERS = 1_000
+"""Keys of an object, the first, that give its shape."""
 
 TAG_KEYS = ("type", "subtype", "method", "sessionUpdate", "role", "object", "operation")
+ANSWERED = "command"
+"""A tag key of objects whose type is `response` (Pi 0.73): which command it answers."""
 OPAQUE = frozenset(
     {
         "args",
@@ -71,15 +86,30 @@ them."""
 _WORD = re.compile(r"[A-Za-z_$][\w./$:-]{0,63}")
 _NAME = re.compile(r"[A-Za-z_$@][\w$-]{0,47}")
 _DIGIT = re.compile(r"\d")
-_STEP = re.compile(r"\.(?P<key>[^.<\[]+)|(?P<item>\[\])|<(?P<tag>[^>]*)>")
+_MCP_TOOL = "mcp__"
+_OPERATOR = "$"
+"""An object under such a key (`$set`) has those keys that it changes."""
+_BY_NAME = re.compile(r"by([A-Z_]\w*)")
+"""The keys of an object under such a key are names: `byName`, `by_type`."""
+
+
+def _is_tag(key: str, value: dict[str, Any]) -> bool:
+    return key in TAG_KEYS or (key == ANSWERED and value.get("type") == "response")
 
 
 def _is_name(key: str) -> bool:
     """Whether a key of an object is the name of a field rather than data."""
-    if _NAME.fullmatch(key) is None:
+    if _NAME.fullmatch(key) is None or key.startswith(_MCP_TOOL):
         return False
     digits = len(_DIGIT.findall(key))
     return digits < 4 and not (digits and "-" in key)  # an id or `model-5` is data
+
+
+class Source(NamedTuple):
+    """The origin of a shape."""
+
+    configuration: str
+    recording: str
 
 
 class Fields(msgspec.Struct, eq=False, array_like=True):
@@ -88,14 +118,22 @@ class Fields(msgspec.Struct, eq=False, array_like=True):
     keys: dict[str, Shape] = {}
     optional: set[str] = set()
     examples: int = 1
+    members: int = 0
+    """Keys of all examples together."""
+    sources: frozenset[Source] = frozenset()
+    """The recordings that had it, if it was marked with them."""
+    few: bool = False
+    """Too few recordings had it for its keys to be expected."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Fields) and (self.keys, self.optional) == (other.keys, other.optional)
+        if not isinstance(other, Fields):
+            return NotImplemented
+        return (self.keys, self.optional, self.few) == (other.keys, other.optional, other.few)
 
     @property
     def tag(self) -> str:
         """`system/init`; empty if no tag key has a fixed value."""
-        words = (self.keys[key].word for key in TAG_KEYS if key in self.keys)
+        words = (self.keys[key].word for key in (*TAG_KEYS, ANSWERED) if key in self.keys)
         return "/".join(word for word in words if word is not None)
 
     def add(self, other: Fields, *, demands: bool) -> None:
@@ -103,6 +141,9 @@ class Fields(msgspec.Struct, eq=False, array_like=True):
         if demands:
             self.optional |= other.optional | (self.keys.keys() - other.keys.keys())
             self.examples += other.examples
+            self.members += other.members
+            self.sources |= other.sources
+            self.few &= other.few
         for key, shape in other.keys.items():
             if key in self.keys:
                 self.keys[key].add(shape, demands=demands)
@@ -117,6 +158,20 @@ class Fields(msgspec.Struct, eq=False, array_like=True):
             return
         self.keys.setdefault(DATA_KEY, Shape()).add(shape if not _is_name(key) else Shape({ANYTHING}))
         self.optional.add(DATA_KEY)
+
+    def fold(self) -> None:
+        """Merge all keys into `*`."""
+        for key in [key for key in self.keys if key != DATA_KEY]:
+            self.keys.setdefault(DATA_KEY, Shape()).add(self.keys.pop(key))
+        self.optional = {DATA_KEY}
+
+    def is_map(self, name: str) -> bool:
+        """Whether the keys are data, as the keys of a map from names or ids to values of one shape. `name` is the key
+        of the object itself."""
+        if self.tag or not self.keys or not _is_uniform(list(self.keys.values())):
+            return False
+        varies = len(self.keys) >= MAP_KEYS and self.members <= MAP_SHARE * self.examples * len(self.keys)
+        return DATA_KEY in self.keys or varies or _BY_NAME.fullmatch(name) is not None
 
 
 class Shape(msgspec.Struct, array_like=True):
@@ -135,7 +190,14 @@ class Shape(msgspec.Struct, array_like=True):
 
     def copy(self) -> Shape:
         variants = {
-            tag: Fields({key: one.copy() for key, one in fields.keys.items()}, set(fields.optional), fields.examples)
+            tag: Fields(
+                {key: one.copy() for key, one in fields.keys.items()},
+                set(fields.optional),
+                fields.examples,
+                fields.members,
+                fields.sources,
+                fields.few,
+            )
             for tag, fields in self.variants.items()
         }
         return Shape(set(self.types), None if self.item is None else self.item.copy(), variants)
@@ -156,18 +218,47 @@ class Shape(msgspec.Struct, array_like=True):
                 self.variants[tag].add(fields, demands=demands)
             elif len(self.variants) < MAX_VARIANTS:
                 self.variants[tag] = fields
+                fields.few |= not demands
             else:
                 self.types.add(OBJECT)
 
-    def demand(self, examples: float) -> None:
-        """Make the keys of variants with fewer examples optional: a key may be in all of a few examples by chance."""
+    def mark(self, source: Source) -> None:
+        """Say which recording the shape is of."""
+        for fields in self._fields():
+            fields.sources = frozenset((source,))
+
+    def settle(self, recordings: int, configurations: int) -> None:
+        """Decide which variants are known well enough for their keys to be expected: those that so many recordings of
+        so many configurations had. A key may be in all examples of a few recordings by chance."""
+        for fields in self._fields():
+            known = {source.configuration for source in fields.sources}
+            fields.few = len(fields.sources) < recordings or len(known) < configurations
+
+    def fold_maps(self, name: str = "") -> None:
+        """Merge keys into `*` where the examples show that they are data. `name` is the key of the value itself."""
         if self.item is not None:
-            self.item.demand(examples)
+            self.item.fold_maps()
         for fields in self.variants.values():
-            if fields.examples < examples:
+            for key, shape in fields.keys.items():
+                shape.fold_maps(key)
+            if fields.is_map(name):
+                fields.fold()
+            elif name.startswith(_OPERATOR):
                 fields.optional = set(fields.keys)
+
+    def release(self) -> None:
+        """Make all keys optional."""
+        for fields in self._fields():
+            fields.optional = set(fields.keys)
+
+    def _fields(self) -> Iterator[Fields]:
+        """All variants of objects in it."""
+        if self.item is not None:
+            yield from self.item._fields()
+        for fields in self.variants.values():
+            yield fields
             for shape in fields.keys.values():
-                shape.demand(examples)
+                yield from shape._fields()
 
     # -- as JSON ------------------------------------------------------------------------------------------------
 
@@ -178,7 +269,9 @@ class Shape(msgspec.Struct, array_like=True):
             parts.append(self.item.alternatives())
         for _, fields in sorted(self.variants.items()):
             keys = sorted(fields.keys, key=lambda key: (key not in TAG_KEYS, key))
-            parts.append({key + "?" * (key in fields.optional): fields.keys[key].to_json() for key in keys})
+            few = {FEW: "few"} if fields.few and fields.keys.keys() - fields.optional else {}
+            shapes = {key + "?" * (key in fields.optional): fields.keys[key].to_json() for key in keys}
+            parts.append({**few, **shapes})
         return parts
 
     def to_json(self) -> Any:
@@ -206,8 +299,10 @@ class Shape(msgspec.Struct, array_like=True):
             return cls(item=cls.from_alternatives(part))
         if not isinstance(part, dict):
             raise ValueError(f"not a shape: {part!r}")
-        fields = Fields()
+        fields = Fields(few=FEW in part)
         for key, value in part.items():
+            if key == FEW:
+                continue
             name = key.removesuffix("?")
             fields.keys[name] = cls.from_json(value)
             if name != key:
@@ -221,19 +316,20 @@ def shape_of(value: Any, *, depth: int = MAX_DEPTH) -> Shape:
         if depth == 0:
             return Shape({ANYTHING})
         fields = Fields()
-        for key, item in value.items():
+        for key, item in islice(value.items(), MAX_MEMBERS):
             if key in OPAQUE and isinstance(item, dict):
                 fields.put(key, Shape({OBJECT}))
-            elif key in TAG_KEYS and isinstance(item, str) and _WORD.fullmatch(item):
+            elif _is_tag(key, value) and isinstance(item, str) and _WORD.fullmatch(item):
                 fields.put(key, Shape({f"={item}"}))
             else:
                 fields.put(key, shape_of(item, depth=depth - 1))
+        fields.members = len(value)
         return Shape(variants={fields.tag: fields})
     if isinstance(value, list):
         if depth == 0:
             return Shape({ANYTHING})
         items = Shape()
-        for item in value:
+        for item in value if len(value) <= MAX_ITEMS else chain(value[: MAX_ITEMS // 2], value[-MAX_ITEMS // 2 :]):
             items.add(shape_of(item, depth=depth - 1))
         return Shape(item=items)
     return Shape({_type_of(value)})
@@ -247,126 +343,12 @@ def _type_of(value: Any) -> str:
     return "string" if isinstance(value, str) else "number"
 
 
-# -- comparison -------------------------------------------------------------------------------------------------------
-
-
-class Change(NamedTuple):
-    """One difference between a found and the known shape."""
-
-    kind: Literal["new-variant", "new-key", "vanished-key", "other-type"]
-    path: str
-    """`$<assistant>.message.content[]<tool_use>.name`: keys, elements of arrays, tags of objects."""
-    known: str
-    found: str
-    """The known and the found shape in a few words; empty if absent."""
-
-
-def compare(known: Shape, found: Shape, path: str = "$") -> Iterator[Change]:
-    """Yield what in `found` does not fit `known`. Alternatives of `known` that were not found are not a change."""
-    if ANYTHING in known.types | found.types:
-        return
-    if other := _other_types(known, found):
-        yield Change("other-type", path, brief(known), other)
-    if known.item is not None and found.item is not None:
-        yield from compare(known.item, found.item, f"{path}[]")
-    for tag, fields in found.variants.items():
-        place = f"{path}<{tag}>" if tag else path
-        if tag in known.variants:
-            yield from _compare_fields(known.variants[tag], fields, place)
-        elif known.variants and OBJECT not in known.types:
-            yield Change("new-variant", place, "", brief(Shape(variants={tag: fields})))
-
-
-def _other_types(known: Shape, found: Shape) -> str:
-    """The types in `found` that `known` does not have, in words; empty if there are none."""
-    types = set(found.types)
-    if "string" in known.types:
-        types = {one for one in types if not one.startswith("=")}
-    if known.variants:
-        types.discard(OBJECT)
-    other = Shape(types - known.types)
-    if not known.types and known.item is None and not known.variants:  # elements of an array that was always empty
-        return ""
-    if known.item is None:
-        other.item = found.item
-    if not known.variants and OBJECT not in known.types:
-        other.variants = found.variants
-    return brief(other) if other != Shape() else ""
-
-
-def _compare_fields(known: Fields, found: Fields, path: str) -> Iterator[Change]:
-    for key, shape in found.keys.items():
-        if key in known.keys:
-            yield from compare(known.keys[key], shape, f"{path}.{key}")
-        elif DATA_KEY not in known.keys:
-            yield Change("new-key", f"{path}.{key}", "", brief(shape))
-    for key in sorted(known.keys.keys() - known.optional):
-        if key not in found.keys or key in found.optional:
-            yield Change("vanished-key", f"{path}.{key}", brief(known.keys[key]), "")
-
-
-def has_key(shape: Shape, path: str) -> bool:
-    """Whether some example had the key at the path of a change."""
-    shapes = [shape]
-    for step in _STEP.finditer(path):
-        shapes = [below for one in shapes for below in _below(one, step)]
-    return bool(shapes)
-
-
-def _below(shape: Shape, step: re.Match[str]) -> Iterator[Shape]:
-    if step["item"]:
-        if shape.item is not None:
-            yield shape.item
-    elif step["key"]:
-        yield from (fields.keys[step["key"]] for fields in shape.variants.values() if step["key"] in fields.keys)
-    elif step["tag"] in shape.variants:
-        yield Shape(variants={step["tag"]: shape.variants[step["tag"]]})
-
-
-def brief(shape: Shape, width: int = 60) -> str:
-    """A shape in a few words: `string or null`, `[string]`, `{type, text, …}`."""
-    parts = sorted(one.removeprefix("=") if one.startswith("=") else one for one in shape.types)
-    if shape.item is not None:
-        parts.append(f"[{brief(shape.item, width)}]")
-    for _, fields in sorted(shape.variants.items()):
-        parts.append(f"{{{', '.join(fields.keys)}}}")
-    text = " or ".join(parts)
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def render(changes: list[Change]) -> Iterator[str]:
-    """Render a diff with a line per change: `+` is new, `-` has vanished, `~` has another type."""
-    width = max((len(change.path) for change in changes), default=0)
-    for change in changes:
-        path = change.path.ljust(width)
-        if change.kind == "vanished-key":
-            yield f"- {path}  {change.known}"
-        elif change.kind == "other-type":
-            yield f"~ {path}  {change.known} → {change.found}"
-        else:
-            yield f"+ {path}  {change.found}"
-
-
-def example(value: Any, path: str) -> Any:
-    """The first value at the path of a change; for a vanished key, the object that lacks it."""
-    steps = list(_STEP.finditer(path))
-    for found in _walk(value, steps):
-        return found
-    return next(_walk(value, steps[:-1]), value)
-
-
-def _walk(value: Any, steps: list[re.Match[str]]) -> Iterator[Any]:
-    if not steps:
-        yield value
-        return
-    step, rest = steps[0], steps[1:]
-    if step["item"]:
-        below = value if isinstance(value, list) else []
-    elif step["key"] == DATA_KEY:
-        below = [item for key, item in value.items() if not _is_name(key)] if isinstance(value, dict) else []
-    elif step["key"]:
-        below = [value[step["key"]]] if isinstance(value, dict) and step["key"] in value else []
-    else:
-        below = [value] if isinstance(value, dict) and step["tag"] in shape_of(value, depth=1).variants else []
-    for item in below:
-        yield from _walk(item, rest)
+def _is_uniform(shapes: list[Shape]) -> bool:
+    """Whether values are of one kind: scalars of one type, or lists, or objects that share most of their keys."""
+    kinds = {one for shape in shapes for one in shape.types} - {"null"}
+    is_list = any(shape.item is not None for shape in shapes)
+    variants = [fields for shape in shapes for fields in shape.variants.values()]
+    if len(kinds) + is_list + bool(variants) != 1:
+        return False
+    keys = [fields.keys.keys() for fields in variants]
+    return not variants or 2 * len(set.intersection(*map(set, keys))) > len(set().union(*keys))

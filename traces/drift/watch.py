@@ -23,9 +23,10 @@ from tooltap.protocol.events import (
 )
 from tooltap.protocol.tapped import Direction
 from tooltap.traces.drift.baselines import UNKNOWN, Agent, normalizer_of
-from tooltap.traces.drift.drift import AgentTotals, Drift, Found, Severity
+from tooltap.traces.drift.changes import Change, example
+from tooltap.traces.drift.drift import AgentTotals, Drift, Finding, Found, Severity
 from tooltap.traces.drift.payloads import fields_of, key_of, misfits, payload_of, payload_shape
-from tooltap.traces.drift.shapes import Change, example, shape_of
+from tooltap.traces.drift.shapes import DATA_KEY, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.streams import TracedStream
 
@@ -38,6 +39,8 @@ MAX_UNPARSED = 0.1
 MIN_LINES = 20
 """… this many lines."""
 ALARMING_REASONS = ("unknown-type", "parser-error")
+OF_FAILURES = frozenset({"errorMessage"})
+"""Fields of canonical results that say what went wrong."""
 YIELD = frozenset({"message", "reasoning", "tool-call"})
 NAMED = frozenset({*CANONICAL_TOOLS, *LATER_TOOLS})
 
@@ -149,7 +152,7 @@ class StreamWatch:
             return
         word = value.get("type")
         keys = (self._version, word if type(word) is str else None, *value)
-        if self._drift.is_sampled(keys) and self._drift.is_due(_signature(value)):
+        if self._drift.is_sampled(hash(keys)) and self._drift.is_due(_signature(value)):
             self._due.append(value)
 
     def _count_session(self, event: Produced) -> None:
@@ -192,7 +195,7 @@ class StreamWatch:
             self._unanswered.append(event.fields)
 
     def _count_payload(self, event: Produced, payload: dict[str, Any] | None) -> None:
-        if payload is not None and self._drift.is_due((event.kind, event.provider, event.tool, *payload)):
+        if payload is not None and self._drift.is_due(hash((event.kind, event.provider, event.tool, *payload))):
             self._compare_payload(cast(OfTool, event.event))
 
     # -- for the sampled ones -------------------------------------------------------------------------------
@@ -200,7 +203,8 @@ class StreamWatch:
     def _compare_line(self, value: dict[str, Any], is_unknown: bool) -> None:
         for change in self._drift.changes(self._agent(), shape_of(value)):
             shown = _shown(example(value, change.path))
-            self._report(_severity(change, is_unknown), change.kind, change.path, _text(change), shown)
+            severity = _severity(change, is_unknown)
+            self._report(severity, change.kind, change.path, _text(change), shown, now=_now(change))
 
     def _compare_payload(self, event: OfTool) -> None:
         payload = payload_of(event)
@@ -210,14 +214,17 @@ class StreamWatch:
         for path in misfits(event):
             text = "does not fit the canonical tool"
             self._report("alarm", "misfit", f"{key} {path}", text, _shown(example(payload, path)), event)
-        must_be_there = fields_of(event)
+        must_be_there = fields_of(event) - OF_FAILURES
         if isinstance(event, ToolResult) and event.status != "completed":
             must_be_there = frozenset()
         for change in self._drift.changes(self._agent(), payload_shape(event), key):
-            if change.kind == "vanished-key" and change.path.rpartition(".")[2] not in must_be_there:
-                continue  # other keys of a result depend on what the tool did
+            if change.path == f"$.{DATA_KEY}" or (
+                change.kind == "vanished-key" and (change.mild or change.path.rpartition(".")[2] not in must_be_there)
+            ):
+                continue  # other keys depend on what the model wanted, and on what the tool did
             shown = _shown(example(payload, change.path))
-            self._report(_severity(change, False), change.kind, f"{key} {change.path}", _text(change), shown, event)
+            place = f"{key} {change.path}"
+            self._report(_severity(change, False), change.kind, place, _text(change), shown, event, _now(change))
         if isinstance(event, ToolCall) and not self._is_named(event, key):
             self._report(
                 "notice", "unnamed-tool", event.name, "a tool without a canonical name", _shown(payload), event
@@ -247,11 +254,19 @@ class StreamWatch:
         return statistics.lines, statistics.unparsed, statistics.kinds.get("tool-call", 0)
 
     def _report(
-        self, severity: Severity, kind: str, place: str, text: str, shown: str, event: Event | None = None
+        self,
+        severity: Severity,
+        kind: str,
+        place: str,
+        text: str,
+        shown: str,
+        event: Event | None = None,
+        now: str | None = None,
     ) -> None:
         line = self._normalizer.lines if event is None else event.line
         first = f"{self._normalizer.context.stream}:{line}"
-        self._drift.add(self._agent(), severity, kind, place, text, shown, first)
+        agent = self._agent()
+        self._drift.add(agent, Finding(severity, kind, *agent, place, text, shown, first, now=now))
 
 
 COUNTS: dict[str, Callable[[StreamWatch, Produced], None]] = {
@@ -288,16 +303,21 @@ def _collect(value: dict[str, Any], parts: list[Any], depth: int) -> None:
 
 def _severity(change: Change, is_unknown: bool) -> Severity:
     if change.kind == "vanished-key":
-        return "alarm"
+        return "notice" if change.mild else "alarm"  # `Drift` raises and lowers it
     if change.kind == "other-type":
-        return "notice" if "null" in (change.known, change.found) else "alarm"
+        return "notice" if change.mild or "null" in (change.known, change.found) else "alarm"
     return "alarm" if change.kind == "new-variant" and is_unknown else "notice"
+
+
+def _now(change: Change) -> str | None:
+    return change.found if change.kind == "vanished-key" and change.found else None
 
 
 def _text(change: Change) -> str:
     match change.kind:
         case "vanished-key":
-            return f"was always present, is missing: {change.known}"
+            now = f"; it may be {change.found} now" if change.found else ""
+            return f"was always present, is missing: {change.known}{now}"
         case "other-type":
             return f"was {change.known}, is {change.found}"
         case "new-variant":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tooltap.normalizers.stream.guard import reason_of
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.normalizers.wire.recording import Recording
@@ -26,7 +27,13 @@ class RecordingFeed:
         block: list[bytes | LongLine] = []
         stamp: tuple[int | None, Direction | None] = None, None
         for line in lines:
-            read = self._recording.read(line)
+            try:
+                read = self._recording.read(line)
+            except Exception as error:  # costs the line, like an error of its reader
+                outputs += normalizer.feed_block(block, *stamp)
+                outputs += normalizer.feed_failed(line, reason_of(error), *stamp)
+                block = []
+                continue
             if read is None:
                 continue
             if isinstance(read, Lost):

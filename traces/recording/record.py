@@ -21,6 +21,8 @@ class Declared(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, re
     agent: str | None = None
     parent: str | None = None
     mcp_servers: tuple[str, ...] = ()
+    prompt: str | None = None
+    """Only in the record of the first line."""
 
 
 class TraceRecord(msgspec.Struct, kw_only=True, omit_defaults=True, rename=WIRE_NAMES):

@@ -17,6 +17,7 @@ import stat
 from pathlib import Path
 
 from tooltap.traces.recording.files import budgeted, next_rotated
+from tooltap.traces.recording.own_file import open_own, open_special, without_planted_links
 
 __all__ = ["RotatingFile"]
 
@@ -64,8 +65,10 @@ class RotatingFile:
         if self._file is not None and self._is_at_path(self._file):
             return self._file
         self.close()
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.makedirs(os.path.dirname(without_planted_links(self.path)), mode=0o700, exist_ok=True)
+        file = open_special(self.path, os.O_RDWR | os.O_APPEND)
+        if file is None:
+            file = open_own(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             about = os.fstat(file)
             self._rotates = stat.S_ISREG(about.st_mode)  # a pipe or a device cannot be rotated
@@ -97,9 +100,11 @@ class RotatingFile:
         sizes = {}
         for path in budgeted(self.path):
             try:
-                sizes[path] = os.stat(path)
+                about = os.lstat(path)
             except FileNotFoundError:  # another process made room at the same time
                 continue
+            if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid():  # others could take all room with theirs
+                sizes[path] = about
         sizes.pop(self.path, None)
         self.others = sum(one.st_size for one in sizes.values())
         for path, about in sorted(sizes.items(), key=lambda one: (one[1].st_mtime_ns, one[0])):
@@ -127,7 +132,7 @@ def _lock(file: int) -> None:
 
 def _remove(path: Path) -> bool:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = open_own(path, os.O_RDONLY)
     except OSError:
         return False
     try:

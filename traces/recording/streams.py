@@ -7,6 +7,7 @@ several traces are joined, whatever the order of the files. The lines of a strea
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from itertools import islice
 from operator import attrgetter
@@ -67,7 +68,8 @@ def read_stream(source: Source, dialect: str = AUTO) -> TracedStream:
     """`dialect`: of recordings. Raises `OSError`."""
     if isinstance(source, TracedStream):
         return source
-    return TracedStream(source.stem, dialect, lines=read_recording(_without_torn_end(source.read_bytes())))
+    name = os.fsencode(source.stem).decode(errors="replace")  # a file's name need not be UTF-8
+    return TracedStream(name, dialect, lines=read_recording(_without_torn_end(source.read_bytes())))
 
 
 def size_of(source: Source) -> int:

@@ -152,8 +152,11 @@ class TraceWriter:
                 batches = list(self._waiting)
                 self._waiting.clear()
             records = (record for batch in batches for record in batch.records)
-            while together := list(islice(records, BATCH_RECORDS)):
-                self._write_together(together)
+            try:
+                while together := list(islice(records, BATCH_RECORDS)):
+                    self._write_together(together)
+            except Exception as error:  # the thread writes what comes after
+                self._warn_once(f"lacks lines, because of an error: {type(error).__name__}")
             with self._lock:  # only now is their memory free
                 self._waiting_bytes -= sum(batch.size for batch in batches)
 

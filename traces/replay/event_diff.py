@@ -2,7 +2,8 @@
 
 Events are paired line by line: within a line, the events of the same kind about the same call are paired in order. What
 does not result from the lines is not compared: `seq`, the position within the line at the end of `id`, and times if the
-trace does not hold them.
+trace does not hold them. Secrets are masked on both sides: a trace has none, a journal may have any, and what came in
+pieces is whole only in an event.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class EventDiff:
         at_end = head.line == covered.last and head.mark == "c"
         if not covered.first <= head.line <= covered.last or (at_end and not covered.closed):
             return
-        self._add(0, head, mask_secrets(body) if covered.masked else body)
+        self._add(0, head, body)
         if (other := next(self._replayed, None)) is not None:
             self._add(1, _heads.decode(other), other)
 
@@ -129,7 +130,7 @@ class EventDiff:
         if head.mark == "d":  # made by a daemon when it resumed the stream, not by a line
             return
         stream = self._streams[head.stream]
-        stream.lines.setdefault(head.line, ([], []))[side].append(body)
+        stream.lines.setdefault(head.line, ([], []))[side].append(mask_secrets(body))
         if head.line > stream.at[side]:
             stream.at[side] = head.line
             for done in [number for number in stream.lines if number < min(stream.at)]:

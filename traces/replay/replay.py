@@ -34,7 +34,6 @@ class Covered:
     from an earlier journal."""
     timed: bool = True
     """Every line has its time of receipt."""
-    masked: bool = False
     closed: bool = False
     """The stream's last record marks its end."""
 
@@ -49,7 +48,6 @@ def survey(records: Iterable[TraceRecord]) -> dict[str, Covered]:
         known.last = max(known.last, record.n)
         known.closed = record.op == "close"
         known.timed &= record.t is not None
-        known.masked |= record.masked
     return streams
 
 
@@ -131,6 +129,7 @@ class Replay:
             agent=declared.agent,
             parent=declared.parent,
             mcp_servers=declared.mcp_servers,
+            prompt=declared.prompt,
             limits=self._limits,
         )
         stream = _Stream(StreamNormalizer(context, record.dialect or AUTO), self.place.position)

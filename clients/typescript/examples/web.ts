@@ -1,8 +1,9 @@
-// The same over HTTP, as a page does it: node dist/examples/web.js "$(tooltap serve link)"
+// The same over HTTP, as a page does it: 
+//   TOKEN=$(tooltap serve token) node dist/examples/web.js http://127.0.0.1:8422
+// The token is no argument, because other users of the machine can read command lines.
 import { isCall, isGap, subscribe } from "tooltap-client/web";
 
-const link = new URL(process.argv[2]!);
-const gateway = { url: link.origin, token: link.searchParams.get("token")! };
+const gateway = { url: process.argv[2]!, token: process.env.TOKEN! };
 
 for await (const event of subscribe({ ...gateway, after: "start" })) {
   if (isGap(event)) {

@@ -23,7 +23,8 @@ export interface SubscribeOptions extends StreamOptions {
 
 /**
  * Subscribes to events after `after`, in the order of the journal, each once. A `Gap` among them reports which events
- * will not come: they were too old (`retention`), or the cursor belongs to another journal (`reset`).
+ * will not come: they were too old (`retention`), are damaged on disk (`corrupt`), or the cursor belongs to another
+ * journal (`reset`).
  */
 export function subscribe(options?: SubscribeOptions & { as?: "events" }): EventStream;
 

@@ -1,6 +1,6 @@
 // A connection to the daemon's Unix socket, after the daemon's greeting: lines in, frames out.
 
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -67,7 +67,16 @@ export class Connection {
 function connected(path: string): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect(path);
-    socket.once("connect", () => resolve(socket));
+    socket.once("connect", () => {
+      const owner = statSync(path, { throwIfNoEntry: false })?.uid;
+      if (owner === us()) {
+        resolve(socket);
+      } else {
+        socket.destroy();
+        const stranger = new ConnectError(`what is listening at ${path} belongs to another user`);
+        reject(owner === undefined ? noDaemon(path) : stranger);
+      }
+    });
     socket.once("error", (error: NodeJS.ErrnoException) => {
       const nobody = ["ENOENT", "ECONNREFUSED", "ENOTDIR"].includes(error.code ?? "");
       const why = nobody
@@ -76,6 +85,12 @@ function connected(path: string): Promise<Socket> {
       reject(new ConnectError(why));
     });
   });
+}
+
+/** Who must own the socket: Node cannot say which user listens, but where a daemon serves, nobody else can exchange the
+ * file. On Windows, files belong to 0. */
+function us(): number {
+  return process.geteuid?.() ?? 0;
 }
 
 /** Whole lines, without a last line that is incomplete. */

@@ -46,7 +46,10 @@ export type ClientFrame =
   | Ingest
   | StoreRequest
   | SessionsRequest
+  | SearchRequest
+  | UsageRequest
   | EventRequest
+  | FilesRequest
   | CallsRequest
   | OutputRequest
   | StatsRequest
@@ -148,8 +151,9 @@ export interface DisplayToolResult extends DisplayEvent {
   /** The provider's message, if the call did not complete. */
   error?: string;
   display?: Display;
-  /** The payload of the canonical tool: what the model saw, unless `assistantView` is `unknown`. */
+  /** The payload of the canonical tool. */
   output?: Record<string, unknown>;
+  /** `unknown` if the stream does not say what the model saw; otherwise the event has it. */
   assistantView?: "unknown";
   silent?: boolean;
   ask?: boolean;
@@ -220,6 +224,48 @@ export interface Display {
   lines?: number;
 }
 
+/** The numbers that an agent puts before the lines of a text: `width` code points, filled with `pad`, and `mark`. */
+export interface LineNumbers {
+  /** The number of the first line. */
+  first: number;
+  /** What stands between a number and its line. */
+  mark: string;
+  width?: number;
+  pad?: string;
+}
+
+/** A piece of what the model saw that is elsewhere in the event. */
+export interface ViewPart {
+  /** JSON pointer into this event, of a string; if that was cut, `outputs` has the whole of it. */
+  at: string;
+  /** Code points of it that the model saw, from its start; absent: all of it. */
+  length?: number;
+  /** The model saw its lines numbered. */
+  numbers?: LineNumbers;
+}
+
+/**
+ * One content block of what the model saw: `text`, or the `parts` that make it when they are put together, or a
+ * stored body.
+ */
+export interface ViewBlock {
+  /** As the provider calls it: `text`, `image`, … */
+  type?: string;
+  /** The text, or its beginning: `outputs` has the whole of it, at the pointer of this string. */
+  text?: string;
+  parts?: (string | ViewPart)[];
+  outputId?: string;
+  uri?: string;
+  mimeType?: string;
+}
+
+/** What the model saw of a result, byte for byte as the stream has it. */
+export interface ModelView {
+  blocks: ViewBlock[];
+  /** The model saw something that `output` does not show, or did not see some of what it shows. */
+  differs?: boolean;
+}
+
 /** Consecutive output of a running tool; only in partials. */
 export interface Chunk {
   /** `stdout`, `stderr`, or `output` if the provider merges them. */
@@ -274,6 +320,8 @@ export interface SessionEvent extends Event {
   kind: "session";
   state: "ended" | "resumed" | "started" | "updated";
   cwd?: string;
+  /** The branch of the repository at `cwd`. */
+  branch?: string;
   model?: string;
   mode?: string;
   title?: string;
@@ -290,7 +338,12 @@ export interface SessionEvent extends Event {
 export interface Turn extends Event {
   kind: "turn";
   state: "cancelled" | "completed" | "failed" | "started";
-  /** As the provider states it (`end_turn`, `error_max_turns`, …). */
+  /**
+   * How the end is known: the provider states it, the model's answer says that it is the last, or the stream ended
+   * (behind an answer: `completed`; with work open: `cancelled`).
+   */
+  endedBy?: "answer" | "eof" | "provider";
+  /** As the provider states it (`end_turn`, `error_max_turns`, …); `interrupted` if work was open at the end. */
   reason?: string;
   durationMs?: number;
 }
@@ -365,12 +418,14 @@ export interface ToolResult extends Event {
   silent?: boolean;
   /** The user sees only its title, until asking for more. */
   ask?: boolean;
-  /** `unknown` if the stream contains only what the user saw. */
+  /** `unknown` if the stream does not say what the model saw. */
   assistantView?: "unknown";
+  /** What the model saw, if the stream says it. Events of older versions have neither; there it is `output`. */
+  modelView?: ModelView;
   /** The result only confirms that background work has started; its real outcome follows with `final`. */
   async?: boolean;
   final?: boolean;
-  /** Id of the synthetic result that this one replaces. */
+  /** Id of the result that this one replaces: a synthetic one, or one that a later line corrects. */
   replaces?: string;
 }
 
@@ -400,6 +455,17 @@ export interface PermissionResponse extends Event {
   message?: string;
 }
 
+/** What one model had of the tokens and the cost of a usage event, in its terms. */
+export interface ModelUsage {
+  model: string;
+  inputTokens?: number;
+  outputTokens?: number;
+  cacheReadTokens?: number;
+  cacheWriteTokens?: number;
+  reasoningTokens?: number;
+  costUsd?: number;
+}
+
 /** Tokens and cost. `inputTokens` is the whole prompt, including cache reads and writes. */
 export interface Usage extends Event {
   kind: "usage";
@@ -408,6 +474,8 @@ export interface Usage extends Event {
   outputTokens?: number;
   cacheReadTokens?: number;
   cacheWriteTokens?: number;
+  /** Those of `cacheWriteTokens` that were written to be kept for an hour, which costs more. */
+  cacheWrite1HTokens?: number;
   /** Included in `outputTokens`. */
   reasoningTokens?: number;
   costUsd?: number;
@@ -417,6 +485,10 @@ export interface Usage extends Event {
   contextUsed?: number;
   /** Size of the context window, in tokens. */
   contextSize?: number;
+  /** The model that used them, where the wire says so: else it is the session's, or the subagent's. */
+  model?: string;
+  /** What each model had of them, where the wire says so. */
+  models?: ModelUsage[];
 }
 
 /** Something that the user may want to know: a retry, a rate limit, a compaction. */
@@ -425,7 +497,7 @@ export interface Notice extends Event {
   level: "error" | "info" | "warning";
   /**
    * retry, rate-limit, hook, compaction, rewound, interrupt, provider-error, mcp-startup, config, parser-reset,
-   * lost, or another.
+   * lost, view-failed, or another.
    */
   code: string;
   text: string;
@@ -673,7 +745,7 @@ export interface Filter {
 }
 
 /** Asks for the event lines after `after`; one subscription per connection. */
-export interface Subscribe {
+export interface Subscribe extends ClientStruct {
   op: "subscribe";
   /** `start`, `now`, the `seq` of the last event that the client handled, or `<journal>:<seq>`. */
   after?: string | number;
@@ -687,7 +759,7 @@ export interface Subscribe {
 }
 
 /** Starts a stream: everything after this frame is its lines. */
-export interface Ingest {
+export interface Ingest extends ClientStruct {
   op: "ingest";
   /** The daemon chooses one if it is absent. */
   stream?: string;
@@ -699,93 +771,18 @@ export interface Ingest {
   parent?: string;
   /** MCP servers of the agent, if its stream does not name them: tool names are split only at known servers. */
   mcpServers?: string[];
+  /**
+   * When the agent was started, in milliseconds since the epoch. A session file that is followed as well is
+   * compared with it: what the agent wrote from then on is in this stream.
+   */
+  started?: number;
+  /**
+   * What the agent was asked, where the publisher knows it and the stream may lack it: the first message of the
+   * user, unless the stream shows it itself.
+   */
+  prompt?: string;
   /** With raw framing, for a stream that exists: how many lines the daemon has; the bytes start after them. */
   from?: number;
-}
-
-/** Lists sessions, newest first. */
-export interface SessionsRequest {
-  op: "sessions";
-  /** The reply repeats it. */
-  id?: string | number;
-  limit?: number;
-  /** `next` of the previous page. */
-  before?: number;
-}
-
-/** Asks for one event. */
-export interface EventRequest {
-  op: "event";
-  /** The reply repeats it. */
-  id?: string | number;
-  seq: number;
-  /** `assistant`: what the model saw; `display`: what the user sees; `raw`: the event as it is in the journal. */
-  view?: "assistant" | "display" | "raw";
-}
-
-/** Lists open calls and pending permissions. */
-export interface CallsRequest {
-  op: "calls";
-  /** The reply repeats it. */
-  id?: string | number;
-  session?: string;
-}
-
-/** Asks for a part of an output body. */
-export interface OutputRequest {
-  op: "output";
-  /** The reply repeats it. */
-  id?: string | number;
-  outputId: string;
-  /** Where the part starts, in `unit`. */
-  offset?: number;
-  /** In `unit`; a reply has at most 1 MiB, however much is requested. */
-  length?: number;
-  unit?: "bytes" | "lines";
-}
-
-/** Stores a body for a limited time: the `bytes` bytes that follow the frame's newline. Returns its `outputId`. */
-export interface StoreRequest {
-  op: "store";
-  /** The reply repeats it. */
-  id?: string | number;
-  bytes: number;
-  mimeType: string;
-  /** The kind of body: `file`, `command`, `image`, … */
-  type: string;
-  path?: string;
-  /** The language for highlighting, as Pygments names it: `python`, `json`. */
-  language?: string;
-}
-
-/** Asks for the daemon's statistics. */
-export interface StatsRequest {
-  op: "stats";
-  /** The reply repeats it. */
-  id?: string | number;
-}
-
-/** Ends a stream: open calls are closed as interrupted. Returns its statistics. */
-export interface EndRequest {
-  op: "end";
-  /** The reply repeats it. */
-  id?: string | number;
-  stream: string;
-}
-
-/** Deletes an ended session: its events and their bodies. Returns the number of events. */
-export interface RemoveRequest {
-  op: "remove";
-  /** The reply repeats it. */
-  id?: string | number;
-  session: string;
-}
-
-/** Asks whether the daemon answers. */
-export interface PingRequest {
-  op: "ping";
-  /** The reply repeats it. */
-  id?: string | number;
 }
 
 /** The first line of every connection. */
@@ -802,7 +799,10 @@ export interface Welcome {
   latest: number;
 }
 
-/** Event lines with a `seq` greater than `after` follow. */
+/**
+ * Event lines with a `seq` greater than `after` follow. Comes once more, with a `gap` after it, if the journal
+ * is     replaced by another one.
+ */
 export interface Subscribed {
   op: "subscribed";
   after: number;
@@ -826,14 +826,15 @@ export interface At {
 /**
  * Some or all events from `from` to `to`, inclusive, are gone; those that still exist follow.
  *
- *     `retention`: they were too old. `reset`: the cursor belongs to another journal, or is beyond the end of
- * this one;     the oldest event follows (`from` is 1, and `to` is 0 if nothing of this journal is gone).
+ *     `retention`: they were too old. `corrupt`: they are damaged on disk. `reset`: the cursor belongs to
+ * another journal,     or is beyond the end of this one; the oldest event follows (`from` is 1, and `to` is 0 if
+ * nothing of this journal is     gone).
  */
 export interface Gap {
   op: "gap";
   from: number;
   to: number;
-  reason: "reset" | "retention";
+  reason: "corrupt" | "reset" | "retention";
 }
 
 /** How many lines of the stream the daemon has; the publisher resumes after line `lines`. */
@@ -932,11 +933,29 @@ export interface Session {
   session: string;
   provider: string;
   agentVersion?: string;
+  /** The latest one. */
   model?: string;
+  /** All of them, in the order in which they were first used; at most 16. */
+  models?: string[];
+  /** The agent's title, else the beginning of the first prompt: one line, without what programs put around it. */
   title?: string;
   cwd?: string;
+  /** The directory that the session belongs to: where it started. */
+  project?: string;
+  /** The branch of its repository. */
+  branch?: string;
   /** `suspended`: its publisher is disconnected and may return. */
   state: "ended" | "open" | "suspended";
+  /**
+   * How the work goes. `running`: a turn goes on. `waiting`: a permission or a question is pending. `failed`: the
+   * last turn failed. `interrupted`: it was cancelled, or its stream ended or was suspended before it was over.
+   * `completed`: none of these.
+   */
+  status?: "completed" | "failed" | "interrupted" | "running" | "waiting";
+  /** State of the main agent's last turn; `started` as long as it goes on. */
+  turn?: "cancelled" | "completed" | "failed" | "started";
+  /** Turns of the main agent. */
+  turns?: number;
   firstSeq: number;
   lastSeq: number;
   /** Milliseconds since the epoch. */
@@ -945,18 +964,206 @@ export interface Session {
   /** Without history that the agent sent again. */
   events: number;
   calls: number;
+  /** Calls by what they do: `shell`, `read`, `edit`, `search`, `web`, `task`, `plan`, `mcp`, `other`. */
+  families?: Record<string, number>;
+  /** The same for slices of the session's time, oldest first; at most 24. */
+  activity?: Record<string, number>[];
+  /** Width of a slice in milliseconds. Slices begin at its multiples since the epoch; the first has `firstTs`. */
+  activityMs?: number;
+  /** Files that its calls have changed; those after the first 500 are not counted. */
+  files?: number;
+  /** Lines that its calls have added, call by call: a line that was changed twice counts twice. */
+  linesAdded?: number;
+  linesRemoved?: number;
+  /** Calls and turns that failed. */
+  errors?: number;
+  /**
+   * Milliseconds of work: the sum of the main agent's turns, as the agent states them, else from start to end; a
+   * turn that goes on counts until `lastTs`. If no turn has a time, `lastTs` minus `firstTs`.
+   */
+  durationMs?: number;
   /** Ids of the streams that contain its events. */
   streams: string[];
+  /** As the agent states it, else an estimate. */
   costUsd?: number;
+  /** The agent states no cost; the daemon has computed it from the prices of the models. */
+  costEstimated?: boolean;
+  /** The models whose prices the estimate uses, as `provider/model`, with commas between. */
+  costModel?: string;
+  /** The date of these prices. */
+  pricesDate?: string;
   inputTokens?: number;
   outputTokens?: number;
+  /** Included in `inputTokens`, as those written to the cache are. */
+  cacheReadTokens?: number;
+  cacheWriteTokens?: number;
+  /** Included in `outputTokens`. */
+  reasoningTokens?: number;
+  /** Tokens in the main agent's context window. */
+  contextUsed?: number;
+  /** Size of the context window, in tokens. */
+  contextSize?: number;
+}
+
+/** How many of the sessions that match have each value; of many values, the most frequent. */
+export interface Facets {
+  status: Record<string, number>;
+  provider: Record<string, number>;
+  project: Record<string, number>;
 }
 
 /** A page of sessions, newest first. */
 export interface SessionsResult {
   sessions: Session[];
+  /** In the order `seq`, present if there may be more: pass it as `before` to get them. */
+  next?: number;
+  /** Present if there may be more: pass it as `cursor`, with the same order and filters, to get them. */
+  cursor?: string;
+  facets?: Facets;
+}
+
+/** Lines that changed, with up to three unchanged ones around them. */
+export interface Hunk {
+  /** Number of the first line before, as in a unified diff. Absent if the place in the file is not known. */
+  oldStart?: number;
+  oldLines: number;
+  newStart?: number;
+  newLines: number;
+  /** Each begins with a blank, `-` or `+`; a line that begins with `\` says that the one before it has no newline. */
+  lines: string[];
+  /** The `seq` of each call that made the change. Empty if no event shows what did. */
+  seqs: number[];
+}
+
+/** A file that a session changed: from the first change to the last, as one. */
+export interface FileChange {
+  /** Relative to the session's directory if it is in there. */
+  path: string;
+  /** Where a renamed file was. */
+  oldPath?: string;
+  kind: "added" | "deleted" | "modified" | "renamed";
+  /** Lines; absent if they are not known. */
+  added?: number;
+  removed?: number;
+  /**
+   * Whether the diff is that of the whole file. Else the agent did not state all of it, or what it stated shows
+   * that something else has changed the file, such as a shell command.
+   */
+  complete: boolean;
+  /** Why there is no diff. */
+  omitted?: "binary" | "large";
+  /** The `seq` of each call that changed it; at most 1,000. */
+  calls: number[];
+}
+
+/** The same, with the diff. */
+export interface FileDiff extends FileChange {
+  /** As unified text, with `---` and `+++`; empty if there is none. */
+  diff: string;
+  hunks: Hunk[];
+}
+
+/** What a session changed, by path. */
+export interface FilesResult {
+  /** Without the files that are as they were. */
+  files: FileChange[];
+  /** False if there are more than fit into a reply, or than are remembered of a session. */
+  complete: boolean;
+  /** The file that was asked for; then `files` has it alone. */
+  file?: FileDiff;
+}
+
+/** An event that has what was searched for. */
+export interface FoundEvent {
+  seq: number;
+  session: string;
+  stream: string;
+  kind: string;
+  ts?: number;
+  /** The canonical tool, for the kinds that name one. */
+  tool?: string;
+  /** A piece of what was searched, on one line; `…` where something is left out. */
+  text: string;
+  /** The parts of `text` that were searched for, each `[start, end]` in code points. */
+  ranges: number[][];
+}
+
+/** A session that has hits. */
+export interface FoundSession {
+  session: string;
+  provider: string;
+  title?: string;
+  project?: string;
+  status?: "completed" | "failed" | "interrupted" | "running" | "waiting";
+  /** Milliseconds since the epoch, of the session's latest event. */
+  lastTs?: number;
+  /** How many events of it have what was searched for; absent if they were not counted. */
+  hits?: number;
+  /** `seq` of the newest hit. */
+  latest: number;
+}
+
+/** Hits, newest first, and the sessions that have them. */
+export interface SearchResult {
+  hits: FoundEvent[];
+  /** The session with the newest hit first; at most 100. Without `counts`, those of `hits`. */
+  sessions: FoundSession[];
+  /** All hits; absent if they were not counted. */
+  total?: number;
+  /** All sessions that have hits; absent if they were not counted. */
+  foundIn?: number;
   /** Present if there may be more: pass it as `before` to get them. */
   next?: number;
+  /** False if the search took too long: there may be hits that were not found, or not counted. */
+  complete: boolean;
+  /** The `seq` of the newest event that was searched. */
+  upto: number;
+  /** How many `seq` are newer than that: they are being indexed. */
+  behind: number;
+  /** Events up to this `seq` are not searched: the index would be larger than `index_bytes`. */
+  floor?: number;
+}
+
+/** What was used for one day, model, project, agent, session or subagent. */
+export interface UsageRow {
+  /** A day is `YYYY-MM-DD`. Absent: not known, or no subagent but the main one. */
+  key?: string;
+  /** Of a session. */
+  title?: string;
+  sessions: number;
+  inputTokens: number;
+  outputTokens: number;
+  /** Included in `inputTokens`, as those written to the cache are. */
+  cacheReadTokens: number;
+  cacheWriteTokens: number;
+  /** Included in `outputTokens`. */
+  reasoningTokens: number;
+  /** Of all of it whose cost is known. */
+  costUsd?: number;
+  /** Some of the cost is not the agent's own figure. */
+  costEstimated?: boolean;
+  /** Those whose cost is not known. */
+  unpricedTokens?: number;
+  /** The models whose prices were used, as `provider/model`. */
+  priceModels?: string[];
+}
+
+/** The prices that estimates use. */
+export interface PricesInfo {
+  /** Of the package `genai-prices`. */
+  version: string;
+  /** The latest day on which it says that a price was checked. */
+  date?: string;
+}
+
+/** Days newest first; else what cost most first. */
+export interface UsageResult {
+  rows: UsageRow[];
+  total: UsageRow;
+  /** Absent if the daemon cannot estimate costs. */
+  prices?: PricesInfo;
+  /** False if there are more rows than fit into a reply. */
+  complete: boolean;
 }
 
 /** One event, in one view. */
@@ -1048,6 +1255,173 @@ export interface RemoveResult {
 export interface PingResult {
 }
 
+/** What all frames of clients have in common: unknown keys are mistakes. */
+export interface ClientStruct {
+  op: string;
+}
+
+/** Lists sessions, newest first. A session matches if it has one of the values of each filter that is given. */
+export interface SessionsRequest {
+  op: "sessions";
+  /** The reply repeats it. */
+  id?: string | number;
+  limit?: number;
+  /** `next` of the previous page, in the order `seq`. */
+  before?: number;
+  /** `seq`: by when the last event was ingested; `time`: by when it happened. */
+  order?: "seq" | "time";
+  /** `cursor` of the previous page. */
+  cursor?: string;
+  session?: string[];
+  status?: ("completed" | "failed" | "interrupted" | "running" | "waiting")[];
+  provider?: string[];
+  project?: string[];
+  /** Only sessions whose last event happened then or later, in milliseconds since the epoch. */
+  since?: number;
+  /** Only sessions whose last event happened before then. */
+  until?: number;
+  /** Only sessions with events after this `seq`. */
+  changedAfter?: number;
+  /** Also count all sessions that match, by `status`, `provider` and `project`. */
+  facets?: boolean;
+}
+
+/**
+ * Searches the text of all events: messages, reasoning, calls, and the beginning of outputs. Hits come newest
+ * first.
+ */
+export interface SearchRequest {
+  op: "search";
+  /** The reply repeats it. */
+  id?: string | number;
+  /** Words and `"quoted phrases"`; an event has to have all of them. The last word may be the beginning of one. */
+  query: string;
+  session?: string[];
+  /** Agents. */
+  provider?: string[];
+  /** Directories: those of the sessions, directories around them, or the last part of their names. */
+  project?: string[];
+  /** Of the sessions. */
+  status?: ("completed" | "failed" | "interrupted" | "running" | "waiting")[];
+  kind?: string[];
+  /** The canonical or the raw name of the tool. */
+  tool?: string[];
+  since?: number;
+  /** Times of the events, in milliseconds since the epoch; they count as whole seconds. */
+  until?: number;
+  /** `next` of the previous page. */
+  before?: number;
+  limit?: number;
+  /** Hits of one session, at most. */
+  perSession?: number;
+  /** Whether to count all hits, by session. */
+  counts?: boolean;
+}
+
+/**
+ * Asks for tokens and costs, summed up `by` one thing. A session counts if it has one of the values of each
+ * filter     that is given. Days are those of UTC.
+ */
+export interface UsageRequest {
+  op: "usage";
+  /** The reply repeats it. */
+  id?: string | number;
+  /** `agent` is the provider; a `subagent` is named with its session, as `<session>/<subagent>`. */
+  by?: "agent" | "day" | "model" | "project" | "session" | "subagent";
+  session?: string[];
+  provider?: string[];
+  project?: string[];
+  /** From the day on which this was, in milliseconds since the epoch. */
+  since?: number;
+  /** Until the day before this was. */
+  until?: number;
+}
+
+/** Asks for one event. */
+export interface EventRequest {
+  op: "event";
+  /** The reply repeats it. */
+  id?: string | number;
+  seq: number;
+  /** `assistant`: what the model saw; `display`: what the user sees; `raw`: the event as it is in the journal. */
+  view?: "assistant" | "display" | "raw";
+}
+
+/** Asks what a session changed: its files, or the diff of one. */
+export interface FilesRequest {
+  op: "files";
+  /** The reply repeats it. */
+  id?: string | number;
+  session: string;
+  /** Its path. As in the list, or absolute; also the one that a renamed file had before. */
+  file?: string;
+}
+
+/** Lists open calls and pending permissions. */
+export interface CallsRequest {
+  op: "calls";
+  /** The reply repeats it. */
+  id?: string | number;
+  session?: string;
+}
+
+/** Asks for a part of an output body. */
+export interface OutputRequest {
+  op: "output";
+  /** The reply repeats it. */
+  id?: string | number;
+  outputId: string;
+  /** Where the part starts, in `unit`. */
+  offset?: number;
+  /** In `unit`; a reply has at most 1 MiB, however much is requested. */
+  length?: number;
+  unit?: "bytes" | "lines";
+}
+
+/** Stores a body for a limited time: the `bytes` bytes that follow the frame's newline. Returns its `outputId`. */
+export interface StoreRequest {
+  op: "store";
+  /** The reply repeats it. */
+  id?: string | number;
+  bytes: number;
+  mimeType: string;
+  /** The kind of body: `file`, `command`, `image`, … */
+  type: string;
+  path?: string;
+  /** The language for highlighting, as Pygments names it: `python`, `json`. */
+  language?: string;
+}
+
+/** Asks for the daemon's statistics. */
+export interface StatsRequest {
+  op: "stats";
+  /** The reply repeats it. */
+  id?: string | number;
+}
+
+/** Ends a stream: open calls are closed as interrupted. Returns its statistics. */
+export interface EndRequest {
+  op: "end";
+  /** The reply repeats it. */
+  id?: string | number;
+  stream: string;
+}
+
+/** Deletes an ended session: its events and their bodies. Returns the number of events. */
+export interface RemoveRequest {
+  op: "remove";
+  /** The reply repeats it. */
+  id?: string | number;
+  session: string;
+}
+
+/** Asks whether the daemon answers. */
+export interface PingRequest {
+  op: "ping";
+  /** The reply repeats it. */
+  id?: string | number;
+}
+
 /** The counts of a whole stream: always, `lines = withEvents + unparsed + sum(skipped)`. */
 export interface Statistics {
   stream: string;
@@ -1067,6 +1441,8 @@ export interface Statistics {
   tools: Record<string, number>;
   /** Name on the wire -> calls. */
   rawTools: Record<string, number>;
+  /** Method that the protocol does not define, but allows -> lines that were skipped because of that. */
+  extensions: Record<string, number>;
   /** Bytes of the lines, without newlines. */
   bytes: number;
   /** Lines that were read although they are not valid JSON in UTF-8 with unique keys. */
@@ -1275,6 +1651,9 @@ export interface Tools {
 /** `op` of a request -> the `result` of its reply. The result of `stats` is an open object. */
 export interface Results {
   sessions: SessionsResult;
+  files: FilesResult;
+  search: SearchResult;
+  usage: UsageResult;
   event: EventResult;
   calls: CallsResult;
   output: OutputResult;

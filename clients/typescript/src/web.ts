@@ -20,7 +20,8 @@ export type SubscribeOptions = StreamOptions & Gateway;
 
 /**
  * Subscribes to events after `after`, in the order of the journal, each once. A `Gap` among them reports which events
- * will not come: they were too old (`retention`), or the cursor belongs to another journal (`reset`).
+ * will not come: they were too old (`retention`), are damaged on disk (`corrupt`), or the cursor belongs to another
+ * journal (`reset`).
  */
 export function subscribe(options?: SubscribeOptions & { as?: "events" }): EventStream;
 

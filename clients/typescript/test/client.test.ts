@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { chownSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -69,6 +71,21 @@ test("what a user interface shows is typed too", async () => {
   }
 
   assert.deepEqual(shown, ["Bash exit 3"]);
+});
+
+test("nothing is sent to the socket of another user", { skip: process.geteuid?.() !== 0 && "only root can" }, async () => {
+  const path = join(daemon.folder, "theirs.sock");
+  let received = "";
+  const server = createServer((socket) => socket.on("data", (data) => (received += data)).on("error", () => {}));
+  await once(server.listen(path), "listening");
+  chownSync(path, 65534, 65534);
+  const expected = new ConnectError(`what is listening at ${path} belongs to another user`);
+
+  await assert.rejects(texts(subscribe({ path })), expected);
+  await assert.rejects(request({ op: "ping" }, path), expected);
+  server.close();
+  await once(server, "close");
+  assert.equal(received, "");
 });
 
 test("where nobody listens it says what to do", async () => {

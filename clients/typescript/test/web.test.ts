@@ -112,8 +112,10 @@ test("where no daemon answers it says what to do", async () => {
 test("the example prints every shell command", async () => {
   await published(CALL);
   const example = join(import.meta.dirname, "..", "examples", "web.js");
-  const link = `${daemon.url}/?token=${daemon.token}`;
-  const child = spawn(process.execPath, [example, link], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, [example, daemon.url!], {
+    env: { ...process.env, TOKEN: daemon.token },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   for await (const line of createInterface({ input: child.stdout })) {
     assert.equal(line, "claude exit 3");
     break;

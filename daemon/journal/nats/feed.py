@@ -8,12 +8,13 @@ or one that belongs to an earlier connection, is replaced.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from nats.aio.msg import Msg
 
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.nats.link import AwayError, Link, StoredMessage
+from tooltap.daemon.journal.nats.log import Log
 from tooltap.daemon.system.logs import get_logger
 
 __all__ = ["Feed"]
@@ -27,17 +28,23 @@ _log = get_logger("journal")
 
 
 class Feed:
-    """`deliver` is called with each message; it must not raise."""
+    """`deliver` is called with each message; it must not raise. `missing`: with the first and last of messages that are
+    not there; raises `AwayError` and `JournalError`."""
 
     def __init__(
-        self, link: Link, stream: str, subject: str, last: int, deliver: Callable[[StoredMessage], None]
+        self,
+        link: Link,
+        log: Log,
+        last: int,
+        deliver: Callable[[StoredMessage], None],
+        missing: Callable[[int, int], Awaitable[None]],
     ) -> None:
         self.last = last
         """Sequence of the last message delivered."""
         self._link = link
-        self._stream = stream
-        self._subject = subject
+        self._log = log
         self._deliver = deliver
+        self._missing = missing
         self._heard = 0.0
         self._task = asyncio.create_task(self._run())
 
@@ -47,18 +54,24 @@ class Feed:
     async def fill(self, up_to: int) -> None:
         """Read and deliver the messages up to `up_to` that were not pushed. Raises `AwayError`, `JournalError`."""
         while self.last < up_to:
-            found = await self._link.read(self._stream, self.last + 1, self._subject, READ_BYTES)
-            if not found and (behind := await self._link.next(self._stream, self.last + 1, self._subject)) is not None:
-                found = [behind]  # the replica that answered did not have it yet
+            found = await self._log.after(self.last + 1, up_to, None, READ_BYTES)
             for message in found:
+                await self._skip(message.seq - 1)
                 self._take(message)
             if not found:
-                self.last = max(self.last, up_to)  # the rest was deleted
+                await self._skip(up_to)
+
+    async def _skip(self, up_to: int) -> None:
+        """Messages up to here were deleted, or are damaged."""
+        if up_to > self.last:
+            await self._missing(self.last + 1, up_to)
+            self.last = max(self.last, up_to)
 
     async def _run(self) -> None:
         while True:
             try:
                 await self._link.retry(self._follow, timeout=None)
+                self._link.doubt()  # a consumer is lost with its server, or with its stream
             except JournalError as error:
                 _log.warning("cannot follow the commits of other daemons", error=str(error))
                 await asyncio.sleep(HEARTBEAT)
@@ -68,7 +81,7 @@ class Feed:
         clock = asyncio.get_running_loop().time
         connection = self._link.connections
         self._heard = clock()
-        end = await self._link.push(self._stream, self.last + 1, self._subject, HEARTBEAT, self._arrived)
+        end = await self._link.push(self._log.stream, self.last + 1, self._log.everything, HEARTBEAT, self._arrived)
         try:
             while clock() - self._heard < SILENCE and self._link.connections == connection and self._link.connected:
                 await asyncio.sleep(HEARTBEAT / 4)

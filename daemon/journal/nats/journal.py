@@ -2,191 +2,234 @@
 
 One message is one commit of one stream, on the stream's own subject. The last message of the subject is the stream's
 position; nothing else has to be kept consistent with it. Rows (`state.py`) are hints, which are caught up from
-messages.
-
-Fencing. Two daemons may believe that they own the same stream, for instance when a network partition heals. A commit
-may only extend the stream that its parser was rebuilt from:
-
-1. `load_stream` returns the sequence of the subject's last message as `StreamInfo.position`.
-2. The first commit after that is published with this position as the expected last sequence, each later one with the
-   sequence of the commit before it (`_chains`). The server compares and stores in one step, so of two commits on the
-   same position one is refused. A commit of several messages is an atomic batch with one expectation.
-3. A commit without an answer may have been stored. It is published again with the same expectation. If it is refused
-   then, the last message tells the cases apart: with this commit's id it was stored the first time, with another id a
-   different daemon has resumed the stream, and the publisher gets `StreamConflictError`.
-4. After any failure the stream's row is dropped: it may lack a commit that was stored after all. The next load reads it
-   from the messages.
-
-The key of a chain holds the position too. So when a stream is loaded again within this daemon, the old connection's
-chain cannot lend its position to the new one, nor the reverse.
+messages. After any failure to commit, the stream's row is dropped: it may lack a commit that was stored after all. The
+next load reads it from the messages.
 
 Publishing. A daemon hears of commits, including its own, from one feed that runs while there are subscribers; a daemon
 that only publishes costs the server no consumer. Partials are not stored. So a daemon retains its own commits until
 they come back in the feed (`_own`), and publishes those with their partials.
 
-`message.py` is the format, `log.py` and `read.py` read it, `link.py` is the connection.
+`commits.py` stores a commit exactly once, `message.py` is the format, `log.py` and `read.py` read it, `link.py` is what
+JetStream is asked, `connection.py` and `client.py` the connection, `identity.py` finds out whether it is still the same
+journal.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import OrderedDict
-from typing import Any, Literal, NamedTuple, Self
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
 
 import anyio
 
+from tooltap.daemon.journal.gaps import Gaps
 from tooltap.daemon.journal.interface import (
     REMEMBER_STREAMS_MS,
     Commit,
     Committed,
-    Journal,
     JournalError,
-    OutputSlice,
-    StoredEvent,
     StoredStream,
-    StreamConflictError,
     StreamInfo,
     StreamState,
     drop_fields,
 )
+from tooltap.daemon.journal.nats.commits import Commits
 from tooltap.daemon.journal.nats.feed import Feed
-from tooltap.daemon.journal.nats.link import AwayError, FencedError, Link, StoredMessage
+from tooltap.daemon.journal.nats.identity import Identity
+from tooltap.daemon.journal.nats.link import AwayError, Link, StoredMessage
 from tooltap.daemon.journal.nats.load import advance, load
-from tooltap.daemon.journal.nats.log import Log
+from tooltap.daemon.journal.nats.memory import Memory
 from tooltap.daemon.journal.nats.message import (
-    EVENTS_A_MESSAGE,
     CommitPart,
-    decode_part,
     encode_commit,
-    encode_part,
     end_of,
     events_of,
 )
-from tooltap.daemon.journal.nats.outputs import Outputs
 from tooltap.daemon.journal.nats.place import NatsPlace
-from tooltap.daemon.journal.nats.read import read, read_back
+from tooltap.daemon.journal.nats.reading import Reading
+from tooltap.daemon.journal.nats.repair import CatchUp, make_rows
 from tooltap.daemon.journal.nats.retention import Retention
-from tooltap.daemon.journal.nats.rows import Row, read_event
-from tooltap.daemon.journal.nats.setup import set_up
-from tooltap.daemon.journal.nats.state import OwnRow, State, open_calls_of, sessions_of
+from tooltap.daemon.journal.nats.rows import VERSION, Row, read_event
+from tooltap.daemon.journal.nats.state import OwnRow, State
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.failpoints import failpoint
+from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.protocol.filters import Filter
 
 __all__ = ["NatsJournal"]
 
 MESSAGE_BYTES = 1_048_576
 """Longest message, if the server's `max_payload` allows it. A read returns whole messages."""
+BODY_BYTES = 65_536
+"""A commit with longer bodies is encoded in a thread: they are compressed."""
 STREAMS_IN_MEMORY = 4_096
 CLOSING_LEASE, RETENTION_LEASE = 5, 300
 """Seconds for which one daemon alone closes abandoned streams, or deletes old events."""
-CLOSE_TIMEOUT = 2.0
-"""Seconds that a shutdown waits for a server that is away."""
+CHECK_PERIOD = 5.0
+"""Seconds after which a daemon looks whether the server still has the same journal. Most changes are noticed earlier:
+by a commit, a subscription, or a new connection."""
+CLOSE_TIMEOUT = 0.3
+"""Seconds that the last rows may take when the daemon ends."""
+
+_log = get_logger("journal")
 
 
-class Tip(NamedTuple):
-    """The newest commit of a chain of commits."""
-
-    message: int
-    """Sequence of its last message."""
-    lines: int
-
-
-class NatsJournal(Journal):
+class NatsJournal(Reading):
     """Created by `open`."""
 
-    def __init__(self, link: Link, clock: Clock) -> None:
-        super().__init__()
-        self._daemon = secrets.token_hex(6)
-        self._link = link
+    def __init__(self, link: Link, clock: Clock, memory: Memory) -> None:
+        daemon = secrets.token_hex(6)
+        super().__init__(link, State(link, daemon))
+        self.daemon = daemon
         self._clock = clock
-        self._log = Log(link)
-        self._state = State(link, self._daemon)
-        self._outputs = Outputs(self._log)
+        self._identity = Identity(link, self._log, self._state, memory, daemon)
+        self._writer = Commits(link, self._log, daemon)
         self._retention = Retention(link, self._log, self._state, self.load_stream)
+        self._catch_up = CatchUp(link, self._log, self._state)
         self._feed: Feed | None = None
         self._own: dict[str, Commit] = {}
         """Commit id -> a commit that the feed has not brought back yet."""
-        self._chains: OrderedDict[tuple[str, int], Tip] = OrderedDict()
-        """By stream, and `StreamInfo.position` when it was loaded."""
-        self._rows: OrderedDict[str, OwnRow] = OrderedDict()
         self._states: dict[str, StreamState] = {}
         """Of the streams this daemon has committed to: all that have not ended, and some that have."""
-        self._oldest = 1
-        self._latest = self._expired = 0
-        self._bytes = 0
-        self._state_task: asyncio.Task[None] | None = None
+        self._resets = 0
+        self._looked = 0
+        """Number of the connection on which holes were looked for."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._repairing: asyncio.Task[None] | None = None
+        self._checking = asyncio.Lock()
 
     @classmethod
-    async def open(cls, place: NatsPlace, *, clock: Clock = wall_clock) -> Self:
-        """Connect, and create the journal if it does not exist. Raises `JournalError`, one sentence for the user."""
+    async def open(cls, place: NatsPlace, *, clock: Clock = wall_clock, memory: Path | None = None) -> Self:
+        """Connect, and create the journal if it does not exist. `memory`: a folder in which this host remembers which
+        journals it has seen. Raises `JournalError`, one sentence for the user."""
         link = await Link.open(place)
         try:
-            journal = cls(link, clock)
-            await link.retry(journal._set_up, timeout=place.options.connect_timeout)
+            journal = cls(link, clock, Memory(memory))
+            await link.retry(journal._check, timeout=place.options.connect_timeout)
         except BaseException:
             await link.close()
             raise
-        journal._state_task = asyncio.create_task(journal._state.run())
+        link.on_doubt = journal._check
+        journal._tasks = [asyncio.create_task(work) for work in (journal._state.run(), journal._watch())]
         return journal
 
-    async def _set_up(self) -> None:
-        log, state = self._log, self._state
-        self.id = await set_up(self._link, (log.stream, log.everything), (state.stream, state.subjects))
-        await self._refresh()
-
     @property
-    def oldest(self) -> int:
-        return min(self._oldest, self._latest + 1)
-
-    @property
-    def latest(self) -> int:
-        return self._latest
-
-    @property
-    def expired(self) -> int:
-        return self._expired
+    def problem(self) -> str:
+        return self._link.waits_for or self._writer.refusal
 
     def statistics(self) -> dict[str, int]:
-        return {**super().statistics(), "bytes": self._bytes, "connected": int(self._link.connected)}
+        found = {"corrupt": self.corrupt.events, "damages": self._damages, "resets": self._resets}
+        return {**super().statistics(), "bytes": self._bytes, "connected": int(self._link.connected), **found}
+
+    def hurry(self) -> None:
+        self._link.hurry()
 
     async def close(self) -> None:
-        if self._state_task is None:
+        if not self._tasks:
             return
         self.stop_listening()
-        self._state_task.cancel()
-        self._state_task = None
+        for task in (*self._tasks, *([] if self._repairing is None else [self._repairing])):
+            task.cancel()
+        self._tasks = []
         with anyio.CancelScope(shield=True):
             try:
                 async with asyncio.timeout(CLOSE_TIMEOUT):
                     await self._state.write()
+                    await self._state.withdraw()
             except (TimeoutError, AwayError, JournalError):  # rows are hints
                 pass
+            await self._identity.remember()
             await self._link.close()
+
+    # -- which journal it is -------------------------------------------------------------------------------------
+
+    async def _check(self) -> None:
+        """Find out whether the server still has this journal; if not, begin with the one that it has. Raises
+        `AwayError`, `JournalError`."""
+        async with self._checking:
+            identity = self._identity
+            await identity.check()
+            if identity.rows_are_others:
+                self._state.reread(drop_changes=self.id != identity.id)
+                self._rows.clear()
+            was = self.id
+            if was in ("", identity.id):
+                if self._looked != self._link.connections:  # a server drops messages when it starts
+                    self._looked, self._holes = self._link.connections, -1
+                await self._refresh()
+            else:
+                await self._begin_again()
+            self.id = identity.id
+            identity.rows_are_others = False
+            if identity.rows_are_lost and (self._repairing is None or self._repairing.done()):
+                identity.rows_are_lost = False
+                self._repairing = asyncio.create_task(self._repair())
+            if was not in ("", identity.id):
+                _log.warning("the journal was replaced", journal=str(self._link.place), was=was, id=self.id)
+                self.on_reset()
+
+    async def _begin_again(self) -> None:
+        """Forget everything about the journal that was there before."""
+        state = (await self._link.api(f"STREAM.INFO.{self._log.stream}"))["state"]
+        expired = await self._state.expired()
+        # Nothing below awaits: whoever reads meanwhile gets all of one journal or all of the other.
+        self._link.journals += 1
+        self._resets += 1
+        self._writer.replaced()
+        self._outputs.forget()
+        self._rows.clear()
+        self._states.clear()
+        self._own.clear()
+        self._oldest, self._latest, self._expired, self._holes = 1, 0, 0, -1
+        self.corrupt = Gaps()
+        last = self._take_range(state, expired)
+        if self._feed is not None:
+            self._feed.stop()
+            self._feed = self._new_feed(last)
+
+    async def _repair(self) -> None:
+        try:
+            made = await make_rows(self._link, self._log, self._state)
+        except JournalError as error:
+            _log.warning("the journal's list of sessions could not be made again", reason=str(error))
+            self._identity.rows_are_lost = True
+        else:
+            self._state.reread(drop_changes=False)
+            _log.info("the journal's list of sessions was made again", streams=made)
+
+    async def _watch(self) -> None:
+        """Look regularly whether it is still the same journal, until cancelled."""
+        came_back = self._link.came_back
+        while True:
+            came_back.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(came_back.wait(), CHECK_PERIOD)
+            try:
+                await self._check()
+                await self._catch_up.look()
+            except AwayError:
+                continue
+            except JournalError as error:
+                _log.warning("cannot examine the journal", reason=str(error))
 
     # -- writing ------------------------------------------------------------------------------------------------
 
     async def commit(self, commit: Commit) -> None:
         stream = commit.info.stream
-        key = (stream, commit.info.position)
-        tip = self._chains.get(key)
-        if tip is not None and tip.lines != commit.base_lines:
-            raise StreamConflictError(f"stream {stream} has {tip.lines} lines, not {commit.base_lines}")
-        row = await self._row_of(stream, commit.info)
+        row = await self._row_of(commit)
         self._commits += 1
         self._transactions += 1
-        commit_id = f"{self._daemon}/{self._commits}"
+        commit_id = f"{self.daemon}/{self._commits}"
         restarts = commit.snapshot is not None or not row.row.since
-        limit = min(MESSAGE_BYTES, self._link.max_payload)
-        parts = encode_commit(commit, commit_id, 0 if restarts else row.row.since, limit)
-        expected = commit.info.position if tip is None else tip.message
+        parts = await self._encoded(commit, commit_id, 0 if restarts else row.row.since)
         if self._feed is not None and len(parts) == 1:
             self._own[commit_id] = commit
+        journals = self._link.journals
         failpoint("before-commit")
         try:
-            last = await self._store(stream, parts, expected)
+            last = await self._writer.store(commit, parts)
         except BaseException:
             self._own.pop(commit_id, None)
             self._states.pop(stream, None)
@@ -195,31 +238,17 @@ class NatsJournal(Journal):
                 self._state.drop(stream)
             raise
         failpoint("after-commit")
-        self._chains[key] = Tip(last, commit.info.lines)
-        self._chains.move_to_end(key)
-        if len(self._chains) > STREAMS_IN_MEMORY:
-            self._chains.popitem(last=False)
         self._count(commit.info)
-        first = last - len(parts) + 1
-        self._apply(row, commit, first, parts)
+        if self._link.journals == journals:
+            self._apply(row, commit, last - len(parts) + 1, parts)
+        self._identity.learn(last, commit_id)
         self._latest = max(self._latest, end_of(last))
 
-    async def _store(self, stream: str, parts: list[CommitPart], expected: int) -> int:
-        """Store the messages and return the sequence of the last. Waits while the server is away. Raises
-        `StreamConflictError`."""
-        subject = self._log.subject(stream)
-        messages = [encode_part(part) for part in parts]
-
-        async def store() -> int:
-            try:
-                return await self._link.publish(subject, messages, expected=expected)
-            except FencedError:
-                last = await self._log.last(stream)
-                if last is not None and decode_part(last.data).commit == parts[0].commit:
-                    return last.seq  # it was stored, and the answer was lost
-            raise StreamConflictError(f"another daemon has resumed stream {stream}")
-
-        return await self._link.retry(store, timeout=None)
+    async def _encoded(self, commit: Commit, commit_id: str, since: int) -> list[CommitPart]:
+        limit = min(MESSAGE_BYTES, self._link.max_payload)
+        if sum(len(one.data) for one in commit.outputs if isinstance(one, OutputChunk)) > BODY_BYTES:
+            return await asyncio.to_thread(encode_commit, commit, commit_id, since, limit)
+        return encode_commit(commit, commit_id, since, limit)
 
     def _count(self, info: StreamInfo) -> None:
         """Remember the stream's state. Of too many, an ended stream is forgotten."""
@@ -228,12 +257,15 @@ class NatsJournal(Journal):
         if len(self._states) > STREAMS_IN_MEMORY and info.state == "ended":
             del self._states[info.stream]
 
-    async def _row_of(self, stream: str, info: StreamInfo) -> OwnRow:
+    async def _row_of(self, commit: Commit) -> OwnRow:
+        info = commit.info
+        stream = info.stream
         row = self._rows.get(stream)
-        if row is None:
-            if info.position or (stream, 0) in self._chains:
+        if row is None or row.is_lost:
+            self._rows.pop(stream, None)
+            if info.position or commit.base_lines or self._writer.has(stream, 0):
                 await self.load_stream(stream)
-            row = self._rows.get(stream) or OwnRow(Row(info=info))
+            row = self._rows.get(stream) or OwnRow(Row(info=info, version=VERSION))
         self._rows[stream] = row
         self._rows.move_to_end(stream)
         if len(self._rows) > STREAMS_IN_MEMORY:
@@ -251,8 +283,23 @@ class NatsJournal(Journal):
         drop_fields(commit.outputs)
         self._state.change(own)
 
+    async def load_stream(self, stream: str) -> StoredStream | None:
+        loaded = await load(self._link, self._log, self._state, stream)
+        if loaded is None:
+            return None
+        self._rows[stream] = loaded.own
+        self._writer.loaded(loaded.stored.info)
+        if loaded.advanced:
+            self._state.change(loaded.own)
+        return loaded.stored
+
+    async def count_streams(self, *states: StreamState) -> int:
+        """Of the streams this daemon has committed to: other daemons have their own limit."""
+        return sum(state in states for state in self._states.values())
+
     async def suspend_all(self) -> int:
-        """Nothing to write: the other daemons notice when a daemon is gone."""
+        """Nothing to write: the other daemons notice when a daemon is gone. But it may have left its rows behind."""
+        await self._catch_up.at_start()
         return 0
 
     async def abandoned(self, before: int) -> list[str]:
@@ -269,7 +316,11 @@ class NatsJournal(Journal):
     async def _is_own(self, stream: str) -> bool:
         """Whether this daemon was the last to commit to the stream."""
         last = await self._log.last(stream)
-        return last is not None and decode_part(last.data).commit.startswith(f"{self._daemon}/")
+        part = None if last is None else self._log.part(last)
+        return part is not None and part.commit.startswith(f"{self.daemon}/")
+
+    async def store_note(self, name: str, data: bytes) -> None:
+        await self._link.retry(self._state.put_note, name, data)
 
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         forget_before = min(before, self._clock() - REMEMBER_STREAMS_MS)
@@ -294,8 +345,7 @@ class NatsJournal(Journal):
         while True:
             last = await self._link.retry(self._refresh)
             if self._feed is None:
-                log = self._log
-                self._feed = Feed(self._link, log.stream, log.everything, last, self._deliver)
+                self._feed = self._new_feed(last)
                 break
             if self._feed.last >= last:
                 break
@@ -309,9 +359,22 @@ class NatsJournal(Journal):
             self._feed = None
             self._own.clear()
 
+    def _new_feed(self, last: int) -> Feed:
+        return Feed(self._link, self._log, last, self._deliver, self._skip)
+
+    async def _skip(self, first: int, last: int) -> None:
+        """Messages do not come in the feed. Raises `AwayError`, `JournalError`."""
+        await self._refresh()
+        await self._note_missing(first, last)
+        self.on_skip(end_of(last))
+
     def _deliver(self, message: StoredMessage) -> None:
         self._latest = max(self._latest, end_of(message.seq))
-        part = decode_part(message.data)
+        part = self._log.part(message)
+        if part is None:
+            self.on_skip(end_of(message.seq))
+            return
+        self._identity.learn(message.seq, part.commit)
         stored = events_of(message.seq, part.events)
         own = self._own.pop(part.commit, None)
         if own is not None:
@@ -323,83 +386,8 @@ class NatsJournal(Journal):
         else:
             read = [(one, event) for one in stored if (event := read_event(one)) is not None]
             committed = Committed([Produced.of(event, one.body) for one, event in read], [one.seq for one, _ in read])
-        self.on_commit([committed])
-
-    async def _refresh(self) -> int:
-        """Ask the server for the journal's range; returns the sequence of its last message."""
-        answer = await self._link.api(f"STREAM.INFO.{self._log.stream}")
-        state = answer["state"]
-        first, last = state["first_seq"], state["last_seq"]
-        self._bytes = state["bytes"]
-        self._latest = max(self._latest, end_of(last) if last else 0)
-        self._oldest = max(first, 1) * EVENTS_A_MESSAGE if state["messages"] else self._latest + 1
-        self._expired = max(self._expired, await self._state.expired(), self._oldest - 1 if first > 1 else 0)
-        return int(last)
-
-    # -- reading ------------------------------------------------------------------------------------------------
-
-    async def read(
-        self, after: int, wanted: Filter | None = None, *, up_to: int | None = None, max_bytes: int = 262_144
-    ) -> tuple[list[StoredEvent], int]:
-        self._reads += 1
-        end = self._latest if up_to is None else min(up_to, self._latest)
-        events, searched, contiguous = await read(self._link, self._log, after, end, wanted, max_bytes)
-        if not contiguous:  # events may have been deleted: the caller compares with `expired`
-            await self._link.retry(self._refresh)
-        return events, searched
-
-    async def read_back(
-        self, before: int, wanted: Filter | None = None, *, limit: int, max_bytes: int = 262_144
-    ) -> tuple[list[StoredEvent], int]:
-        self._reads += 1
-        if before > self._latest:  # other daemons may have committed since
-            await self._link.retry(self._refresh)
-        end = min(before, self._latest + 1)
-        return await read_back(self._link, self._log, end, self.oldest, wanted, limit, max_bytes)
-
-    async def event(self, seq: int) -> StoredEvent | None:
-        message = await self._log.message(seq // EVENTS_A_MESSAGE)
-        events = [] if message is None else decode_part(message.data).events
-        index = seq % EVENTS_A_MESSAGE
-        return StoredEvent(seq, events[index]) if index < len(events) else None
-
-    async def load_stream(self, stream: str) -> StoredStream | None:
-        loaded = await load(self._link, self._log, self._state, stream)
-        if loaded is None:
-            return None
-        self._rows[stream] = loaded.own
-        self._chains.pop((stream, loaded.position), None)
-        if loaded.advanced:
-            self._state.change(loaded.own)
-        return loaded.stored
-
-    async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:
-        await self._link.retry(self._refresh)  # for `oldest`, `latest` and `bytes` in `stats`
-        rows = await self._link.retry(self._state.rows)
-        return [row.info for row in rows if state in (None, row.info.state)][:limit]
-
-    async def count_streams(self, *states: StreamState) -> int:
-        """Of the streams this daemon has committed to: other daemons have their own limit."""
-        return sum(state in states for state in self._states.values())
-
-    async def streams_of(self, session: str) -> list[StreamInfo]:
-        rows = await self._link.retry(self._state.rows)
-        return [row.info for row in rows if session in row.sessions]
-
-    async def sessions(self, *, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
-        rows = await self._link.retry(self._state.rows)
-        return await asyncio.to_thread(sessions_of, rows, limit, before)
-
-    async def open_calls(
-        self, session: str | None = None, stream: str | None = None
-    ) -> dict[str, list[dict[str, Any]]]:
-        if stream is not None and (own := self._rows.get(stream)) is not None:
-            rows = [own.row]
-        else:
-            rows = await self._link.retry(self._state.rows)
-        return open_calls_of(rows, session, stream)
-
-    async def output(
-        self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
-    ) -> OutputSlice | None:
-        return await self._outputs.read(output_id, offset, length, unit)
+        try:
+            self.on_commit([committed])
+        except Exception as fault:  # the commit is durable, and whoever waits for it must hear of it
+            faults.note("subscribers read a commit later", "daemon.journal.nats.journal:on_commit", fault)
+            self.on_skip(end_of(message.seq))

@@ -15,10 +15,11 @@ import msgspec
 from tooltap.daemon.journal.interface import StoredStream, StreamInfo, TailRecord
 from tooltap.daemon.journal.nats.link import Link
 from tooltap.daemon.journal.nats.log import CommitMessages, Log
-from tooltap.daemon.journal.nats.message import CommitPart, decode_part, events_of, read_rest
-from tooltap.daemon.journal.nats.rows import Row, read_event
+from tooltap.daemon.journal.nats.message import CommitPart, DamagedError, events_of, read_rest
+from tooltap.daemon.journal.nats.rows import VERSION, Row, read_event
 from tooltap.daemon.journal.nats.state import OwnRow, State
 from tooltap.normalizers.core.items import Produced
+from tooltap.protocol.stats import Statistics
 
 __all__ = ["Loaded", "advance", "load"]
 
@@ -37,22 +38,49 @@ async def load(link: Link, log: Log, state: State, stream: str) -> Loaded | None
     found = await link.retry(state.get, stream, timeout=None)
     last = await link.retry(log.last, stream, timeout=None)
     if last is None:
-        if found is None:
-            return None
+        if found is None or found.row.message > await link.retry(log.last_seq, timeout=None):
+            return None  # the row is of a journal that was here before
         found.row.since = found.row.message = 0
         return Loaded(OwnRow(found.row, found.entry), _stored(found.row, 0, _Parser()), 0, False)
-    part = decode_part(last.data)
-    row = Row(info=part.stream_info()) if found is None or found.row.expired else found.row
+    part, first = log.part(last), last.seq
+    if part is None:
+        part, first = await _last_intact(log, stream, last.seq)
+    # A row that is ahead of the messages is of a journal that had more of them.
+    outdated = None
+    if found is None or found.row.expired or found.row.message > last.seq:
+        row = Row(info=_info(stream, part), version=VERSION)
+    elif found.row.is_outdated:
+        outdated, row = found.row, Row(info=_info(stream, part), version=VERSION)
+    else:
+        row = found.row
     own = OwnRow(row, 0 if found is None else found.entry)
-    since = part.since or last.seq - part.index
+    since = last.seq + 1 if part is None else part.since or first - part.index
     known = row.message
     parser = _Parser()
-    async for commit in log.commits(stream, min(since, known + 1)):
+    async for commit in log.commits(stream, min(since, known + 1), last.seq):
         if commit.first >= since:
             parser.add(commit, since)
         if commit.last > known:
             _project(own, commit)
-    return Loaded(own, _stored(row, row.message, parser), row.message, row.message > known)
+    if outdated is not None:
+        row.keep(outdated)
+    row.message = last.seq
+    return Loaded(own, _stored(row, last.seq, parser), last.seq, last.seq > known)
+
+
+def _info(stream: str, part: CommitPart | None) -> StreamInfo:
+    """Where nothing of the stream can be read, it begins anew."""
+    if part is None:
+        return StreamInfo(stream=stream, statistics=Statistics(stream=stream, dialect="auto", provider=""))
+    return part.stream_info()
+
+
+async def _last_intact(log: Log, stream: str, last: int) -> tuple[CommitPart | None, int]:
+    """The last part of the stream's last commit that can be read, and its sequence: the stream continues there."""
+    part, seq = None, 0
+    async for commit in log.commits(stream, 1, last):
+        part, seq = commit.parts[-1], commit.last
+    return part, seq
 
 
 def advance(own: OwnRow, first: int, last: CommitPart, info: StreamInfo) -> None:
@@ -77,7 +105,11 @@ class _Parser:
 
     def add(self, commit: CommitMessages, since: int) -> None:
         self.complete = self.complete or commit.first == since
-        rest, _ = read_rest(commit.rest)
+        try:
+            rest, _ = read_rest(commit.rest)
+        except DamagedError:
+            self.complete = False
+            return
         if rest.snapshot is not None:
             self.snapshot, self.tail = rest.snapshot, []
             self.snapshot_lines = commit.parts[-1].stream_info().lines

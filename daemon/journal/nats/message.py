@@ -6,11 +6,16 @@ events can be read from any one message. Everything else in a commit (tail, snap
 "rest") is one byte string, split where a message is full. The last message holds the stream's information after the
 commit.
 
+A message ends with a checksum over all of it. One that is damaged, or is none of tooltap's, holds nothing that anybody
+could read: `decode_part` raises `DamagedError`, and whoever reads reports its events as lost. The data of a chunk is
+compressed, in blocks, where that is shorter.
+
 The `seq` of an event is the sequence of its message times 4,096, plus its index: below 2**53 for 2·10¹² messages.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
@@ -23,8 +28,11 @@ from tooltap.normalizers.core.items import OutputChunk, Produced
 __all__ = [
     "EVENTS_A_MESSAGE",
     "CommitPart",
+    "BLOCK_BYTES",
     "BodyChunk",
+    "DamagedError",
     "Rest",
+    "commit_of",
     "decode_part",
     "encode_commit",
     "encode_part",
@@ -32,6 +40,7 @@ __all__ = [
     "events_of",
     "read_rest",
     "token",
+    "unpacked",
 ]
 
 EVENTS_A_MESSAGE = 4_096
@@ -39,6 +48,22 @@ ENVELOPE_BYTES = 1_024
 """Bytes of a message for what is neither event nor rest, including its headers."""
 EVENT_BYTES = 8
 """Bytes that an event needs in addition to its body."""
+BLOCK_BYTES = 262_144
+"""The data of a chunk is compressed in blocks of this length, so that a part of it can be read alone."""
+SHORTEST = 256
+"""Bytes of the shortest chunk that is compressed."""
+LEVEL = 1
+"""Higher levels take several times as long, and save a few percent."""
+FIELDS_WITH_SUM = 8
+"""A message of an earlier version has fewer, and no checksum."""
+ARRAY = 0x90
+"""A message begins with this and the number of its fields."""
+SUM_BYTES = 4
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class DamagedError(Exception):
+    """A message that cannot be read, or is not what was stored."""
 
 
 class CommitPart(msgspec.Struct, array_like=True):
@@ -54,6 +79,8 @@ class CommitPart(msgspec.Struct, array_like=True):
     rest: bytes
     info: msgspec.Raw
     """`StreamInfo` in the last part, null in others."""
+    sum: bytes = bytes(SUM_BYTES)
+    """CRC-32 over all bytes of the message before it."""
 
     @property
     def is_last(self) -> bool:
@@ -67,6 +94,8 @@ class BodyChunk(NamedTuple):
     output_id: str
     mime_type: str
     size: int
+    blocks: tuple[int, ...] = ()
+    """Bytes of each block as it is stored; it is compressed if it is shorter than the data. Empty: nothing is."""
 
 
 class Rest(msgspec.Struct, array_like=True):
@@ -100,11 +129,27 @@ def events_of(message: int, events: Iterable[bytes]) -> list[StoredEvent]:
 
 
 def decode_part(data: bytes) -> CommitPart:
-    return _part_decoder.decode(data)
+    """Raises `DamagedError`."""
+    try:
+        part = _part_decoder.decode(data)
+    except UNREADABLE as error:
+        raise DamagedError(str(error)) from None
+    if data[0] >= ARRAY + FIELDS_WITH_SUM and zlib.crc32(memoryview(data)[:-SUM_BYTES]) != int.from_bytes(part.sum):
+        raise DamagedError("its checksum is wrong")
+    return part
 
 
 def encode_part(part: CommitPart) -> bytes:
-    return _encode(part)
+    data = _encode(part)[:-SUM_BYTES]
+    return data + zlib.crc32(data).to_bytes(SUM_BYTES)
+
+
+def commit_of(data: bytes) -> str:
+    """The commit whose message this is; of one that is damaged, what tells it from others."""
+    try:
+        return decode_part(data).commit
+    except DamagedError:
+        return f"damaged {zlib.crc32(data):08x}"
 
 
 def encode_commit(commit: Commit, commit_id: str, since: int, max_bytes: int) -> list[CommitPart]:
@@ -138,9 +183,35 @@ def _rest(commit: Commit) -> bytes:
     chunks = [output for output in commit.outputs if isinstance(output, OutputChunk)]
     # A snapshot replaces the tail, including that of its own commit.
     tail = [] if commit.snapshot is not None else list(commit.tail)
-    described = [BodyChunk(chunk.output_id, chunk.mime_type, len(chunk.data)) for chunk in chunks]
+    described, data = list[BodyChunk](), list[bytes]()
+    for chunk in chunks:
+        blocks = [_packed_block(block) for block in _blocks(chunk.data)]
+        data += blocks
+        described.append(BodyChunk(chunk.output_id, chunk.mime_type, len(chunk.data), tuple(map(len, blocks))))
     head = _encode(Rest(tail, commit.snapshot, described))
-    return b"".join([len(head).to_bytes(LENGTH_BYTES, "big"), head, *[chunk.data for chunk in chunks]])
+    return b"".join([len(head).to_bytes(LENGTH_BYTES, "big"), head, *data])
+
+
+def _blocks(data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), BLOCK_BYTES):
+        yield data[start : start + BLOCK_BYTES]
+
+
+def _packed_block(data: bytes) -> bytes:
+    if len(data) < SHORTEST:
+        return data
+    packed = zlib.compress(data, LEVEL)
+    return packed if len(packed) < len(data) else data
+
+
+def unpacked(data: bytes, size: int) -> bytes:
+    """A block of `size` bytes, as it is stored. Raises `DamagedError`."""
+    if len(data) == size:
+        return data
+    try:
+        return zlib.decompress(data)
+    except zlib.error as error:
+        raise DamagedError(str(error)) from None
 
 
 def _packed(bodies: Sequence[bytes], room: int, taken: int) -> Iterator[list[bytes]]:
@@ -157,6 +228,9 @@ def _packed(bodies: Sequence[bytes], room: int, taken: int) -> Iterator[list[byt
 
 
 def read_rest(rest: bytes) -> tuple[Rest, int]:
-    """The head, and where in `rest` the data of the chunks begins."""
+    """The head, and where in `rest` the data of the chunks begins. Raises `DamagedError`."""
     start = LENGTH_BYTES + int.from_bytes(rest[:LENGTH_BYTES], "big")
-    return _rest_decoder.decode(rest[LENGTH_BYTES:start]), start
+    try:
+        return _rest_decoder.decode(rest[LENGTH_BYTES:start]), start
+    except UNREADABLE as error:
+        raise DamagedError(str(error)) from None

@@ -7,24 +7,24 @@ for the streams read last, and every request brings it up to date.
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from tooltap.daemon.journal.interface import OutputSlice
+from tooltap.daemon.journal.nats.link import Link
 from tooltap.daemon.journal.nats.log import CommitMessages, Log
-from tooltap.daemon.journal.nats.message import decode_part, read_rest
+from tooltap.daemon.journal.nats.message import BLOCK_BYTES, DamagedError, read_rest, unpacked
 from tooltap.daemon.journal.slices import MAX_SLICE, whole_lines
 
 __all__ = ["Outputs"]
 
 STREAMS_IN_MEMORY = 64
-COUNTED_BYTES = 262_144
-"""A longer chunk is indexed in parts of this length, each with its number of newlines."""
 
 
 class Place(NamedTuple):
-    """Where a part of a body is stored."""
+    """Where a part of a body is stored. A longer chunk is indexed in parts of `BLOCK_BYTES`."""
 
     start: int
     """Offset in the body. `newlines`: those of the body before it."""
@@ -36,6 +36,8 @@ class Place(NamedTuple):
     """Bytes of the rest in each message of the commit, except the last that has any."""
     offset: int
     """Offset in the commit's rest."""
+    stored: int
+    """Bytes there: fewer than `size` if they are compressed."""
 
 
 class Body(msgspec.Struct):
@@ -54,7 +56,8 @@ class Index(msgspec.Struct):
 
 
 class Outputs:
-    def __init__(self, log: Log) -> None:
+    def __init__(self, link: Link, log: Log) -> None:
+        self._link = link
         self._log = log
         self._streams: OrderedDict[str, Index] = OrderedDict()
 
@@ -73,15 +76,21 @@ class Outputs:
         data = await self._lines(body, offset, length)
         return None if data is None else OutputSlice(data, offset, total, body.mime_type)
 
+    def forget(self) -> None:
+        """The journal is another one now."""
+        self._streams.clear()
+
     async def _index(self, stream: str) -> Index:
         index = self._streams.setdefault(stream, Index())
         self._streams.move_to_end(stream)
         if len(self._streams) > STREAMS_IN_MEMORY:
             self._streams.popitem(last=False)
-        async for commit in self._log.commits(stream, index.message + 1):
+        last = await self._link.retry(self._log.last, stream)
+        async for commit in self._log.commits(stream, index.message + 1, 0 if last is None else last.seq):
             if commit.last > index.message:  # else a concurrent request has indexed it
                 index.message = commit.last
-                _add(index, commit)
+                with suppress(DamagedError):  # its chunks are as good as not there
+                    _add(index, commit)
         return index
 
     async def _bytes(self, body: Body, offset: int, length: int) -> bytes | None:
@@ -98,14 +107,21 @@ class Outputs:
         return b"".join(found)
 
     async def _cut(self, place: Place, first: int, last: int) -> bytes | None:
-        start, end = place.offset + first, place.offset + last
+        if place.stored == place.size:
+            return await self._stored(place, place.offset + first, place.offset + last)
+        packed = await self._stored(place, place.offset, place.offset + place.stored)
+        return None if packed is None else unpacked(packed, place.size)[first:last]
+
+    async def _stored(self, place: Place, start: int, end: int) -> bytes | None:
         found: list[bytes] = []
-        for part in range(start // place.part_bytes, (end - 1) // place.part_bytes + 1):
-            message = await self._log.message(place.message + part)
+        for number in range(start // place.part_bytes, (end - 1) // place.part_bytes + 1):
+            message = await self._log.message(place.message + number)
             if message is None:
                 return None
-            before = part * place.part_bytes
-            found.append(decode_part(message.data).rest[max(start - before, 0) : end - before])
+            before = number * place.part_bytes
+            if (part := self._log.part(message)) is None:
+                return None
+            found.append(part.rest[max(start - before, 0) : end - before])
         return b"".join(found)
 
     async def _lines(self, body: Body, offset: int, count: int) -> bytes | None:
@@ -131,15 +147,17 @@ class Outputs:
 
 
 def _add(index: Index, commit: CommitMessages) -> None:
-    rest, offset = read_rest(commit.rest)
+    whole = commit.rest
+    rest, offset = read_rest(whole)
     for chunk in rest.chunks:
         body = index.bodies.setdefault(chunk.output_id, Body(chunk.mime_type))
-        end = offset + chunk.size
-        for start in range(offset, end, COUNTED_BYTES):
-            size = min(COUNTED_BYTES, end - start)
-            body.places.append(Place(body.size, body.newlines, size, commit.first, commit.part_bytes, start))
+        for number, begin in enumerate(range(0, chunk.size, BLOCK_BYTES)):
+            size = min(BLOCK_BYTES, chunk.size - begin)
+            stored = chunk.blocks[number] if chunk.blocks else size
+            place = Place(body.size, body.newlines, size, commit.first, commit.part_bytes, offset, stored)
+            data = unpacked(whole[offset : offset + stored], size)
+            body.places.append(place)
             body.size += size
-            body.newlines += commit.rest.count(b"\n", start, start + size)
-        if chunk.size:
-            body.terminated = commit.rest[end - 1 : end] == b"\n"
-        offset = end
+            body.newlines += data.count(b"\n")
+            body.terminated = data.endswith(b"\n")
+            offset += stored

@@ -7,11 +7,11 @@ in it are retained. A window without a matching event is followed by one twice a
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.journal.nats.link import Link
 from tooltap.daemon.journal.nats.log import Log
-from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, decode_part, end_of, events_of
+from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, end_of, events_of
 from tooltap.daemon.journal.nats.rows import matches
 from tooltap.protocol.filters import Filter
 
@@ -26,24 +26,37 @@ def _only_stream(wanted: Filter | None) -> str | None:
     return wanted.stream[0] if wanted is not None and wanted.stream and len(wanted.stream) == 1 else None
 
 
-async def read(
-    link: Link, log: Log, after: int, end: int, wanted: Filter | None, max_bytes: int
-) -> tuple[list[StoredEvent], int, bool]:
-    """As `Journal.read`, up to `end`, in whole messages: the last one may exceed `max_bytes`. The third value is False
-    if messages may be missing, be it that the filter left them out or that they were deleted. Raises `JournalError`."""
-    first, last = (after + 1) // EVENTS_A_MESSAGE, end // EVENTS_A_MESSAGE
+class Read(NamedTuple):
+    events: list[StoredEvent]
+    searched: int
+    """The `seq` up to which the journal was searched."""
+    missing: list[tuple[int, int]]
+    """Messages that are not there, from first to last. Where only one stream was read: where there must be some."""
+
+
+async def read(log: Log, after: int, end: int, wanted: Filter | None, max_bytes: int) -> Read:
+    """As `Journal.read`, up to `end`, in whole messages: the last one may exceed `max_bytes`. Raises `JournalError`."""
+    first, last = max((after + 1) // EVENTS_A_MESSAGE, 1), end // EVENTS_A_MESSAGE
     stream = _only_stream(wanted)
     events: list[StoredEvent] = []
+    missing: list[tuple[int, int]] = []
     wanted = None if wanted == Filter() else wanted
-    contiguous = wanted is None
     while after < end and not events:
-        found = await link.retry(log.after, max(first, 1), last, stream, 2 * max_bytes)
+        found = await log.read(first, last, stream, 2 * max_bytes)
+        if found is None:
+            return Read([], end, [])
         if not found:
-            return events, end, False
+            if stream is None:
+                missing.append((first, last))
+            return Read(events, end, missing)
         size = 0
         for message in found:
-            contiguous = contiguous and message.seq == max(first, 1)
-            for stored in events_of(message.seq, decode_part(message.data).events):
+            if stream is None and message.seq > first:
+                missing.append((first, message.seq - 1))
+            elif message.before is not None and message.before >= first:  # the stream had more before it
+                missing.append((first, message.before))
+            part = log.part(message)
+            for stored in () if part is None else events_of(message.seq, part.events):
                 if after < stored.seq <= end and matches(wanted, stored):
                     events.append(stored)
                     size += len(stored.body)
@@ -51,11 +64,11 @@ async def read(
             if size >= max_bytes:
                 break
         after = min(end_of(first - 1), end)
-    return events, after, contiguous
+    return Read(events, after, missing)
 
 
 async def read_back(
-    link: Link, log: Log, before: int, oldest: int, wanted: Filter | None, limit: int, max_bytes: int
+    log: Log, before: int, oldest: int, wanted: Filter | None, limit: int, max_bytes: int
 ) -> tuple[list[StoredEvent], int]:
     """As `Journal.read_back`, down to `oldest`. Raises `JournalError`."""
     wanted = None if wanted == Filter() else wanted
@@ -65,9 +78,10 @@ async def read_back(
         first = max(last - window + 1, oldest // EVENTS_A_MESSAGE)
         newest = _Newest(limit, max_bytes)
         position = first
-        while found := await link.retry(log.after, max(position, 1), last, _only_stream(wanted), 2 * max_bytes):
+        while found := await log.read(max(position, 1), last, _only_stream(wanted), 2 * max_bytes):
             for message in found:
-                for stored in events_of(message.seq, decode_part(message.data).events):
+                part = log.part(message)
+                for stored in () if part is None else events_of(message.seq, part.events):
                     if stored.seq < before and matches(wanted, stored):
                         newest.add(stored)
             position = found[-1].seq + 1

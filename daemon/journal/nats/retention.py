@@ -5,8 +5,9 @@ the server (`max_bytes` of the URL, or what its operator has set) apply as well:
 whatever those are.
 
 A purge is several requests, and the daemon may die between two of them, so their order is: raise `expired`, mark the
-row as expired, delete the messages. Readers then report a gap for events that may still be there, but never miss events
-without one. The row is written with its expected sequence and the purge stops at the last message seen, so that a
+row as expired, with what is to be deleted (`Row.purge`), delete the messages, remove the mark. Readers then report a
+gap for events that may still be there, but never miss events without one; and whoever finds the mark later, completes
+the purge. The row is written with its expected sequence and the purge stops at the last message seen, so that a
 commit of another daemon in between is not lost.
 """
 
@@ -17,12 +18,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from tooltap.daemon.journal.interface import JournalError, NotEndedError
+from tooltap.daemon.journal.interface import CorruptError, JournalError, NotEndedError
+from tooltap.daemon.journal.nats.connection import AwayError
 from tooltap.daemon.journal.nats.link import Link
 from tooltap.daemon.journal.nats.log import Log
 from tooltap.daemon.journal.nats.message import end_of
 from tooltap.daemon.journal.nats.rows import Row
 from tooltap.daemon.journal.nats.state import OwnRow, State
+from tooltap.daemon.system.logs import faults
+from tooltap.normalizers.stream.guard import place_of
 
 __all__ = ["Retention"]
 
@@ -38,15 +42,27 @@ class Retention(NamedTuple):
 
     async def expire(self, before: int, forget_before: int, max_bytes: int | None) -> int:
         """As `Journal.expire`; also deletes expired rows older than `forget_before`. Returns how many events were
-        deleted, as far as the rows know."""
+        deleted, as far as the rows know. What goes wrong with one stream concerns no other."""
         expired = 0
         for row in sorted(await self.state.rows(), key=lambda row: row.info.updated):
-            if row.expired:
-                if row.info.updated < forget_before:
-                    await self.state.forget(row.info.stream)
-            elif row.info.state == "ended" and (row.info.updated < before or await self._is_too_long(max_bytes)):
-                expired += await self._purge(row)
+            try:
+                expired += await self._expire(row, before, forget_before, max_bytes)
+            except Exception as error:
+                if isinstance(error, AwayError | JournalError) and not isinstance(error, CorruptError):
+                    raise  # the server's trouble
+                what = "a stream could not be deleted; it is tried again later"
+                faults.note(what, place_of(error), error, stream=row.info.stream)
         return expired
+
+    async def _expire(self, row: Row, before: int, forget_before: int, max_bytes: int | None) -> int:
+        if row.expired and not row.purge:
+            if row.info.updated < forget_before:
+                await self.state.forget(row.info.stream)
+        elif row.info.state == "ended" and (
+            row.purge or row.info.updated < before or await self._is_too_long(max_bytes)
+        ):
+            return await self._purge(row)
+        return 0
 
     async def remove_session(self, session: str) -> int:
         """As `Journal.remove_session`, but fails for a stream that other sessions share."""
@@ -80,9 +96,13 @@ class Retention(NamedTuple):
             return 0
         if last is not None:
             await self.state.raise_expired(end_of(last.seq))
-        left = msgspec.structs.replace(row, expired=True, names=set(), sessions={}, calls={})
-        if not await self.state.put(OwnRow(left, stored.entry)) or last is None:
+            # Up to `last`, not what another daemon is committing at this moment.
+            row = msgspec.structs.replace(row, expired=True, purge=last.seq + 1)
+        own = OwnRow(row, stored.entry)
+        if last is not None and not await self.state.put(own):
             return 0
-        # Up to `last`, not what another daemon is committing at this moment.
-        await self.link.api(f"STREAM.PURGE.{self.log.stream}", filter=self.log.subject(stream), seq=last.seq + 1)
-        return sum(session.events for session in row.sessions.values())
+        if row.purge:
+            await self.link.api(f"STREAM.PURGE.{self.log.stream}", filter=self.log.subject(stream), seq=row.purge)
+        left = msgspec.structs.replace(row, expired=True, purge=0, sessions={}, calls={})
+        await self.state.put(OwnRow(left, own.entry))
+        return sum(session.events for session in row.sessions.values()) if row.purge else 0

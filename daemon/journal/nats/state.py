@@ -8,23 +8,26 @@ takes a lease: a key that expires too. The stream retains one value per key.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tooltap.daemon.journal.interface import JournalError, StreamInfo
+from tooltap.daemon.journal.interface import JournalError, StreamInfo, StreamState
 from tooltap.daemon.journal.nats.link import AwayError, FencedError, Link
 from tooltap.daemon.journal.nats.message import token
 from tooltap.daemon.journal.nats.rows import Row, RowProjection, decode_row, encode_row
-from tooltap.daemon.journal.projection import CALL, PERMISSION, SessionRow
+from tooltap.daemon.journal.projection import CALL, PERMISSION
+from tooltap.daemon.journal.session_cost import Spending
+from tooltap.daemon.journal.session_row import SessionRow
 from tooltap.daemon.system.logs import get_logger
 
-__all__ = ["OwnRow", "State", "StoredRow", "open_calls_of", "sessions_of"]
+__all__ = ["OwnRow", "State", "StoredRow", "open_calls_of", "sessions_of", "spending_of"]
 
 WRITE_PERIOD = 1.0
 HEARTBEAT_PERIOD = 60
 DEAD_AFTER = 180
 """Seconds."""
 READ_BYTES = 1_048_576
+MOST_ROW_BYTES = 1_048_576
 
 _log = get_logger("journal")
 
@@ -42,6 +45,8 @@ class OwnRow:
         self.projection = RowProjection(row)
         self.entry = entry
         """Sequence of the row's own message, 0 for a new one."""
+        self.is_lost = False
+        """Another daemon has written the row since, or somebody has deleted it."""
 
     @property
     def row(self) -> Row:
@@ -79,27 +84,52 @@ class State:
     async def write(self) -> None:
         """Write the changed rows. Raises `AwayError`, `JournalError`."""
         async with self._writing:
-            while self._changed:
-                stream, own = self._changed.popitem()
+            while changed := self._changed:
+                stream, own = changed.popitem()
                 try:
                     await self.put(own)
-                except (AwayError, JournalError):
-                    self._changed.setdefault(stream, own)
+                except BaseException:  # it may be that whoever asked for the rows has gone
+                    changed.setdefault(stream, own)
                     raise
 
     async def put(self, own: OwnRow) -> bool:
         """Write a row now; False if another daemon has written it since."""
         subject = self._subject(own.row.info.stream)
-        data = encode_row(own.row, self._link.max_payload - 1_024)
-        try:
-            own.entry = await self._link.publish(subject, [data], expected=own.entry)
-        except FencedError:
-            found = await self._link.last(self.stream, subject)
-            if found is None or found.data != data:
-                return False
-            own.entry = found.seq  # it was stored, and the answer was lost
-        self._rows[subject] = data
-        return True
+        while True:
+            data = encode_row(own.row, self._link.max_payload - 1_024)
+            try:
+                own.entry = await self._link.publish(subject, [data], expected=own.entry)
+            except FencedError:
+                found = await self._link.last(self.stream, subject)
+                if found is not None and found.data == data:
+                    own.entry = found.seq  # it was stored, and the answer was lost
+                elif found is not None and _is_behind(decode_row(found.data), own.row):
+                    own.entry = found.seq
+                    continue
+                else:
+                    own.is_lost = True
+                    return False
+            self._rows[subject] = data
+            return True
+
+    def reread(self, *, drop_changes: bool) -> None:
+        """The rows are others now. `drop_changes`: those that are to be written are of another journal."""
+        self._rows = {}
+        self._read = 0
+        if drop_changes:
+            self._changed = {}
+
+    @property
+    def read_up_to(self) -> int:
+        """Sequence of the last row that was read."""
+        return self._read
+
+    def known_rows(self) -> list[Row]:
+        """All rows as far as they were read, and those of this daemon, without asking the server."""
+        rows = {**self._rows}
+        for own in self._changed.values():
+            rows[self._subject(own.row.info.stream)] = encode_row(own.row, MOST_ROW_BYTES)
+        return _decode(list(rows.values()), {self._daemon})
 
     async def forget(self, stream: str) -> None:
         subject = self._subject(stream)
@@ -110,9 +140,14 @@ class State:
         """All rows, newest commit first. Those of other daemons may be a second old. An open stream whose daemon is
         gone is returned as suspended."""
         await self.write()
-        while found := await self._link.read(self.stream, self._read + 1, f"{self._name}.row.>", READ_BYTES):
-            for message in found:
-                self._rows[message.subject] = message.data
+        while True:
+            rows = self._rows
+            found = await self._link.read(self.stream, self._read + 1, f"{self._name}.row.>", READ_BYTES)
+            if rows is not self._rows:
+                continue  # they were dropped meanwhile
+            if not found:
+                break
+            rows |= {message.subject: message.data for message in found}
             self._read = found[-1].seq
         alive = await self.alive()
         return await asyncio.to_thread(_decode, list(self._rows.values()), alive)
@@ -124,6 +159,10 @@ class State:
 
     async def send_heartbeat(self) -> None:
         await self._link.publish(f"{self._name}.daemon.{self._daemon}", [b""], seconds=DEAD_AFTER)
+
+    async def withdraw(self) -> None:
+        """Take the heartbeat back: this daemon ends, and others may take over what it has left."""
+        await self._link.api(f"STREAM.PURGE.{self.stream}", filter=f"{self._name}.daemon.{self._daemon}")
 
     async def alive(self) -> set[str]:
         alive = {self._daemon}
@@ -143,6 +182,16 @@ class State:
             found = await self._link.last(self.stream, subject)
             return found is not None and found.data == me
         return True
+
+    async def return_lease(self, work: str) -> None:
+        await self._link.api(f"STREAM.PURGE.{self.stream}", filter=f"{self._name}.meta.{work}")
+
+    async def note(self, name: str) -> bytes | None:
+        found = await self._link.last(self.stream, f"{self._name}.meta.note.{token(name)}")
+        return None if found is None else found.data
+
+    async def put_note(self, name: str, data: bytes) -> None:
+        await self._link.publish(f"{self._name}.meta.note.{token(name)}", [data])
 
     async def expired(self) -> int:
         """The highest `seq` that retention has deleted."""
@@ -165,6 +214,7 @@ class State:
     async def run(self) -> None:
         """Write rows and heartbeats until cancelled."""
         next_heartbeat = 0.0
+        told = ""
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(WRITE_PERIOD)
@@ -173,10 +223,19 @@ class State:
                 if clock() >= next_heartbeat:
                     await self.send_heartbeat()
                     next_heartbeat = clock() + HEARTBEAT_PERIOD
+                told = ""
             except AwayError:
                 continue
             except JournalError as error:
-                _log.warning("cannot write the journal's state", error=str(error))
+                if str(error) != told:
+                    told = str(error)
+                    _log.warning("cannot write the journal's state", error=told)
+
+
+def _is_behind(stored: Row, row: Row) -> bool:
+    """Whether all that a stored row says is in the other: an earlier answer to its writer was lost, or the row was
+    loaded while it was being written."""
+    return stored.message <= row.message and not stored.expired
 
 
 def _decode(rows: list[bytes], alive: set[str]) -> list[Row]:
@@ -188,22 +247,31 @@ def _decode(rows: list[bytes], alive: set[str]) -> list[Row]:
     return decoded
 
 
-def sessions_of(rows: Iterable[Row], limit: int, before: int | None) -> list[dict[str, Any]]:
-    """As `Journal.sessions`. Changes the sessions of `rows`."""
+def sessions_of(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """All sessions, in no order. Changes the sessions of `rows`."""
+    rows = list(rows)
+    waiting = {call.session for row in rows for call in row.calls.values() if call.kind == PERMISSION}
+    return [session.describe(name, states, pending=name in waiting) for name, session, states in _whole(rows)]
+
+
+def spending_of(rows: Iterable[Row]) -> Iterator[Spending]:
+    """What every session cost. Changes the sessions of `rows`."""
+    for name, session, _ in _whole(rows):
+        yield session.spending(name)
+
+
+def _whole(rows: Iterable[Row]) -> Iterator[tuple[str, SessionRow, dict[str, StreamState]]]:
+    """Every session, put together from its streams: its name, its row, the states of the streams."""
     parts: dict[str, list[tuple[SessionRow, StreamInfo]]] = {}
     for row in rows:
-        for name, session in row.sessions.items():
+        for name, session in row.sessions.items() if not row.expired else ():
             parts.setdefault(name, []).append((session, row.info))
-    whole: list[tuple[str, SessionRow, list[StreamInfo]]] = []
     for name, found in parts.items():
         found.sort(key=lambda part: part[0].last_seq)
         latest = found[-1][0]
         for earlier, _ in reversed(found[:-1]):
             latest.absorb(earlier)
-        whole.append((name, latest, [info for _, info in found]))
-    whole.sort(key=lambda one: one[1].last_seq, reverse=True)
-    wanted = [one for one in whole if before is None or one[1].last_seq < before][:limit]
-    return [session.describe(name, {info.stream: info.state for info in infos}) for name, session, infos in wanted]
+        yield name, latest, {info.stream: info.state for _, info in found}
 
 
 def open_calls_of(rows: Iterable[Row], session: str | None, stream: str | None) -> dict[str, list[dict[str, Any]]]:

@@ -6,17 +6,20 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal, Self, TypeVar
 
 import anyio
+import msgspec
 
 from tooltap.daemon.journal.interface import (
     REMEMBER_STREAMS_MS,
     Commit,
     Committed,
+    CorruptError,
     Journal,
     JournalError,
     OutputSlice,
@@ -26,19 +29,51 @@ from tooltap.daemon.journal.interface import (
     StreamState,
     drop_fields,
 )
-from tooltap.daemon.journal.sqlite import reader
-from tooltap.daemon.journal.sqlite.retention import Step, expire_step, remove_step, size_of_step
-from tooltap.daemon.journal.sqlite.schema import Durability, JournalLock, connect, create_or_check
-from tooltap.daemon.journal.sqlite.tables import get_meta
+from tooltap.daemon.journal.session_filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.journal.sqlite import events, reader, streams
+from tooltap.daemon.journal.sqlite.beside import steady_place
+from tooltap.daemon.journal.sqlite.checksums import STREAM_SUM
+from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt, read_again
+from tooltap.daemon.journal.sqlite.deletion import Deletion
+from tooltap.daemon.journal.sqlite.events import EventsRead, Known
+from tooltap.daemon.journal.sqlite.retention import Step
+from tooltap.daemon.journal.sqlite.schema import (
+    Durability,
+    JournalLock,
+    check_foreign,
+    connect,
+    copy_some,
+    create_or_check,
+    finish_swap,
+    swap_path,
+)
+from tooltap.daemon.journal.sqlite.sessions.listing import count_sessions, sessions, usage
+from tooltap.daemon.journal.sqlite.settle import Settled, read_gaps, settle
+from tooltap.daemon.journal.sqlite.tables import get_meta, set_meta, verified_meta
+from tooltap.daemon.journal.sqlite.tip import TipFile
+from tooltap.daemon.journal.sqlite.upkeep.scrub import Scrub
+from tooltap.daemon.journal.sqlite.upkeep.scrubbed import SCRUB_NOTE, Scrubbed
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
 from tooltap.daemon.system.clock import Clock, wall_clock
+from tooltap.daemon.system.logs import faults, get_logger
+from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.replies import UsageResult
+from tooltap.protocol.requests import UsageRequest
 
 __all__ = ["SqliteJournal"]
 
 READERS = 2
+SUSPENDED_SUM = STREAM_SUM.format(state="'suspended'", updated="?1", expired="expired")
+
+HARMLESS_FOR_FILTERS = frozenset({"tail", "snapshots", "pieces", "bodies", "contents", "calls", "sessions", "log"})
+"""Where damages do not mislead a filter."""
+MOST_NOTED = 20
+"""Damages that are stored in words."""
 
 T = TypeVar("T")
+
+_log = get_logger("journal")
 
 
 class SqliteJournal(Journal):
@@ -50,44 +85,67 @@ class SqliteJournal(Journal):
         lock: JournalLock,
         connection: sqlite3.Connection,
         readers: list[sqlite3.Connection],
+        settled: Settled,
+        tip: TipFile,
+        damages: Damages,
+        durability: Durability,
         clock: Clock,
     ) -> None:
         super().__init__()
         self.path = path
-        self.id = str(get_meta(connection, "id"))
+        self.id = settled.tip.journal
+        self.corrupt = settled.gaps
+        self._lost = settled.gaps.events
+        """Events that the journal itself records as lost, as after a repair."""
         self._lock = lock
         self._clock = clock
-        self._latest = int(get_meta(connection, "next_seq") or 1) - 1
-        self._expired = int(get_meta(connection, "expired") or 0)
-        (self._oldest,) = connection.execute("SELECT min(seq) FROM events").fetchone()
-        self._writer = Writer(connection, asyncio.get_running_loop(), self._report)
+        self._latest = settled.tip.next_seq - 1
+        self._expired = settled.tip.expired
+        self._oldest = settled.oldest
+        self._damages = damages
+        loop = asyncio.get_running_loop()
+        self._writer = Writer(connection, loop, self._report, settled, tip, damages)
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="journal-reader")
         self._readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         for one in readers:
             self._readers.put(one)
+        self._deletion = Deletion(self._delete, lambda: self._events)
         self._closed = False
+        self._suspect = False
+        """An index or a name is damaged."""
+        self._durability: Durability = durability
+        self._scrub = Scrub(path, durability, 1.0)
+        self._scrubbing = False
+        self._scrubs = self._scrubbed_at = 0
 
     @classmethod
     async def open(cls, path: Path, *, durability: Durability = "process", clock: Clock = wall_clock) -> Self:
         """Open or create the journal. Raises `JournalError`, one sentence for the user."""
+        path = steady_place(path)  # what stands beside the file stands beside it under any name
+        damages = Damages()
 
-        def open_files() -> tuple[JournalLock, sqlite3.Connection, list[sqlite3.Connection]]:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        def open_files() -> tuple[JournalLock, sqlite3.Connection, list[sqlite3.Connection], Settled, TipFile]:
+            if not swap_path(path).exists():
+                check_foreign(path)
             lock = JournalLock(path)
             try:
+                finish_swap(path)
                 connection = create_or_check(path, durability)
-                return lock, connection, [connect(path, durability) for _ in range(READERS)]
+                settled = settle(connection, path, damages)
+                readers = [connect(path, durability) for _ in range(READERS)]
+                return lock, connection, readers, settled, TipFile(path)
             except BaseException:
                 lock.release()
                 raise
 
         try:
-            lock, connection, readers = await asyncio.to_thread(open_files)
+            lock, connection, readers, settled, tip = await asyncio.to_thread(open_files)
         except sqlite3.DatabaseError as error:
-            raise JournalError(f"{path} is not a tooltap journal: {error}") from error
+            advice = "; run `tooltap journal repair`" if is_corrupt(error) else ""
+            raise JournalError(f"the journal {path} cannot be opened: {error}{advice}") from error
         except OSError as error:
             raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from error
-        return cls(path, lock, connection, readers, clock)
+        return cls(path, lock, connection, readers, settled, tip, damages, durability, clock)
 
     @property
     def oldest(self) -> int:
@@ -103,7 +161,9 @@ class SqliteJournal(Journal):
 
     def statistics(self) -> dict[str, int]:
         size = sum(_size(Path(f"{self.path}{suffix}")) for suffix in ("", "-wal", "-shm"))
-        return {**super().statistics(), "bytes": size}
+        found = {"corrupt": self.corrupt.events, "lost": self._lost, "damages": self._damages.found}
+        scrubbed = {"scrubs": self._scrubs, "scrubbedAt": self._scrubbed_at, "scrubbedRows": self._scrub.rows}
+        return {**super().statistics(), "bytes": size, **found, **scrubbed, "scrubbing": int(self._scrubbing)}
 
     # -- writing ------------------------------------------------------------------------------------------------
 
@@ -122,35 +182,75 @@ class SqliteJournal(Journal):
 
         def suspend(connection: sqlite3.Connection) -> int:
             return connection.execute(
-                "UPDATE streams SET state='suspended', updated=? WHERE state='open'", (now,)
+                f"UPDATE streams SET state='suspended', updated=?1, checksum={SUSPENDED_SUM} WHERE state='open'", (now,)
             ).rowcount
 
         self._check_open()
-        return int(await self._writer.put(suspend))
+        for is_second in (False, True):  # SQLite calls a file damaged, too, that the system failed to read once
+            try:
+                return int(await self._writer.put(suspend))
+            except CorruptError as error:
+                if is_second:
+                    self._damages.add("streams", error)
+        # One by one: what cannot be suspended is when its publisher comes back.
+        suspended = 0
+        for info in await self.streams("open"):
+            info.state, info.updated = "suspended", now
+            with suppress(CorruptError):
+                await self._writer.put(partial(streams.mend, info=info))
+                suspended += 1
+        return suspended
+
+    async def store_note(self, name: str, data: bytes) -> None:
+        self._check_open()
+        await self._writer.put(partial(set_meta, key=_note(name), value=data))
 
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         forget_before = min(before, self._clock() - REMEMBER_STREAMS_MS)
-        return await self._delete(partial(expire_step, before=before, forget_before=forget_before, max_bytes=max_bytes))
+        deleted = await self._deletion.expire(before, forget_before, max_bytes)
+        await self._query(copy_some)
+        return deleted
 
     async def remove_session(self, session: str) -> int:
-        return await self._delete(partial(remove_step, session=session))
+        return await self._deletion.remove_session(session)
 
-    async def _delete(self, step: Callable[..., Step]) -> int:
-        """One step per transaction, so that commits get their turn in between. Returns how many events were deleted."""
-        deleted, committed = 0, self._events
-        while True:
-            self._check_open()
-            budget = size_of_step(self._events - committed)
-            committed = self._events
-            taken: Step = await self._writer.put(partial(step, budget=budget))
-            deleted += taken.events
-            if taken.done:
-                return deleted
+    async def _delete(self, step: Callable[[sqlite3.Connection], Step]) -> Step:
+        self._check_open()
+        taken: Step = await self._writer.put(step)
+        return taken
+
+    async def scrub(self, share: float) -> int:
+        self._check_open()
+        scrub = self._scrub = Scrub(self.path, self._durability, share)
+        self._scrubbing = True
+        try:
+            found = await anyio.to_thread.run_sync(scrub.run, abandon_on_cancel=True)
+        finally:
+            scrub.stop()
+            self._scrubbing = False
+        if found is None:
+            return 0
+        # What was damaged before and is not any more was a passing fault of the disk.
+        self.corrupt = await self._query(read_gaps, self._damages)
+        self._lost = self.corrupt.events
+        self._suspect = False
+        for one in found:
+            if one.first is not None and one.last is not None and self.corrupt.add(one.first, one.last):
+                _log.error("events are damaged", first=one.first, last=one.last, journal=str(self.path))
+            if one.part != "events":
+                self._damages.add(one.part, one.text)
+                self._suspect = self._suspect or one.part not in HARMLESS_FOR_FILTERS
+        self._scrubs += 1
+        self._scrubbed_at = self._clock()
+        note = Scrubbed(self._scrubbed_at, len(found), [one.text for one in found[:MOST_NOTED]])
+        await self.store_note(SCRUB_NOTE, msgspec.json.encode(note))
+        return len(found)
 
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
+        self._scrub.stop()
         with anyio.CancelScope(shield=True):
             await asyncio.to_thread(self._pool.shutdown)
             while not self._readers.empty():
@@ -165,14 +265,17 @@ class SqliteJournal(Journal):
         committed = [one.value for one in outcomes if isinstance(one.value, Committed)]
         if committed:
             seqs = [seq for one in committed for seq in one.seqs if seq is not None]
-            for one in committed:
-                drop_fields(one.outputs)
             self._commits += len(committed)
             self._events += len(seqs)
             if seqs:
                 self._latest = seqs[-1]
                 self._oldest = seqs[0] if self._oldest is None else self._oldest
-            self.on_commit(committed)
+            # The commits are durable: whatever fails here, even the call, whoever waits for them must hear of it.
+            try:
+                self._publish(committed)
+            except Exception as fault:
+                faults.note("subscribers read commits later", place_of(fault), fault)
+                self._skip()
         for future, value, error in outcomes:
             if isinstance(value, Step):
                 self._oldest, self._expired = value.oldest, max(self._expired, value.expired)
@@ -183,6 +286,17 @@ class SqliteJournal(Journal):
             else:
                 future.set_result(value)
 
+    def _publish(self, committed: list[Committed]) -> None:
+        for one in committed:
+            drop_fields(one.outputs)
+        self.on_commit(committed)
+
+    def _skip(self) -> None:
+        try:
+            self.on_skip(self._latest)
+        except Exception as again:
+            faults.note("subscribers hear of commits with the next ones", place_of(again), again)
+
     # -- reading ------------------------------------------------------------------------------------------------
 
     async def read(
@@ -191,57 +305,101 @@ class SqliteJournal(Journal):
         self._reads += 1
         end = self._latest if up_to is None else min(up_to, self._latest)
 
-        def read(connection: sqlite3.Connection) -> tuple[list[StoredEvent], int, int]:
-            events, searched = reader.read(connection, after, end, wanted, max_bytes)
-            # Asked after the events: what a deletion has just taken from them is not above it.
-            return events, searched, int(get_meta(connection, "expired") or 0)
+        known = self._known(after + 1, end)
 
-        events, searched, expired = await self._query(read)
+        def read(connection: sqlite3.Connection) -> tuple[EventsRead, int]:
+            found = events.read(connection, after, end, wanted, max_bytes, known)
+            # Asked after the events: what a deletion has just taken from them is not above it.
+            return found, int(get_meta(connection, "expired") or 0)
+
+        found, expired = await self._query(read)
         # The deletion may be durable before the event loop hears of it, and the caller compares with `expired`.
         self._expired = max(self._expired, expired)
-        return events, searched
+        self._note(found)
+        return found.events, found.searched
 
     async def read_back(
         self, before: int, wanted: Filter | None = None, *, limit: int, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
         self._reads += 1
         end = min(before, self._latest + 1)
-        return await self._query(reader.read_back, end, self.oldest, wanted, limit, max_bytes)
+        known = self._known(self.oldest, end - 1)
+        found = await self._query(events.read_back, end, self.oldest, wanted, limit, max_bytes, known)
+        self._note(found)
+        return found.events, found.searched
 
     async def event(self, seq: int) -> StoredEvent | None:
-        return await self._query(reader.read_event, seq)
+        return await self._query(events.read_event, seq, self._known(seq, seq))
+
+    def _known(self, first: int, last: int) -> Known:
+        return Known(self.corrupt.within(first, last), self._suspect)
+
+    def _note(self, found: EventsRead) -> None:
+        for first, last in found.damaged:
+            if self.corrupt.add(first, last):
+                _log.error("events are damaged", first=first, last=last, journal=str(self.path))
 
     async def load_stream(self, stream: str) -> StoredStream | None:
-        return await self._query(reader.load_stream, stream)
+        loaded = await self._query(streams.load_stream, stream, self._damages)
+        if loaded is None:
+            return None
+        if loaded.is_rebuilt:
+            await self._writer.put(partial(streams.mend, info=loaded.stored.info))
+            _log.warning("the row of a stream was damaged and is written again", stream=stream)
+        return loaded.stored
 
     async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:
-        return await self._query(reader.streams, state, limit)
+        return await self._query(streams.streams, state, limit, self._damages)
 
     async def count_streams(self, *states: StreamState) -> int:
-        return await self._query(reader.count_streams, states)
+        return await self._query(streams.count_streams, states, self._damages)
 
     async def streams_of(self, session: str) -> list[StreamInfo]:
-        return await self._query(reader.streams_of, session)
+        return await self._query(streams.streams_of, session, self._damages)
 
-    async def sessions(self, *, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
-        return await self._query(reader.sessions, limit, before)
+    async def sessions(
+        self,
+        *,
+        limit: int = 100,
+        before: SessionPlace | None = None,
+        order: SessionOrder = "seq",
+        wanted: SessionFilter = ANY_SESSION,
+    ) -> list[dict[str, Any]]:
+        return await self._query(sessions, limit, before, order, wanted, self._damages)
+
+    async def count_sessions(self, wanted: SessionFilter = ANY_SESSION) -> dict[str, dict[str, int]]:
+        return await self._query(count_sessions, wanted, self._damages)
+
+    async def usage(self, request: UsageRequest) -> UsageResult:
+        return await self._query(usage, request, self._damages)
 
     async def open_calls(
         self, session: str | None = None, stream: str | None = None
     ) -> dict[str, list[dict[str, Any]]]:
-        return await self._query(reader.open_calls, session, stream)
+        return await self._query(reader.open_calls, session, stream, self._damages)
 
     async def output(
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None:
         return await self._query(reader.read_output, output_id, offset, length, unit)
 
+    async def load_note(self, name: str) -> bytes | None:
+        try:
+            found = await self._query(verified_meta, _note(name))
+        except CorruptError:
+            return None
+        return found if isinstance(found, bytes) else None
+
     async def _query(self, function: Callable[..., T], *arguments: Any) -> T:
         def query() -> T:
             connection = self._readers.get()
             try:
-                return function(connection, *arguments)
+                return read_again(lambda: function(connection, *arguments))
             except sqlite3.Error as error:
+                if is_corrupt(error):
+                    raise CorruptError(
+                        f"a part of the journal is damaged ({error}); run `tooltap journal check`"
+                    ) from error
                 raise JournalError(f"the journal cannot be read: {error}") from error
             finally:
                 self._readers.put(connection)
@@ -254,8 +412,12 @@ class SqliteJournal(Journal):
             raise JournalError("the journal is closed")
 
 
+def _note(name: str) -> str:
+    return f"note {name}"
+
+
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:
+    except OSError:  # the daemon has the file open, so that only the statistics need this
         return 0

@@ -5,8 +5,14 @@ the last transaction puts the copy in their place and raises the format. So a jo
 wherever the daemon is killed, and no step needs more memory than its events. A copy that was not finished is discarded
 when the migration begins again: an earlier version may have written to the journal in between.
 
-The file is nearly twice as long until retention returns the free pages. Without room for the copy, the migration is
-refused and the journal stays as it is.
+Format 4 adds the table of contents, in one transaction. The bodies that are there remain as they are.
+
+Format 5 adds a checksum to every row, in one transaction. What was damaged before cannot be told from what was not.
+
+Format 6 adds columns to sessions, and makes their rows again of the events, in one transaction.
+
+The file is nearly twice as long until retention returns the free pages, or its log is. Without room for that, the
+migration is refused and the journal stays as it is.
 """
 
 from __future__ import annotations
@@ -17,7 +23,17 @@ from pathlib import Path
 from shutil import disk_usage
 
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.sqlite.tables import EVENT_TABLES, FORMAT, label_id, set_meta
+from tooltap.daemon.journal.sqlite.checksums import EVENT_SUM, SUMS, lines_of, piece_sum, tail_sum
+from tooltap.daemon.journal.sqlite.contents import CONTENT_TABLES, unpacked
+from tooltap.daemon.journal.sqlite.sessions.rebuild import rebuild_sessions
+from tooltap.daemon.journal.sqlite.tables import (
+    COPIED_BELOW,
+    EVENT_TABLES,
+    FORMAT,
+    GAPS_TABLE,
+    UNINDEXED,
+    set_meta,
+)
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import get_logger
 
@@ -42,9 +58,9 @@ def migrate(connection: sqlite3.Connection, path: Path, version: int) -> None:
     if version < 2:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("CREATE INDEX streams_by_updated ON streams (updated)")
-        set_meta(connection, "format", 2)
+        _set_format(connection, 2)
         connection.execute("COMMIT")
-    if version < 3:
+    if version < COPIED_BELOW:
         try:
             _discard_copy(connection)
             _check_room(connection, path)
@@ -54,6 +70,81 @@ def migrate(connection: sqlite3.Connection, path: Path, version: int) -> None:
             connection.execute(f"PRAGMA cache_size={cache}")
         except sqlite3.Error as error:
             raise JournalError(f"the journal {path} cannot be migrated to format {FORMAT}: {error}") from error
+    if version < 4:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ALTER TABLE pieces ADD COLUMN content INTEGER")
+        for statement in CONTENT_TABLES:
+            connection.execute(statement)
+        _set_format(connection, 4)
+        failpoint("during-migration")
+        connection.execute("COMMIT")
+        failpoint("during-migration")
+    if version < 5:
+        _check_room(connection, path)
+        connection.execute("BEGIN IMMEDIATE")
+        _add_checksums(connection)
+        failpoint("during-migration")
+        connection.execute("COMMIT")
+        failpoint("during-migration")
+    if version < 6:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("DELETE FROM sessions WHERE checksum<>row_sum('sessions', session, last_seq, data)")
+        rebuild_sessions(connection)
+        set_meta(connection, "format", 6)
+        failpoint("during-migration")
+        connection.execute("COMMIT")
+        failpoint("during-migration")
+
+
+def _set_format(connection: sqlite3.Connection, version: int) -> None:
+    connection.execute("UPDATE meta SET value=? WHERE key='format'", (version,))
+
+
+def _add_checksums(connection: sqlite3.Connection) -> None:
+    execute = connection.execute
+    execute(GAPS_TABLE)
+    for table in (*SUMS, "events", "pieces", "tail"):
+        if "checksum" not in {column[1] for column in execute(f"PRAGMA table_info({table})").fetchall()}:
+            execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
+    _set_format(connection, 5)
+    (events,) = execute("SELECT count(*) FROM events NOT INDEXED").fetchone()
+    execute("INSERT INTO meta (key, value) VALUES ('tally', ?)", (f"0 {events}",))
+    for table, columns in SUMS.items():
+        if table == "sessions":  # made again for format 6
+            continue
+        execute(f"UPDATE {table} SET checksum=row_sum('{table}', {columns})")
+    execute(f"UPDATE events SET checksum={EVENT_SUM}")
+    connection.create_function("piece_sum", 7, _sum_of_piece, deterministic=True)
+    execute(
+        "UPDATE pieces SET checksum=piece_sum(body, start, newlines, data, content,"
+        " (SELECT size FROM contents WHERE id=content), (SELECT data FROM contents WHERE id=content))"
+    )
+    _sum_tails(connection)
+
+
+def _sum_of_piece(
+    body: int, start: int, newlines: int, data: bytes, content: int | None, size: int | None, packed: bytes | None
+) -> int:
+    return piece_sum(body, start, newlines, data if packed is None else unpacked(packed, size), content)
+
+
+def _sum_tails(connection: sqlite3.Connection) -> None:
+    execute = connection.execute
+    stream, base = "", 0
+    after = ("", -1)
+    while True:
+        row = execute(
+            "SELECT stream, id, records, (SELECT lines FROM snapshots WHERE snapshots.stream=tail.stream) FROM tail"
+            " WHERE (stream, id)>(?, ?) ORDER BY stream, id LIMIT 1",
+            after,
+        ).fetchone()
+        if row is None:
+            return
+        after = row[:2]
+        if row[0] != stream:
+            stream, base = row[0], row[3] or 0
+        execute("UPDATE tail SET checksum=? WHERE id=?", (tail_sum(stream, base, row[2]), row[1]))
+        base += lines_of(row[2])
 
 
 def _discard_copy(connection: sqlite3.Connection) -> None:
@@ -80,7 +171,7 @@ def _number_names(connection: sqlite3.Connection, path: Path) -> None:
     """Format 3: numbers in place of names."""
     execute = connection.execute
     execute("BEGIN IMMEDIATE")
-    for statement in EVENT_TABLES.format(events="events_3").strip().split(";\n"):
+    for statement in EVENT_TABLES.format(events="events_3", checksum="").strip().split(";\n"):
         execute(statement)
     execute("COMMIT")
     first, last = execute("SELECT coalesce(min(seq), 1), coalesce(max(seq), 0) FROM events").fetchone()
@@ -106,7 +197,7 @@ def _number_names(connection: sqlite3.Connection, path: Path) -> None:
     execute("BEGIN IMMEDIATE")
     execute("DROP TABLE events")
     execute("ALTER TABLE events_3 RENAME TO events")
-    set_meta(connection, "format", 3)
+    _set_format(connection, 3)
     failpoint("during-migration")
     execute("COMMIT")
     failpoint("during-migration")
@@ -131,7 +222,9 @@ def _copy(
     found_labels = execute("SELECT DISTINCT kind, provider, tool, raw_tool FROM events WHERE seq>? AND seq<=?", step)
     for label in found_labels.fetchall():
         if label not in labels:
-            labels[label] = label_id(connection, *label)
+            number = len(labels) + 1  # all labels are from this migration
+            labels[label] = -number if label[0] in UNINDEXED else number
+            execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?)", (labels[label], *label))
     execute(
         "INSERT INTO events_3 SELECT seq, sources.id, labels.id, agent, body FROM events"
         " CROSS JOIN sources ON sources.stream=events.stream AND sources.session=events.session"

@@ -35,10 +35,10 @@ class Query(NamedTuple):
         """Whether any number of events may be read that do not match."""
         return bool(self.rest) and not self.ranges
 
-    def sql(self, bounds: str, order: str) -> str:
-        """`bounds`: the condition for `seq`."""
+    def sql(self, bounds: str, order: str, check: str) -> str:
+        """`bounds`: the condition for `seq`. `check`: what an event is verified by."""
         selects = [
-            f"SELECT seq, body FROM events WHERE {' AND '.join([*one, bounds, *self.rest])}"
+            f"SELECT seq, body, {check} FROM events WHERE {' AND '.join([*one, bounds, *self.rest])}"
             for one in ([[condition] for condition in self.ranges] or [[]])
         ]
         return f"{' UNION ALL '.join(selects)} ORDER BY seq {order}"

@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Collection
+from contextlib import closing
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from tooltap.daemon.journal.interface import NotEndedError
+from tooltap.daemon.journal.sqlite.checksums import STREAM_SUM
+from tooltap.daemon.journal.sqlite.damage import is_unreadable
 from tooltap.daemon.journal.sqlite.tables import get_meta, set_meta
 from tooltap.protocol.events import decode
 
-__all__ = ["Step", "expire_step", "remove_step", "size_of_step"]
+__all__ = ["Step", "StuckError", "expire_step", "remove_step", "size_of_step"]
 
 STEP = 500
 """Cost of a step, in events. Deleting them takes about 1.5 ms, during which commits wait."""
@@ -30,6 +34,8 @@ STREAM = 10
 """Cost of deleting a chunk of an output body, and of deleting the rest of a stream."""
 VACUUM_PAGES = 64
 """Returned to the file system in one step, at least. 500 events are about 20 pages."""
+
+EXPIRED_SUM = STREAM_SUM.format(state="state", updated="updated", expired="1")
 
 _OUTPUT_ID = re.compile(rb'"outputId":("(?:[^"\\]|\\.)+")')
 
@@ -43,28 +49,44 @@ class Step(NamedTuple):
     done: bool
 
 
+class StuckError(Exception):
+    """A stream cannot be deleted, for a reason that concerns no other one: the cause."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self.stream = stream
+
+
 def size_of_step(arrived: int) -> int:
     """The budget of a step when `arrived` events have come since the last one: deletion must outpace them."""
     return min(max(STEP, 2 * arrived), LONGEST_STEP)
 
 
 def expire_step(
-    connection: sqlite3.Connection, before: int, forget_before: int, max_bytes: int | None, budget: int
+    connection: sqlite3.Connection,
+    before: int,
+    forget_before: int,
+    max_bytes: int | None,
+    budget: int,
+    skipped: Collection[str] = (),
 ) -> Step:
-    """Delete one transaction's worth. `before`, `forget_before`: time of a stream's last commit, ms since the epoch."""
+    """Delete one transaction's worth. `before`, `forget_before`: time of a stream's last commit, ms since the epoch;
+    `skipped`: streams that are left. Raises `StuckError`."""
     events = 0
     while budget > 0:
         too_much = max_bytes is not None and _used(connection) > max_bytes
-        found = connection.execute(
-            "SELECT stream FROM streams WHERE state='ended' AND expired=0 AND updated<? ORDER BY updated LIMIT 1",
-            (2**63 - 1 if too_much else before,),
-        ).fetchone()
-        if found is None:
+        stream = _next_stream(connection, 2**63 - 1 if too_much else before, skipped)
+        if stream is None:
             connection.execute("DELETE FROM streams WHERE state='ended' AND expired=1 AND updated<?", (forget_before,))
             _forget_labels(connection)
             return _step(connection, events, done=True)
         # In parts, so that no more is deleted than necessary.
-        deleted, cost = _shrink(connection, found[0], min(budget, STEP))
+        try:
+            deleted, cost = _shrink(connection, stream, min(budget, STEP))
+        except Exception as error:
+            if isinstance(error, sqlite3.Error) and not is_unreadable(error):
+                raise  # the file cannot be written
+            raise StuckError(stream) from error
         events += deleted
         budget -= cost
     return _step(connection, events, done=False)
@@ -103,6 +125,15 @@ def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> St
     return _step(connection, 0, done=True)
 
 
+def _next_stream(connection: sqlite3.Connection, before: int, skipped: Collection[str]) -> str | None:
+    """The stream that ended first."""
+    rows = connection.execute(
+        "SELECT stream FROM streams WHERE state='ended' AND expired=0 AND updated<? ORDER BY updated", (before,)
+    )
+    with closing(rows):
+        return next((stream for (stream,) in rows if stream not in skipped), None)
+
+
 def _next_events(
     connection: sqlite3.Connection, column: Literal["stream", "session"], name: str, limit: int
 ) -> list[tuple[int, bytes]]:
@@ -128,10 +159,11 @@ def _delete_bodies(connection: sqlite3.Connection, event: bytes, limit: int) -> 
     """Delete at most `limit` chunks of the bodies that the event names and its own stream has; returns how many."""
     pieces = 0
     for output_id in _OUTPUT_ID.findall(event):
-        name = msgspec.json.decode(output_id, type=str)
-        found = connection.execute(
-            "SELECT id FROM bodies WHERE output_id=? AND stream=?", (name, decode(event).stream)
-        ).fetchone()
+        try:
+            name, stream = msgspec.json.decode(output_id, type=str), decode(event).stream
+        except msgspec.MsgspecError:  # the event is damaged; its bodies go with its stream
+            continue
+        found = connection.execute("SELECT id FROM bodies WHERE output_id=? AND stream=?", (name, stream)).fetchone()
         if found is None:
             continue
         pieces += connection.execute(
@@ -168,7 +200,7 @@ def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[i
         (stream, stream),
     )
     execute("DELETE FROM session_streams WHERE stream=?", (stream,))
-    execute("UPDATE streams SET expired=1 WHERE stream=?", (stream,))
+    execute(f"UPDATE streams SET expired=1, checksum={EXPIRED_SUM} WHERE stream=?", (stream,))
     return 0, STREAM
 
 

@@ -6,7 +6,6 @@ One daemon owns a journal; the lock file beside it holds the owner's pid. The fi
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import sqlite3
@@ -15,15 +14,35 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.sqlite.beside import check_beside, claim_beside
+from tooltap.daemon.journal.sqlite.checksums import add_functions
 from tooltap.daemon.journal.sqlite.tables import FORMAT, TABLES, get_meta, set_meta
+from tooltap.daemon.journal.sqlite.tip import read_tip, tip_path
+from tooltap.traces.recording.own_file import LockedError, NotOursError, lock_own, open_own
 
-__all__ = ["Durability", "JournalLock", "connect", "create_or_check", "format_of", "open_read_only"]
+__all__ = [
+    "MAGIC",
+    "PAGE_SIZE",
+    "Durability",
+    "JournalLock",
+    "check_foreign",
+    "connect",
+    "copy_log",
+    "copy_some",
+    "create_or_check",
+    "finish_swap",
+    "format_of",
+    "open_read_only",
+    "swap_path",
+    "sync_folder",
+]
 
 Durability: TypeAlias = Literal["process", "power"]
 """What a commit survives: the death of the daemon, or a power failure too."""
 
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
 PAGE_SIZE = 8_192
+MAGIC = b"SQLite format 3\0"
 WAL_LIMIT = 64 * 1024 * 1024
 
 
@@ -31,15 +50,17 @@ class JournalLock:
     """Held while the daemon lives; the kernel releases it however the daemon dies."""
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            owner = os.pread(self._descriptor, 20, 0).decode("ascii", "replace").strip()
-            os.close(self._descriptor)
-            raise JournalError(f"the journal {path} is used by another daemon (pid {owner or 'unknown'})") from None
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+            self._descriptor = lock_own(f"{path}.lock")
+        except LockedError as error:
+            raise JournalError(f"the journal {path} is used by another daemon (pid {error or 'unknown'})") from None
+        except NotOursError as error:
+            raise JournalError(f"{path}.lock cannot be the journal's lock: {error.strerror}; move it away") from None
+        try:
+            claim_beside(path)
+        except BaseException:
+            self.release()
+            raise
 
     def release(self) -> None:
         os.close(self._descriptor)
@@ -49,14 +70,86 @@ def connect(path: Path, durability: Durability) -> sqlite3.Connection:
     """A connection to an existing file, in autocommit mode: transactions are begun explicitly."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
     connection.execute(f"PRAGMA synchronous={SYNCHRONOUS[durability]}")
+    add_functions(connection)
     return connection
+
+
+def swap_path(path: Path) -> Path:
+    return Path(f"{path}.swap")
+
+
+def finish_swap(path: Path) -> None:
+    """Put a repaired journal in its place, which `upkeep/repair.py` has begun. Whoever does it holds the lock."""
+    swap = swap_path(path)
+    if not swap.exists():
+        return
+    try:
+        os.close(open_own(swap, os.O_RDONLY))
+    except NotOursError as error:
+        raise JournalError(f"{swap} cannot be a repaired journal: {error.strerror}; move it away") from None
+    for suffix in ("-wal", "-shm"):  # the damaged file's; they would garble the new one
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    os.replace(swap, path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def check_foreign(path: Path) -> None:
+    """Look at a file before anything is done to it or beside it. Raises `JournalError` if it is not a journal."""
+    try:
+        with open(open_own(path, os.O_RDONLY), "rb") as file:
+            head = file.read(len(MAGIC))
+    except FileNotFoundError:
+        return
+    except NotOursError as error:
+        raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from None
+    if not head:
+        return
+    if head != MAGIC:
+        if tip_path(path).exists():
+            raise JournalError(f"the journal {path} is damaged: its first page is; run `tooltap journal repair`")
+        raise JournalError(f"{path} is not a tooltap journal: file is not a database")
+    try:
+        try:
+            _check_tables(path, "mode=ro")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
+                raise
+            # Whoever wrote to it was killed, as a daemon that was creating it. SQLite would have to undo that first; so
+            # the file is looked at as it is.
+            _check_tables(path, "immutable=1")
+    except sqlite3.Error as error:
+        raise JournalError(f"the journal {path} cannot be opened: {error}; run `tooltap journal repair`") from None
+
+
+def _check_tables(path: Path, how: str) -> None:
+    check_beside(path)
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)) as connection:
+        if tables := _tables(connection):  # whoever was killed while creating one has left none
+            _format(connection, path, tables)
 
 
 def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
     """Open the file for writing. An empty file becomes a journal, and an older format is migrated. Raises
     `JournalError` for a file that is not a journal."""
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    path.chmod(0o600)
+    # What a file that has lost everything was: none that was removed, to begin anew.
+    tip = read_tip(path) if path.exists() else None
+    try:
+        # To read, which allows a second name: a repair that was killed leaves one.
+        descriptor = open_own(path, os.O_RDONLY | os.O_CREAT)
+    except NotOursError as error:
+        raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from None
+    try:
+        os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
     connection = connect(path, durability)
     try:
         # The first three take effect only in this order, and before the first table is created.
@@ -65,26 +158,47 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT}")
         tables = _tables(connection)
+        claim_beside(path)
         if not tables:
-            _create(connection)
+            _create(connection, secrets.token_hex(8) if tip is None else tip.journal)
         from tooltap.daemon.journal.sqlite.migration import (
             migrate,  # only a daemon needs it, not who asks for the format
         )
 
         migrate(connection, path, _format(connection, path, tables))
+        if durability == "power":  # the last daemon may have been killed before it synced what it had written
+            copy_log(connection)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
+def copy_log(connection: sqlite3.Connection) -> None:
+    """Copy the write-ahead log into the file, sync that, and empty the log. Raises `sqlite3.OperationalError`."""
+    busy, _, _ = connection.execute("PRAGMA main.wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise sqlite3.OperationalError("its write-ahead log is in use")
+
+
+def copy_some(connection: sqlite3.Connection) -> None:
+    """Copy what can be copied of the write-ahead log into the file. SQLite does so by itself after large commits, but
+    does not say when that fails and the log grows. Raises `JournalError`."""
+    try:
+        connection.execute("PRAGMA main.wal_checkpoint(PASSIVE)").fetchall()
+    except sqlite3.Error as error:
+        raise JournalError(f"the journal's write-ahead log cannot be copied into it: {error}") from error
+
+
 def open_read_only(path: Path) -> sqlite3.Connection:
     """Open a journal for reading, even while a daemon writes to it. Raises `JournalError`, also for an older format,
     which only a daemon migrates."""
+    check_beside(path)
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
     except sqlite3.Error as error:
         raise JournalError(f"the journal {path} cannot be opened: {error}") from None
+    add_functions(connection)
     try:
         if (version := _format(connection, path, _tables(connection) or {"none"})) < FORMAT:
             raise JournalError(
@@ -101,6 +215,7 @@ def open_read_only(path: Path) -> sqlite3.Connection:
 
 def format_of(path: Path) -> int:
     """Read the format of a journal, which stays unchanged. Raises `JournalError` for other files and newer formats."""
+    check_beside(path)
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return _format(connection, path, _tables(connection) or {"none"})
@@ -108,14 +223,15 @@ def format_of(path: Path) -> int:
         raise JournalError(f"the journal {path} cannot be opened: {error}") from None
 
 
-def _create(connection: sqlite3.Connection) -> None:
+def _create(connection: sqlite3.Connection, name: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
     for statement in TABLES.split(";\n"):
         connection.execute(statement)
     set_meta(connection, "format", FORMAT)
-    set_meta(connection, "id", secrets.token_hex(8))
+    set_meta(connection, "id", name)
     set_meta(connection, "next_seq", 1)
     set_meta(connection, "expired", 0)
+    set_meta(connection, "tally", "0 0")
     connection.execute("COMMIT")
 
 

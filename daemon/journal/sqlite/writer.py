@@ -14,8 +14,12 @@ What must hold, and how it does:
 - One bad commit must not fail the others. When a transaction fails, it is rolled back with everything that memory
   mirrors (`next_seq`, the numbers of names, the projection's rows), and each of its commits is tried again in a
   transaction of its own.
+- Into a damaged place nothing is written: SQLite refuses it, the commit fails with one sentence, and nothing of it is
+  acknowledged. Commits to intact places go on.
 - Nobody hears of a commit before it is durable. `report` is scheduled after COMMIT, in the order of the transactions,
   hence in `seq` order. It publishes the events first and then wakes the publisher's commit.
+- After a failed sync nothing is acknowledged until the whole log has been written and synced anew: the kernel may have
+  dropped what it could not write, and reports that only once.
 - Operations (retention, removal, suspension) run in the queue's order, each in a transaction of its own, so that one
   that fails rolls back nothing else.
 
@@ -29,16 +33,36 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.daemon.journal.interface import Commit, Committed, JournalError, NotEndedError, StreamConflictError
+from tooltap.daemon.journal.interface import (
+    Commit,
+    Committed,
+    CorruptError,
+    JournalError,
+    NotEndedError,
+    StreamConflictError,
+    UnstorableError,
+)
+from tooltap.daemon.journal.sqlite.checksums import event_sum, piece_sum, row_sum, stream_sum, tail_sum
+from tooltap.daemon.journal.sqlite.contents import put_content
+from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
+from tooltap.daemon.journal.sqlite.retention import Step, StuckError
 from tooltap.daemon.journal.sqlite.rows import SqliteProjection
-from tooltap.daemon.journal.sqlite.tables import get_meta, label_id, set_meta, source_id
+from tooltap.daemon.journal.sqlite.schema import copy_log
+from tooltap.daemon.journal.sqlite.settle import Settled, Tally, write_tally
+from tooltap.daemon.journal.sqlite.streams import UPDATE_STREAM
+from tooltap.daemon.journal.sqlite.tables import label_id, set_meta, source_id
+from tooltap.daemon.journal.sqlite.tip import Tip, TipFile
 from tooltap.daemon.system.failpoints import failpoint
+from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.core.items import OutputChunk, Produced
+from tooltap.normalizers.stream.guard import place_of
 
 __all__ = ["Operation", "Outcome", "Writer"]
 
@@ -48,11 +72,9 @@ CHUNK_BYTES = 262_144
 NAMES_IN_MEMORY = 10_000
 """Sources, and labels, whose numbers are in memory."""
 
-# Not `INSERT OR REPLACE`, which creates a new row and writes more pages.
-UPDATE_STREAM = """
-INSERT INTO streams VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT (stream) DO UPDATE
-SET state=excluded.state, lines=excluded.lines, updated=excluded.updated, expired=0, info=excluded.info
-"""
+SUM_OF_BODY = "row_sum('bodies', id, output_id, stream, mime_type, ?1, ?2, ?3)"
+
+_log = get_logger("journal")
 
 Operation: TypeAlias = Callable[[sqlite3.Connection], Any]
 """Other work, done in a transaction of its own."""
@@ -71,6 +93,17 @@ class Outcome(NamedTuple):
     error: Exception | None = None
 
 
+def _refusal(error: Exception) -> Exception:
+    if isinstance(error, StuckError):  # retention goes on with the other streams
+        return error
+    if isinstance(error, sqlite3.Error) and is_corrupt(error):
+        return CorruptError(
+            f"the journal is damaged where it was to be written ({error}): run `tooltap journal repair`"
+        )
+    kind = JournalError if _is_of_storage(error) else UnstorableError
+    return kind(f"the journal cannot be written: {error}").with_traceback(error.__traceback__)
+
+
 class Writer:
     """Owns the writing connection. `report` gets each transaction's outcomes, in the event loop."""
 
@@ -79,16 +112,28 @@ class Writer:
         connection: sqlite3.Connection,
         loop: asyncio.AbstractEventLoop,
         report: Callable[[list[Outcome]], None],
+        settled: Settled,
+        tip: TipFile,
+        damages: Damages,
     ) -> None:
         self._connection = connection
         self._loop = loop
-        self._report = report
-        self._projection = SqliteProjection(connection)
+        self._answer: Callable[[list[Outcome]], object] = partial(
+            loop.call_soon_threadsafe,
+            report,  # type: ignore[arg-type]  # mypy takes this for the whole call
+        )
+        """Raises `RuntimeError` if the event loop is closed, and nothing else: what is committed has to be reported."""
+        self._projection = SqliteProjection(connection, damages)
         self._sources: dict[tuple[str, str], int] = {}
         self._labels: dict[tuple[str, str, str | None, str | None], int] = {}
-        self._rows: list[tuple[int, int, int, str | None, bytes]] = []
+        self._rows: list[tuple[int, int, int, str | None, bytes, int]] = []
         """The transaction's events, which are written together."""
-        self._next_seq = int(get_meta(connection, "next_seq") or 1)
+        self._tip, self._tally = settled.tip, settled.tally
+        self._tip_file = tip
+        self._next_seq = settled.tip.next_seq
+        self._tip_failed = False
+        self._in_doubt = False
+        """A sync has failed, so that what is on the disk may differ from what is read."""
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
         self._thread.start()
@@ -108,19 +153,31 @@ class Writer:
     def _run(self) -> None:
         running = True
         while running:
-            jobs = self._take()
-            running = jobs[-1] is not None
-            batch: list[Job] = []
-            for job in jobs:
-                if job is not None and isinstance(job.work, Commit):
-                    batch.append(job)
-                    continue
-                self._write(batch)
-                batch = []
-                if job is not None:
-                    self._write([job])
-            self._write(batch)
+            jobs: list[Job | None] = []
+            try:
+                jobs = self._take()
+                running = jobs[-1] is not None
+                self._write_all(jobs)
+            except Exception as error:  # an error of ours; whoever waits must hear of it
+                faults.note("the journal's writer failed", place_of(error), error)
+                self._roll_back()
+                with suppress(RuntimeError):
+                    self._answer([Outcome(job.future, error=_refusal(error)) for job in jobs if job is not None])
         self._connection.close()
+        self._tip_file.close()
+
+    def _write_all(self, jobs: Sequence[Job | None]) -> None:
+        """Write the commits that follow each other together, and everything else alone."""
+        batch: list[Job] = []
+        for job in jobs:
+            if job is not None and isinstance(job.work, Commit):
+                batch.append(job)
+                continue
+            self._write(batch)
+            batch = []
+            if job is not None:
+                self._write([job])
+        self._write(batch)
 
     def _take(self) -> list[Job | None]:
         jobs = [self._queue.get()]
@@ -134,40 +191,55 @@ class Writer:
     def _write(self, jobs: Sequence[Job]) -> None:
         if not jobs:
             return
-        next_seq = self._next_seq
         try:
             outcomes = self._transact(jobs)
         except Exception as error:
-            self._roll_back(next_seq)
+            self._roll_back()
+            self._in_doubt |= getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_FSYNC
             if len(jobs) > 1:  # try each alone, so that one bad commit does not fail the others
                 for job in jobs:
                     self._write([job])
                 return
-            outcomes = [Outcome(jobs[0].future, error=JournalError(f"the journal cannot be written: {error}"))]
+            outcomes = [Outcome(jobs[0].future, error=_refusal(error))]
         if isinstance(jobs[0].work, Commit):
             failpoint("after-commit")
-        try:
-            self._loop.call_soon_threadsafe(self._report, outcomes)
-        except RuntimeError:  # the event loop is closed, and nobody waits any more
-            pass
+        with suppress(RuntimeError):  # the event loop is closed, and nobody waits any more
+            self._answer(outcomes)
 
     def _transact(self, jobs: Sequence[Job]) -> list[Outcome]:
+        if self._in_doubt:
+            copy_log(self._connection)
+            self._in_doubt = False
         self._connection.execute("BEGIN IMMEDIATE")
-        before = self._next_seq
+        tip, tally = self._tip, self._tally
         outcomes = [self._do(job) for job in jobs]
         if self._rows:
-            self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", self._rows)
+            self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", self._rows)
             self._rows = []
         self._projection.flush()
-        if self._next_seq != before:
+        if self._next_seq != tip.next_seq:
             set_meta(self._connection, "next_seq", self._next_seq)
+        step = outcomes[0].value
+        deleted, expired = (step.events, max(step.expired, tip.expired)) if isinstance(step, Step) else (0, tip.expired)
+        tally = Tally(tally.transactions + 1, tally.events + self._next_seq - tip.next_seq - deleted)
+        write_tally(self._connection, tally)
         if isinstance(jobs[0].work, Commit):
             failpoint("before-commit")
         self._connection.execute("COMMIT")
+        self._tally, self._tip = tally, Tip(tip.journal, tally.transactions, self._next_seq, expired)
+        # What is committed is committed, whether or not it can be noted.
+        try:
+            self._tip_file.write(self._tip)
+        except Exception as error:
+            if not self._tip_failed:
+                _log.warning("how far the journal is written cannot be noted", reason=str(error))
+            self._tip_failed = True
+        else:
+            self._tip_failed = False
         return outcomes
 
-    def _roll_back(self, next_seq: int) -> None:
-        self._next_seq = next_seq
+    def _roll_back(self) -> None:
+        self._next_seq = self._tip.next_seq
         self._forget()
         try:
             if self._connection.in_transaction:
@@ -205,14 +277,19 @@ class Writer:
         if info.state == "ended":
             self._projection.end_stream(info.stream)
             failpoint("during-close")
-        execute(UPDATE_STREAM, (info.stream, info.state, info.lines, info.updated, msgspec.json.encode(info)))
+        row = (info.stream, info.state, info.lines, info.updated, msgspec.json.encode(info))
+        execute(UPDATE_STREAM, (*row, stream_sum(*row)))
         if commit.snapshot is not None:
-            execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", (info.stream, info.lines, commit.snapshot))
+            snapshot = (info.stream, info.lines, commit.snapshot)
+            execute(
+                "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", (*snapshot, row_sum("snapshots", *snapshot))
+            )
             failpoint("during-snapshot")
             execute("DELETE FROM tail WHERE stream=?", (info.stream,))
         elif commit.tail:
             records = msgspec.msgpack.encode(commit.tail)
-            execute("INSERT INTO tail (stream, records) VALUES (?, ?)", (info.stream, records))
+            checksum = tail_sum(info.stream, commit.base_lines, records)
+            execute("INSERT INTO tail (stream, records, checksum) VALUES (?, ?, ?)", (info.stream, records, checksum))
         return seqs
 
     def _insert_outputs(self, stream: str, outputs: Sequence[Produced | OutputChunk]) -> list[int | None]:
@@ -235,7 +312,8 @@ class Writer:
                 source = self._source(stream, session)
             key = (output.kind, output.provider, output.tool, output.raw_tool)
             label = labels.get(key) or self._label(key)
-            rows.append((seq, source, label, output.agent, output.body))
+            checksum = event_sum(seq, source, label, output.agent, output.body)
+            rows.append((seq, source, label, output.agent, output.body, checksum))
             entries.append((seq, output))
             seqs.append(seq)
             seq += 1
@@ -263,17 +341,26 @@ class Writer:
         found = execute("SELECT id, bytes, newlines FROM bodies WHERE output_id=?", (piece.output_id,)).fetchone()
         if found is None:
             found = execute(
-                "INSERT INTO bodies (output_id, stream, mime_type, bytes, newlines, terminated)"
+                "INSERT INTO bodies (output_id, stream, mime_type, bytes, newlines, terminated)"  # summed below
                 " VALUES (?, ?, ?, 0, 0, 0) RETURNING id, bytes, newlines",
                 (piece.output_id, stream, piece.mime_type),
             ).fetchone()
         body, size, newlines = found
         for start in range(0, len(piece.data), CHUNK_BYTES):
             data = piece.data[start : start + CHUNK_BYTES]
-            execute("INSERT INTO pieces VALUES (?, ?, ?, ?)", (body, size, newlines, data))
+            content = put_content(self._connection, data)
+            kept = data if content is None else b""
+            checksum = piece_sum(body, size, newlines, data, content)
+            execute("INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?)", (body, size, newlines, kept, content, checksum))
             size += len(data)
             newlines += data.count(b"\n")
         execute(
-            "UPDATE bodies SET bytes=?, newlines=?, terminated=? WHERE id=?",
-            (size, newlines, piece.data.endswith(b"\n"), body),
+            f"UPDATE bodies SET bytes=?1, newlines=?2, terminated=?3, checksum={SUM_OF_BODY} WHERE id=?4",
+            (size, newlines, int(piece.data.endswith(b"\n")), body),
         )
+
+
+def _is_of_storage(error: Exception) -> bool:
+    """Whether the file could not be written, rather than something of the commit."""
+    of_values = sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError
+    return isinstance(error, sqlite3.Error | OSError) and not isinstance(error, of_values)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from tooltap.daemon.taps.delivery.delivery import Delivery, ReadSpool
-    from tooltap.protocol.frames import Done
+    from tooltap.protocol.frames import Done, Suspended
 
 __all__ = ["BackgroundDelivery"]
 
@@ -43,10 +43,10 @@ class BackgroundDelivery:
         read_spool: ReadSpool | None = None,
     ) -> None:
         self.outbox = outbox
-        self.done: Done | None = None
-        """The statistics, once the end of the stream is durable."""
+        self.end: Done | Suspended | None = None
+        """What the daemon has answered, once the end of the stream, or that it is suspended, is durable."""
         self.failure: Exception | None = None
-        """Why the delivery ended without `done`."""
+        """Why the delivery ended without `end`."""
         self._arguments = (outbox, options, socket, patience, read_spool)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._running: _Running | None = None
@@ -66,10 +66,11 @@ class BackgroundDelivery:
             pass
         return self._thread.is_alive()
 
-    def finish(self, patience: float) -> None:
-        """Note that all lines have been put in. From now on wait `patience` seconds for a daemon that is away."""
+    def finish(self, patience: float, *, suspend: bool = False) -> None:
+        """Note that all lines have been put in. From now on wait `patience` seconds for a daemon that is away.
+        `suspend`: the stream does not end."""
         if running := self._wait_until_started():
-            self._call(lambda: running.delivery.finish(patience))
+            self._call(lambda: running.delivery.finish(patience, suspend=suspend))
 
     def wait(self, stall: float | None = None) -> bool:
         """Wait until the delivery has ended, and return whether it has. With `stall`: stop waiting after that many
@@ -125,4 +126,4 @@ class BackgroundDelivery:
         delivery = Delivery(*self._arguments)
         self._running = _Running(asyncio.get_running_loop(), asyncio.current_task(), delivery)
         self._started.set()
-        self.done = await delivery.run()
+        self.end = await delivery.run()

@@ -14,6 +14,8 @@ acknowledged or on disk.
 A recording is published from its first line each time (`source_file.py`), and the daemon may have most of it. The CRC
 of the daemon's last line shows whether it is the same recording (`Publisher.has`); if not, `OtherInputError` is raised.
 
+When all lines have been put in, the stream ends, or with `suspend` is left as it is, for a publisher that resumes it.
+
 A daemon that is away, full or shutting down is tried again, until `patience` has passed since a daemon was last there.
 """
 
@@ -22,21 +24,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import anyio
 
 from tooltap.daemon.client.connection import ConnectError, DaemonError, DisconnectedError
 from tooltap.daemon.client.publishing import OtherInputError, Publisher, ingest
 from tooltap.daemon.taps.delivery.outbox import Entry, Outbox, StreamOptions
-from tooltap.daemon.taps.delivery.records import END, JOURNAL_REPLACED, encode, encode_lost
-from tooltap.protocol.frames import Done
+from tooltap.daemon.taps.delivery.records import JOURNAL_REPLACED, encode, encode_end, encode_lost
+from tooltap.protocol.frames import Done, Suspended
 
 __all__ = ["Delivery", "ReadSpool"]
 
 BATCH = 256 * 1024
 TEMPORARY = ("shutting-down", "too-many-connections", "too-many-streams", "journal")
 """Error codes of a daemon that may take the stream later."""
+UNREADABLE = ("bad-frame", "frame-too-long")
+"""Error codes of a daemon that does not know the prompt in a frame, or takes no frame as long as that."""
 RETRY_FIRST, RETRY_MOST = 0.05, 0.5
 """Seconds between attempts to reach a daemon that is away."""
 
@@ -65,6 +69,8 @@ class Delivery:
         self._last_seen = -float("inf")
         self._ended = False
         """Whether the stream's end has been sent on this connection."""
+        self._suspends = False
+        """Whether the stream is left without an end."""
         self._finished = asyncio.Event()
         self._news = asyncio.Event()
         """Set when there is more to send, or when all lines have been put in."""
@@ -73,15 +79,17 @@ class Delivery:
         """Note that lines have been put in."""
         self._news.set()
 
-    def finish(self, patience: float) -> None:
-        """Note that all lines have been put in, and set the patience from now on."""
+    def finish(self, patience: float, *, suspend: bool) -> None:
+        """Note that all lines have been put in, and set the patience from now on. `suspend`: the stream does not
+        end."""
         self._patience = patience
+        self._suspends = suspend
         self._finished.set()
         self._news.set()
 
-    async def run(self) -> Done:
-        """Deliver until all lines and the stream's end are durable. Raises `ConnectError` when the patience is over,
-        `OtherInputError` and `DaemonError`."""
+    async def run(self) -> Done | Suspended:
+        """Deliver until all lines are durable, and that the stream has ended or is suspended. Raises `ConnectError`
+        when the patience is over, `OtherInputError` and `DaemonError`."""
         wait = RETRY_FIRST
         now = asyncio.get_running_loop().time
         while True:
@@ -92,6 +100,9 @@ class Delivery:
                     return await self._deliver(publisher)
             except (ConnectError, DaemonError) as error:
                 self.problem = error
+                if isinstance(error, DaemonError) and error.code in UNREADABLE and self._options.prompt is not None:
+                    self._options = self._options._replace(prompt=None)
+                    continue
                 is_temporary = isinstance(error, ConnectError) or error.code in TEMPORARY
                 if not is_temporary or now() - self._last_seen > self._patience:
                     raise
@@ -105,15 +116,15 @@ class Delivery:
                     await self._finished.wait()
             wait = min(2 * wait, RETRY_MOST)
 
-    async def _deliver(self, publisher: Publisher) -> Done:
+    async def _deliver(self, publisher: Publisher) -> Done | Suspended:
         if gone := self.outbox.resume(publisher.ingesting.lines):
             await _write(publisher, encode_lost(gone, 0, JOURNAL_REPLACED))
         self._ended = False
         failures: list[Exception] = []
-        ends: list[Done] = []
+        ends: list[Done | Suspended] = []
         async with anyio.create_task_group() as tasks:
 
-            async def until_failure(work: Callable[[], Awaitable[Done | None]]) -> None:
+            async def until_failure(work: Callable[[], Awaitable[Done | Suspended | None]]) -> None:
                 try:
                     if (end := await work()) is not None:
                         ends.append(end)
@@ -127,13 +138,20 @@ class Delivery:
             raise failures[0]
         return ends[0]
 
-    async def _receive_until_done(self, publisher: Publisher) -> Done:
+    async def _receive_until_done(self, publisher: Publisher) -> Done | Suspended:
         while True:
             frame = await publisher.receive()
-            if isinstance(frame, Done) and self._ended:  # an earlier `done` is another publisher's
+            if self._ended and self._is_end(frame):
                 self.outbox.acknowledge(self.outbox.lines)
                 return frame
             self.outbox.acknowledge(publisher.acked)
+
+    def _is_end(self, frame: object) -> TypeGuard[Done | Suspended]:
+        """Say whether this answers how the stream was left. An earlier `done` is another publisher's, and an earlier
+        `suspended` that of a daemon that shuts down."""
+        if self._suspends:
+            return isinstance(frame, Suspended) and frame.lines >= self.outbox.lines
+        return isinstance(frame, Done)
 
     async def _send_lines(self, publisher: Publisher) -> None:
         """Raises `OtherInputError`."""
@@ -155,7 +173,8 @@ class Delivery:
                 raise OtherInputError(f"stream {known.stream} had {known.crc_line} lines, this input has fewer")
             else:
                 self._ended = True
-                return await _write(publisher, END)
+                end = encode_end(self.outbox.ended)
+                return await (publisher.leave() if self._suspends else _write(publisher, end))
 
     def _take_from_spool(self, known: int) -> bytes:
         assert self._read_spool is not None

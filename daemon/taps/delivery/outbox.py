@@ -49,6 +49,11 @@ class StreamOptions(NamedTuple):
     provider: str | None = None
     session: str | None = None
     mcp_servers: tuple[str, ...] = ()
+    agent: str | None = None
+    parent: str | None = None
+    started: int | None = None
+    """When the agent was started, in ms since the epoch."""
+    prompt: str | None = None
 
 
 class SpoolLimits(NamedTuple):
@@ -76,15 +81,19 @@ class Entry(NamedTuple):
 
 
 class Outbox:
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self.lines = 0
+    """`begin`: lines of the stream that the daemon has from an earlier publisher."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES, *, begin: int = 0) -> None:
+        self.lines = begin
         """Lines put in so far, lost ones included."""
-        self.acked = 0
+        self.acked = begin
         """Lines that the daemon has committed."""
-        self.sent = 0
+        self.sent = begin
         """Lines taken on the current connection."""
-        self.spooled = 0
+        self.spooled = begin
         """Lines that are on disk, as far as they are not acknowledged."""
+        self.ended: int | None = None
+        """When the agent ended, in ms since the epoch."""
         self.dropped = 0
         """Lines dropped because the outbox was full."""
         self.bytes = 0
@@ -99,7 +108,9 @@ class Outbox:
         """The last line that is being copied to disk. Its entry may not be extended any more."""
         self._complete = False
         self.delivered = False
-        """The stream and its end are durable; set by `finish`."""
+        """The stream and how it was left are durable; set by `finish`."""
+        self.suspended = False
+        """The stream is left without an end; set by `finish`."""
 
     def put(self, lines: Iterable[bytes | LongLine], t: int | None = None, direction: Direction | None = None) -> None:
         """Add the next lines. `t`: ms since the epoch. An outbox that is not full takes one more line of any length."""
@@ -119,11 +130,13 @@ class Outbox:
             self._lose(lines, size, reason)
             self._lock.notify_all()
 
-    def finish(self, *, delivered: bool) -> None:
-        """Note that all lines have been put in. `delivered`: they and the stream's end are durable."""
+    def finish(self, *, delivered: bool, suspended: bool = False) -> None:
+        """Note that all lines have been put in. `delivered`: they and the stream's end, or that it is suspended, are
+        durable."""
         with self._lock:
             self._complete = True
             self.delivered = delivered
+            self.suspended = suspended
             if delivered:
                 self.acked = self.sent = self.lines
                 self._forget()
@@ -166,13 +179,14 @@ class Outbox:
 
     # -- for the spool ------------------------------------------------------------------------------------------
 
-    def copy(self, max_bytes: int) -> list[Entry]:
-        """Wait for the next entries to write to disk and return them. Empty when there will be no more."""
+    def copy(self, max_bytes: int, timeout: float | None) -> list[Entry] | None:
+        """Wait for the next entries to write to disk and return them: none after the timeout. None when there will be
+        no more."""
         with self._lock:
-            self._lock.wait_for(lambda: self._entries or self._complete)
+            self._lock.wait_for(lambda: self._entries or self._complete, timeout)
             copied = self._from(0, max_bytes)
             self._copying = copied[-1].last if copied else 0
-            return copied
+            return copied if copied or not self._complete else None
 
     def copied(self, lines: int) -> None:
         """Note that all lines up to `lines` are on disk or acknowledged."""

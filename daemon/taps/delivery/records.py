@@ -8,11 +8,11 @@ from tooltap.daemon.taps.delivery.outbox import Entry
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.tapped import write_tapped
 
-__all__ = ["END", "JOURNAL_REPLACED", "encode", "encode_lost"]
+__all__ = ["JOURNAL_REPLACED", "TORN", "encode", "encode_end", "encode_lost"]
 
-END = b'{"op":"end"}\n'
 JOURNAL_REPLACED = "the daemon's journal was replaced"
 """Why acknowledged lines are lost: the daemon that acknowledged them had another journal."""
+TORN = "the publisher was killed in the middle of a line"
 
 
 def encode(entry: Entry) -> bytes:
@@ -21,6 +21,11 @@ def encode(entry: Entry) -> bytes:
     if isinstance(entry.line, LongLine):
         return write_tapped(entry.line.head, entry.t, entry.direction, size=entry.line.size) + b"\n"
     return write_tapped(entry.line, entry.t, entry.direction) + b"\n"
+
+
+def encode_end(t: int | None) -> bytes:
+    """Encode the end of the stream. `t`: when the agent ended, if that is known."""
+    return msgspec.json.encode({"op": "end"} if t is None else {"op": "end", "t": t}) + b"\n"
 
 
 def encode_lost(lines: int, size: int, reason: str) -> bytes:

@@ -1,46 +1,63 @@
 """The spool: the lines of one stream in a file, waiting for a daemon.
 
-Format: one line of JSON (`Header`), padded with spaces, then the records of the lines as they are sent to the daemon
-(`protocol/tapped.py`). The header says which stream it is, for which daemon, and after which line the records begin
-(`after`). It is padded so that it can be rewritten in place, which works even on a full disk: `restart` empties the
-spool once all of its lines are durable, and `end` notes how the stream ended.
+Format: a header, then the records of the lines (`spool_records.py`). The header is one line of JSON (`Header`) with a
+checksum, padded with spaces; it is there twice, so that it survives the loss of a block. It says which stream it is,
+for which daemon, and after which line the records begin (`after`). It is padded so that it can be rewritten in place,
+which works even on a full disk: `restart` empties the spool once all of its lines are durable, and `end` notes how the
+stream ended. Format 1, which is still read, has one header and no checksums.
 
 Who may use it: the file is private to the user, and locked by the process that uses it. That is the publisher while it
-runs. Once the lock is free the publisher is gone, and the daemon takes in what it left behind (`drain.py`). A publisher
-that was killed in the middle of a record leaves a torn one at the end; `torn` counts its bytes.
+runs. Once the lock is free the publisher is gone, and the daemon takes in what it left behind (`drain.py`).
 
-Appends are not synced to disk: a spool survives the end of a process, not of the machine.
+What cannot be read: the records before and behind it are read, and a loss stands in its place. A publisher that was
+killed in the middle of a record leaves a torn one at the end; `torn` counts its bytes. `is_damaged` says that anything
+could not be read: such a spool is not removed, but goes to the quarantine (`quarantine.py`).
+
+Whoever appends decides when to `sync` (`spooler.py`): until then a record survives the end of a process, not of the
+machine.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import stat
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
 import msgspec
 
 from tooltap.daemon.system.failpoints import failpoint
+from tooltap.daemon.taps.delivery.records import JOURNAL_REPLACED, TORN, encode_lost
+from tooltap.daemon.taps.delivery.spool_records import DAMAGED, READ, Record, intact, pieces, plain, unframe
 from tooltap.protocol.frames import Ingest
 from tooltap.protocol.tapped import Lost, read_tapped
+from tooltap.traces.recording.own_file import NotOursError, private_folder
+from tooltap.traces.recording.whole_file import sync_folder
 
-__all__ = ["Ending", "Header", "Spool", "SpoolError", "spools"]
+__all__ = ["SUFFIX", "DamagedSpoolError", "Ending", "Header", "Spool", "SpoolError", "read_header", "spools"]
 
-FORMAT = 1
+FORMAT = 2
+MAGIC = b"tooltap-spool-"
 SUFFIX = ".spool"
 BLOCK = 4_096
-"""The length of the header is a multiple of this."""
+"""The length of a copy of the header is a multiple of this."""
 ROOM = 1_024
 """Padding of the header, at least: room for what is not known when it is first written."""
 MAX_HEADER = 1024 * 1024
-READ = 65_536
-LOST = b'{"op":"lost"'
+
+_COPY = re.compile(rb"tooltap-spool-(\d+) ([0-9a-f]{8}) ")
 
 
 class SpoolError(Exception):
     """The spool cannot be used; the message is a part of a sentence for the user."""
+
+
+class DamagedSpoolError(SpoolError):
+    """Its header cannot be read, so nobody knows for which daemon it is."""
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -52,6 +69,10 @@ class Ending(msgspec.Struct, frozen=True):
     """Bytes of the lines that are not in the spool."""
     reason: str = ""
     """Why they are not in the spool."""
+    t: int | None = None
+    """When the agent ended, in ms since the epoch."""
+    suspended: bool = False
+    """The stream does not end with these lines: its publisher may resume it."""
 
 
 class Header(msgspec.Struct, kw_only=True):
@@ -67,14 +88,19 @@ class Header(msgspec.Struct, kw_only=True):
 class Spool:
     """An open spool. Every method may raise `OSError`."""
 
-    def __init__(self, path: Path, descriptor: int, header: Header, start: int, end: int) -> None:
+    def __init__(
+        self, path: Path, descriptor: int, header: Header, start: int, end: int, *, is_damaged: bool = False
+    ) -> None:
         self.path = path
         self.header = header
         self.lines = header.after
         """The last line written. Unknown for an adopted spool."""
         self.size = end
+        self.is_damaged = is_damaged
+        """Something of what was read so far is not as it was written."""
         self._file = descriptor
         self._start = start
+        self._is_name_synced = False
         self._cursor = (header.after, start)
         """A line, and the offset of the next one."""
 
@@ -88,7 +114,7 @@ class Spool:
             if os.fstat(descriptor).st_nlink:
                 break
             os.close(descriptor)  # another process adopted it between the two calls above
-        start = -(-(len(msgspec.json.encode(header)) + ROOM) // BLOCK) * BLOCK
+        start = 2 * -(-(len(msgspec.json.encode(header)) + ROOM) // BLOCK) * BLOCK
         spool = cls(path, descriptor, header, start, start)
         try:
             spool._write_header()
@@ -100,8 +126,8 @@ class Spool:
 
     @classmethod
     def adopt(cls, path: Path) -> Self | None:
-        """Open and lock a spool that a publisher left behind; None if it is in use, gone, or empty. Raises `SpoolError`
-        and `OSError`."""
+        """Open and lock a spool that a publisher left behind; None if it is in use, gone, or has no byte, as when its
+        publisher was killed while it created it. Raises `SpoolError` and `OSError`."""
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -111,10 +137,11 @@ class Spool:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
                 raise SpoolError("it is not a file of this user")
+            if status.st_nlink and status.st_size:
+                header, start, is_damaged = _header(descriptor)
+                # It is shorter than its header if its publisher was killed while it wrote that.
+                return cls(path, descriptor, header, start, max(start, status.st_size), is_damaged=is_damaged)
             if status.st_nlink:
-                line, newline, _ = os.pread(descriptor, MAX_HEADER, 0).partition(b"\n")
-                if newline:
-                    return cls(path, descriptor, _read_header(line), len(line) + 1, status.st_size)
                 path.unlink()
         except BlockingIOError:
             pass
@@ -125,7 +152,7 @@ class Spool:
         return None
 
     def append(self, records: bytes, lines: int) -> None:
-        """Append whole records of this many lines: all of them, or on an `OSError` none."""
+        """Append whole records (`frame`) of this many lines: all of them, or on an `OSError` none."""
         try:
             self._write(records, self.size)
         except OSError:
@@ -140,7 +167,16 @@ class Spool:
         self.header.after = self.lines = after
         self.size = self._start
         self._cursor = (after, self._start)
+        self.is_damaged = False
         self._write_header()
+
+    def sync(self) -> None:
+        """Make what was written survive the end of the machine."""
+        failpoint("spool-sync")
+        os.fdatasync(self._file)
+        if not self._is_name_synced:
+            sync_folder(self.path.parent)
+            self._is_name_synced = True
 
     def end(self, ending: Ending) -> None:
         self.header.ending = msgspec.structs.replace(ending, reason=ending.reason[: ROOM // 8])
@@ -148,18 +184,67 @@ class Spool:
 
     def read(self, after: int) -> tuple[bytes, int]:
         """Return whole records from line `after + 1` on, about 64 KiB, and the number of the last line in them. At the
-        end they are empty."""
+        end they are empty. A loss is among them where something cannot be read."""
+        written, size = self.lines, self.size  # in this order: another thread may append
         line, offset = self._cursor if self._cursor[0] <= after else (self.header.after, self._start)
-        while block := self._block(offset):
-            first, line, offset = line, line + _lines(block), offset + len(block)
+        found: list[bytes] = []
+        length = unread = unread_pieces = 0
+        for piece, piece_size in pieces(self._file, offset, size):
+            offset += piece_size
+            record = self._record(piece, line + unread_pieces + (len(piece) < piece_size))
+            if record is None and (piece := intact(piece)):
+                record = self._record(piece, line + unread_pieces + 1)
+            if record is None or record.last <= line:
+                unread, unread_pieces = unread + piece_size, unread_pieces + 1
+                self.is_damaged = True
+                continue
+            if len(piece) < piece_size:
+                unread += piece_size - len(piece)
+                self.is_damaged = True
+            begin = record.last - record.lines
+            if begin > (known := max(line, after)):
+                found.append(encode_lost(begin - known, unread, DAMAGED))
+                self.is_damaged = True
+            if record.last > after:
+                found.append(record.data if begin >= known else _rest(record, record.last - known))
+                length += len(record.data)
+            unread = unread_pieces = 0
+            line = record.last
             self._cursor = (line, offset)
-            if line > after:
-                return _behind(block, after - first), line
-        return b"", line
+            if length >= READ:
+                return b"".join(found), line
+        if line < written:  # the end of our own spool
+            self.is_damaged = True
+            if written > (known := max(line, after)):
+                found.append(encode_lost(written - known, unread, DAMAGED))
+            line = written
+            self._cursor = (line, size)
+        return b"".join(found), line
+
+    def left_after(self, known: int) -> Iterator[bytes]:
+        """Yield the records of all lines after `known`, the lines that the daemon has. Losses are among them: what the
+        spool should have, and has not."""
+        if (gone := self.header.after - known) > 0:
+            yield encode_lost(gone, 0, JOURNAL_REPLACED)
+            known += gone
+        records, last = self.read(known)
+        while records:
+            yield records
+            records, last = self.read(last)
+        ending = self.header.ending
+        if ending is not None:
+            if (missing := ending.lines - max(known, last)) > 0:
+                yield encode_lost(missing, ending.bytes + self.torn, DAMAGED if self.torn else ending.reason)
+        elif self.torn and last >= known:
+            lines, is_torn = 0, False
+            for piece, size in pieces(self._file, self._cursor[1], self.size):
+                lines += 1
+                is_torn = lines == 1 and len(piece) == size and not piece.endswith(b"\n")
+            yield encode_lost(lines, self.torn, TORN if is_torn else DAMAGED)
 
     @property
     def torn(self) -> int:
-        """Bytes of an unfinished record at the end, once everything else has been read."""
+        """Bytes at the end that are no record, once everything else has been read."""
         return self.size - self._cursor[1]
 
     def remove(self) -> None:
@@ -171,7 +256,7 @@ class Spool:
     # -- inner workings -----------------------------------------------------------------------------------------
 
     def _write_header(self) -> None:
-        self._write(msgspec.json.encode(self.header).ljust(self._start - 1) + b"\n", 0)
+        self._write(2 * _copy(self.header, self._start // 2), 0)
 
     def _write(self, data: bytes, offset: int) -> None:
         failpoint("spool-write")
@@ -179,20 +264,12 @@ class Spool:
             written = os.pwrite(self._file, data, offset)
             data, offset = data[written:], offset + written
 
-    def _block(self, offset: int) -> bytes:
-        """Read whole records from this offset on."""
-        parts: list[bytes] = []
-        while part := os.pread(self._file, min(READ, self.size - offset), offset):
-            offset += len(part)
-            end = part.rfind(b"\n") + 1
-            parts.append(part[:end] or part)
-            if end:
-                return b"".join(parts)
-        return b""
+    def _record(self, piece: bytes, before: int) -> Record | None:
+        return unframe(piece) if self.header.v == FORMAT else plain(piece, before)
 
 
 def spools(directory: Path) -> dict[Path, int]:
-    """Return all spools in the directory with their sizes, in the order of their last change."""
+    """Return all spools in the directory with their sizes, in the order of their last change. Raises `OSError`."""
     found: dict[Path, os.stat_result] = {}
     for path in directory.glob(f"*{SUFFIX}"):
         try:
@@ -205,37 +282,68 @@ def spools(directory: Path) -> dict[Path, int]:
 def _private(directory: Path) -> Path:
     """Create the directory if necessary, and check that only the user may write to it. Raises `SpoolError` and
     `OSError`."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = directory.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise SpoolError(f"other users may write to {directory}")
+    try:
+        private_folder(directory)
+    except NotOursError as error:
+        raise SpoolError(f"spools cannot be in {directory}: {error.strerror}") from None
     return directory
 
 
-def _read_header(line: bytes) -> Header:
+def read_header(path: Path) -> tuple[Header, bool]:
+    """Return the header of a spool, and whether a process uses it. Raises `SpoolError` and `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        header, _, _ = _header(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return header, True
+    finally:
+        os.close(descriptor)
+    return header, False
+
+
+def _copy(header: Header, length: int) -> bytes:
+    """A copy of the header, as it is on disk."""
+    beginning = MAGIC + b"%d " % FORMAT
+    text = b"%d " % length + msgspec.json.encode(header)
+    text = text.ljust(length - len(beginning) - len("12345678 ") - 1) + b"\n"
+    return beginning + b"%08x " % zlib.crc32(text) + text
+
+
+def _header(file: int) -> tuple[Header, int, bool]:
+    """Return the header, where the records begin, and whether a copy of the header is damaged. Raises `SpoolError`."""
+    start = os.pread(file, MAX_HEADER, 0)
+    if start.startswith(b"{"):
+        line, _, _ = start.partition(b"\n")
+        return _decode(line, 1), len(line) + 1, False
+    for place in (0, *range(BLOCK, MAX_HEADER, BLOCK)):
+        found = _COPY.match(start, place)
+        if found is None:
+            continue
+        if int(found[1]) != FORMAT:
+            raise SpoolError(f"it has format {int(found[1])}, but this daemon reads only formats up to {FORMAT}")
+        text = start[found.end() : start.find(b"\n", found.end()) + 1]
+        if found[2] == b"%08x" % zlib.crc32(text):
+            number, _, header = text.partition(b" ")
+            length = int(number)
+            if place in (0, length):
+                other = os.pread(file, length, length - place)
+                return _decode(header, FORMAT), 2 * length, other != start[place : place + length]
+    raise DamagedSpoolError("its header cannot be read")
+
+
+def _decode(line: bytes, version: int) -> Header:
     try:
         header = msgspec.json.decode(line, type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SpoolError(f"its header is invalid: {error}") from None
-    if header.v != FORMAT:
-        raise SpoolError(f"it has format {header.v}, but this daemon reads only format {FORMAT}")
+        raise DamagedSpoolError(f"its header is invalid: {error}") from None
+    if header.v != version:
+        raise SpoolError(f"it has format {header.v}, but this daemon reads only formats up to {FORMAT}")
     return header
 
 
-def _lines(records: bytes) -> int:
-    """Count the lines of the stream that the records stand for."""
-    lines = records.count(b"\n")
-    if LOST in records:  # inside a string the quotes would be escaped
-        lost = (read_tapped(record) for record in records.split(b"\n") if record.startswith(LOST))
-        lines += sum(record.lines - 1 for record in lost if isinstance(record, Lost))
-    return lines
-
-
-def _behind(records: bytes, lines: int) -> bytes:
-    """Return the records without those of the first `lines` lines."""
-    start = 0
-    while lines > 0:
-        end = records.index(b"\n", start) + 1
-        lines -= _lines(records[start:end])
-        start = end
-    return records[start:]
+def _rest(record: Record, lines: int) -> bytes:
+    """The last lines of a loss."""
+    lost = read_tapped(record.data)
+    assert isinstance(lost, Lost)
+    return encode_lost(lines, lost.bytes, lost.reason)

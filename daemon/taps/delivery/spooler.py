@@ -2,11 +2,15 @@
 
 If the spool is full or cannot be written, lines wait in the outbox, which drops new ones when it is full as well.
 Whenever all lines in the spool are durable it is emptied, so it stays small while the daemon keeps up.
+
+What waits in the spool is synced to disk every `SYNC` seconds, and when the stream ends: a failure of the machine costs
+the lines of the last moment, and the daemon reports them as lost. While a daemon takes the lines, nothing is synced.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from bisect import bisect_right
 from itertools import accumulate
 from pathlib import Path
@@ -14,6 +18,7 @@ from pathlib import Path
 from tooltap.daemon.taps.delivery.outbox import Entry, Outbox, SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.records import encode
 from tooltap.daemon.taps.delivery.spool import Ending, Header, Spool, SpoolError, spools
+from tooltap.daemon.taps.delivery.spool_records import frame
 from tooltap.protocol.frames import Ingest
 
 __all__ = ["Spooler"]
@@ -21,6 +26,8 @@ __all__ = ["Spooler"]
 BATCH = 256 * 1024
 RETRY = 0.5
 """Seconds between attempts to write a spool that could not be written."""
+SYNC = 1.0
+"""Seconds that lines may wait in the spool before they are synced to disk."""
 LOOK = 65_536
 """Bytes that a publisher may write before it checks the total of all spools again. Each writing publisher may exceed
 the limit of the total by as much."""
@@ -37,15 +44,21 @@ class Spooler:
         self._spool: Spool | None = None
         self._allowed = 0
         """Bytes that may be written before the total of all spools is checked again."""
+        self._sync_at: float | None = None
+        """When to sync what was written; None: nothing was."""
 
     def run(self) -> None:
         """Copy until all lines have been put in. Then note the end in the spool, or remove a delivered one."""
-        while entries := self._outbox.copy(BATCH):
+        while (entries := self._outbox.copy(BATCH, self._until_sync())) is not None:
             try:
-                self._write(entries)
+                if entries:
+                    self._write(entries)
+                if self._until_sync() == 0:
+                    self._sync()
             except (SpoolError, OSError) as error:
                 self._note(error)
-                if self._outbox.wait_until_acked(entries[0].last, RETRY):
+                last = entries[0].last if entries else self._outbox.lines
+                if self._outbox.wait_until_acked(last, RETRY):
                     break
         try:
             self._end()
@@ -62,7 +75,7 @@ class Spooler:
     def _write(self, entries: list[Entry]) -> None:
         """Write entries as far as there is room, and then raise `SpoolError` or `OSError` for the others."""
         spool = self._spool_after(entries[0].last - entries[0].lines)
-        records = [encode(entry) for entry in entries]
+        records = [frame(encode(entry), entry.last) for entry in entries]
         ends = list(accumulate(map(len, records)))
         fitting = bisect_right(ends, self._room(spool, ends[-1]))
         try:
@@ -78,6 +91,18 @@ class Spooler:
         spool.append(b"".join(records), sum(entry.lines for entry in entries))
         self._allowed -= spool.size - before
         self._outbox.copied(spool.lines)
+        if self._sync_at is None:
+            self._sync_at = time.monotonic() + SYNC
+
+    def _until_sync(self) -> float | None:
+        """Seconds until what was written is to be synced; None if there is nothing."""
+        return None if self._sync_at is None else max(0.0, self._sync_at - time.monotonic())
+
+    def _sync(self) -> None:
+        """Sync what was written, unless the daemon has it."""
+        self._sync_at = None
+        if self._spool is not None and self._outbox.acked < self._spool.lines:
+            self._spool.sync()
 
     def _room(self, spool: Spool, wanted: int) -> int:
         """Return how many of `wanted` bytes may be written."""
@@ -98,10 +123,13 @@ class Spooler:
     def _end(self) -> None:
         if self._spool is None:
             return
-        if self._outbox.delivered:
+        outbox = self._outbox
+        if outbox.delivered and not self._spool.is_damaged:
             self._spool.remove()
-        else:
-            self._spool.end(Ending(self._outbox.lines, self._outbox.rest()[1], self._outbox.obstacle))
+        else:  # the daemon moves a damaged one to the quarantine
+            lost = outbox.rest()[1]
+            self._spool.end(Ending(outbox.lines, lost, outbox.obstacle, outbox.ended, outbox.suspended))
+            self._spool.sync()
 
     def _note(self, error: SpoolError | OSError) -> None:
         why = f"the spool cannot be written: {error.strerror}" if isinstance(error, OSError) else str(error)

@@ -28,14 +28,17 @@ REMOVAL = 0.5
 
 
 class Tap:
-    """`socket`: of the daemon; `max_bytes`: limit for the memory of the stream's lines."""
+    """`socket`: of the daemon; `max_bytes`: limit for the memory of the stream's lines; `begin`: how many lines the
+    daemon has of a stream that is resumed."""
 
-    def __init__(self, options: StreamOptions, socket: Path, spool: SpoolLimits, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, options: StreamOptions, socket: Path, spool: SpoolLimits, *, max_bytes: int = MAX_BYTES, begin: int = 0
+    ) -> None:
         self._options = options
         self._socket = socket
         self._limits = spool
         self._splitters: dict[Direction, Splitter] = {}
-        self._outbox = Outbox(max_bytes)
+        self._outbox = Outbox(max_bytes, begin=begin)
         self._outbox.obstacle = "neither the daemon nor the spool keeps up"
         self._delivery = BackgroundDelivery(
             self._outbox, options, socket, patience=math.inf, read_spool=lambda after: self._spooler.read(after)
@@ -65,21 +68,22 @@ class Tap:
         problem = self._failure or self._delivery.problem
         return None if problem is None else str(problem)
 
-    def finish(self) -> str | None:
-        """End the stream. Wait while its last lines are still being delivered; the others stay in the spool. Return
-        what to tell the user if not all lines were delivered."""
+    def finish(self, *, suspend: bool = False) -> str | None:
+        """End the stream, or with `suspend` leave it to a tap that resumes it. Wait while its last lines are still
+        being delivered; the others stay in the spool. Return what to tell the user if not all lines were delivered."""
         with self._lock:
             self._finished = True
+            self._outbox.ended = _now()
             for direction, splitter in self._splitters.items():
                 if (last := splitter.finish()) is not None:
                     self._outbox.put([last], _now(), direction)
         if not self._started:
             return None
         try:
-            self._delivery.finish(patience=0.0)
+            self._delivery.finish(patience=0.0, suspend=suspend)
             self._delivery.wait(STALL)
-            delivered = self._delivery.done is not None
-            self._outbox.finish(delivered=delivered)
+            delivered = self._delivery.end is not None
+            self._outbox.finish(delivered=delivered, suspended=suspend)
             self._spooling.join(REMOVAL if delivered else STALL)
         except KeyboardInterrupt:
             pass

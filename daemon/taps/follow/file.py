@@ -4,8 +4,8 @@ The journal is the only memory of the position: it counts the bytes and lines of
 their events. So each line takes effect once, also after a crash. The CRC of the last line shows whether the file is
 still the same. If not, it is a new input and gets a stream of its own, with the CRC of its first line in the id.
 
-A `.jsonl` file grows by lines. A `.json` file is a document that the agent rewrites as a whole: each version is one
-line of its stream, and the parser emits only what is new in it.
+A `.jsonl` file grows by lines, and so does a session in a database. A `.json` file is a document that the agent
+rewrites as a whole: each version is one line of its stream, and the parser emits only what is new in it.
 
 Lines whose events another stream covers are left out (`coverage.py`). So are lines from before the follower started,
 unless the user asked for backfill. They still count for the position.
@@ -18,35 +18,44 @@ import os
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import msgspec
 import orjson
 from anyio import to_thread
 
+from tooltap.daemon.ingest.aside import Normalized
 from tooltap.daemon.ingest.connection import IngestConnection
-from tooltap.daemon.ingest.live_stream import Normalized
+from tooltap.daemon.ingest.joining import names_session
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal, StreamInfo
 from tooltap.daemon.system.clock import Clock
-from tooltap.daemon.taps.follow.coverage import Span, leaves_out, spans
+from tooltap.daemon.taps.delivery.announcement import announced
+from tooltap.daemon.taps.follow.coverage import Span, covering, keeps, spans
+from tooltap.daemon.taps.follow.database import DATABASES
 from tooltap.daemon.taps.follow.places import Root
 from tooltap.daemon.taps.follow.portions import Portion, Request
-from tooltap.daemon.taps.follow.reading import Position, ReplacedError, find_moved, position_after, read_from, read_head
+from tooltap.daemon.taps.follow.reading import FILES, Position, Reader, ReplacedError, find_moved, read_head, read_note
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.stream_ids import real_path_id
-from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
-from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.normalizers.catalog.dialect import Store
+from tooltap.normalizers.core.items import Context, OutputChunk, Produced
+from tooltap.normalizers.stream.normalizer import Keep, StreamNormalizer
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.protocol.events import decode
 from tooltap.protocol.frames import DaemonFrame, ErrorFrame, Ingest
 
-__all__ = ["FollowedFile", "NotYetError", "Setting", "is_document", "open_file", "read_to"]
+__all__ = ["FollowedFile", "NotYetError", "Seen", "Setting", "is_document", "open_file", "read_to"]
 
 SESSION_BYTES = 1024 * 1024
 """Bytes at the beginning of a file that are searched for the session's id."""
-RETRY = 0.5
+SESSION_LINES = 1_000
+RETRY = 0.2
+CLOCK_STEP = 20
+"""Milliseconds by which the time of a file's last change may be behind the clock."""
 PORTION_TURNS = 16
-"""Another process normalizes as many bytes at once as this many turns read. The results are in memory until they are
-committed. Less than one turn is read in this process, which takes about as long as to have it done."""
+"""Another process normalizes as many bytes at once as this many turns read; the results are in memory until they are
+committed. Less than one turn is read in this process, which takes no longer than asking another one."""
 
 
 class NotYetError(Exception):
@@ -69,54 +78,86 @@ class Setting:
     started: int
     """When the follower started, in ms since the epoch."""
     clock: Clock
+    spool: str
+    """The folder in which taps are announced …"""
+    socket: str
+    """… to the daemon with this socket."""
+
+
+class Seen(NamedTuple):
+    """What is known of a file when it is opened."""
+
+    since: int
+    """When it was first reported, in ms since the epoch."""
+    absent: int | None
+    """A time at which it did not exist yet, if one is known."""
 
 
 def is_document(path: str) -> bool:
     return path.endswith(".json")
 
 
-def read_to(info: StreamInfo) -> int:
-    """Return how many bytes of its file a stream has read: the bytes of its lines, and a newline for each."""
-    return info.statistics.bytes + info.statistics.lines
+def read_to(info: StreamInfo, store: Store) -> int:
+    """Return how much a stream has read: rows of a database; of a file, the bytes of its lines, and their newlines."""
+    return info.lines if store.database else info.statistics.bytes + info.statistics.lines
 
 
 async def open_file(
-    path: str, root: Root, setting: Setting, *, settled: bool, failed: Callable[[ErrorFrame], None]
+    path: str, root: Root, setting: Setting, *, seen: Seen, failed: Callable[[ErrorFrame], None]
 ) -> FollowedFile | None:
-    """Open a file, resuming its stream if it has one; None while the file has no whole line. `settled`: a new file has
-    had its waiting time. `failed` is called when lines cannot be committed, or another publisher takes over the stream.
+    """Open a file, resuming its stream if it has one; None while the file has no whole line. `failed` is called when
+    lines cannot be committed, or another publisher takes over the stream.
 
     Raises `NotYetError`, `OSError`, `FrameError`, `JournalError`.
     """
     limit = setting.line_bytes if is_document(path) else SESSION_BYTES
-    head, mtime = await to_thread.run_sync(read_head, path, limit)
+    reader = DATABASES if root.place.database else FILES
+    head, mtime = await to_thread.run_sync(reader.head, path, limit)
     lines = [head] if is_document(path) else head.split(b"\n")[:-1]
     if not lines or (is_document(path) and not _is_object(head)):
         return None
-    stream, info, position = await _find_stream(path, lines[0], setting)
-    if info is None and not settled and setting.clock() - mtime < setting.follow.grace * 1000:
-        raise NotYetError(setting.follow.grace)
+    stream, info, position = await _find_stream(path, lines[0], root.place, reader, setting)
+    if info is None:
+        _wait_for_streams(seen, mtime, setting)
+    await _wait_for_taps(root, mtime, setting)
     if stream in setting.streams.connections:  # another publisher sends this file
         raise NotYetError(RETRY)
     match = root.match(path)
     in_folder_of = match.groupdict().get("session") if match is not None else None
     session = (info.last_session or info.session if info else None) or in_folder_of
-    session = session or _session_of(lines, root.place.dialect)
+    agent = None if info is None else info.agent
+    if info is None or session is None:
+        named, agent = _session_of(lines, root.place.dialect)
+        session = session or named
     first_t = mtime if info is None or info.first_t is None else info.first_t
-    await _covered(setting, session, stream, first_t)
-    request = Ingest(stream=stream, framing="tapped", dialect=root.place.dialect, session=session)
+    await _taps_of(setting, session, stream)
+    parent = None if info is None else info.parent
+    if agent is not None and parent is None:
+        parent = await _parent_of(path, root, session, agent, setting)
+    request = Ingest(
+        stream=stream, framing="tapped", dialect=root.place.dialect, session=session, agent=agent, parent=parent
+    )
 
     def send(frame: DaemonFrame) -> None:
         if isinstance(frame, ErrorFrame):
             failed(frame)
 
     ingest = await setting.streams.open(request, send)
-    file = FollowedFile(path, ingest, session, first_t, position, mtime, setting)
-    file.is_backfill = info is None and not is_document(path) and mtime < setting.started
+    if info is None:
+        ingest.live.info.absent, ingest.live.info.told = seen.absent, -1
+        ingest.live.info.followed = True
+    try:
+        file = FollowedFile(path, root, reader, ingest, session, first_t, position, mtime, setting)
+    except Exception:  # a stream that has an owner is not opened again
+        await ingest.finish()
+        raise
+    file.is_backfill = info is None and reader is FILES and not is_document(path) and mtime < setting.started
     return file
 
 
-async def _find_stream(path: str, first: bytes, setting: Setting) -> tuple[str, StreamInfo | None, Position]:
+async def _find_stream(
+    path: str, first: bytes, store: Store, reader: Reader, setting: Setting
+) -> tuple[str, StreamInfo | None, Position]:
     """Find the stream that has read this file, or a new one. Returns its id, its information, and the position."""
     base = real_path_id(path)
     other = f"{base}~{zlib.crc32(first):08x}"
@@ -129,29 +170,62 @@ async def _find_stream(path: str, first: bytes, setting: Setting) -> tuple[str, 
             return stream, info, Position()
         try:
             crc = info.crc if info.crc_line == info.lines else None
-            return stream, info, await to_thread.run_sync(position_after, path, read_to(info), crc)
+            return stream, info, await to_thread.run_sync(reader.position_after, path, read_to(info, store), crc)
         except ReplacedError:
             continue
     raise AssertionError("there is always one more number")
 
 
-def _session_of(lines: Sequence[bytes], dialect: str) -> str | None:
-    """Return the provider's session id: that of the first event with one."""
+def _session_of(lines: Sequence[bytes], dialect: str) -> tuple[str | None, str | None]:
+    """Return the provider's session id, that of the first event with one; and the subagent, if the file is its own."""
     normalizer = StreamNormalizer(Context(stream="head"), dialect)
-    outputs = (output for line in lines for output in normalizer.feed(line))
-    sessions = (output.session for output in outputs if isinstance(output, Produced))
-    return next((session for session in sessions if session != "head"), None)
+    outputs = (output for line in lines[:SESSION_LINES] for output in normalizer.feed(line))
+    events = [output for output in outputs if isinstance(output, Produced)]
+    agents = {event.agent for event in events if not event.replay}
+    session = next((event.session for event in events if event.session != "head"), None)
+    return session, agents.pop() if len(agents) == 1 else None
 
 
-async def _covered(setting: Setting, session: str | None, stream: str, first_t: int) -> list[Span]:
-    """Return what other streams cover of the file. Raises `NotYetError` while that is undecided."""
+async def _parent_of(path: str, root: Root, session: str | None, agent: str, setting: Setting) -> str | None:
+    """Return the call that has started a subagent, if that is known: a file beside its own says so, or another stream.
+    Raises `JournalError`."""
+    if root.place.note is not None:
+        suffix, key = root.place.note
+        noted = await to_thread.run_sync(read_note, os.path.splitext(path)[0] + suffix, key)
+        if noted is not None:
+            return noted
+    return None if session is None else await setting.streams.lineage.call_of(session, agent)
+
+
+def _wait_for_streams(seen: Seen, mtime: int, setting: Setting) -> None:
+    """Raises `NotYetError` while a new file waits for a stream that nobody has announced."""
+    grace = int(setting.follow.grace * 1000)
+    if seen.since - mtime < grace and (left := seen.since + grace - setting.clock()) > 0:
+        raise NotYetError(left / 1000)
+
+
+async def _wait_for_taps(root: Root, mtime: int, setting: Setting) -> None:
+    """Raises `NotYetError` while the file may be of an agent that is tapped, and whose session is not known."""
+    limit = setting.clock() - int(setting.follow.patience * 1000)
+    for one in announced(setting.spool, setting.socket):
+        if one.agent in ("", root.agent) and mtime >= one.started - CLOCK_STEP and one.started > limit:
+            connection = setting.streams.connections.get(one.stream)
+            stored = None if connection is not None else await setting.journal.load_stream(one.stream)
+            info = connection.live.info if connection is not None else stored.info if stored is not None else None
+            if info is None or not names_session(info):
+                raise NotYetError(RETRY)
+
+
+async def _taps_of(setting: Setting, session: str | None, stream: str) -> list[StreamInfo]:
+    """Return the other streams of a session. Raises `NotYetError` while it is undecided what they report of it."""
     if session is None:
         return []
-    others = await setting.journal.streams_of(session)
-    covered = spans(others, stream, first_t, int(setting.follow.grace * 1000))
-    if covered is None:
+    stored = await setting.journal.streams_of(session)
+    connected = (one.live.info for one in setting.streams.connections.values())
+    others = covering(connected, (one for one in stored if one.stream != stream), session)
+    if others is None:
         raise NotYetError(RETRY)
-    return covered
+    return others
 
 
 class FollowedFile:
@@ -160,6 +234,8 @@ class FollowedFile:
     def __init__(
         self,
         path: str,
+        root: Root,
+        reader: Reader,
         ingest: IngestConnection,
         session: str | None,
         first_t: int,
@@ -168,6 +244,8 @@ class FollowedFile:
         setting: Setting,
     ) -> None:
         self.path = path
+        self._root = root
+        self._reader = reader
         self._ingest = ingest
         self._session = session
         self._first_t = first_t
@@ -177,12 +255,18 @@ class FollowedFile:
         self._splitter = Splitter(setting.line_bytes)
         self._horizon = setting.started if setting.follow.backfill_seconds == 0 else 0
         self.is_backfill = False
-        """Whether the file is new to the journal and old by itself: others may normalize it."""
+        """Whether other processes may normalize the file: it was not changed since the start, and the journal does not
+        know it."""
 
     @property
     def over(self) -> bool:
         """Another publisher has taken over the stream, or the journal failed."""
         return self._ingest.over.is_set()
+
+    @property
+    def offset(self) -> int:
+        """How much has been read of a file that grows by lines, or how many rows of a database."""
+        return self._position.offset
 
     @property
     def at_rest(self) -> bool:
@@ -192,14 +276,14 @@ class FollowedFile:
     async def turn(self) -> bool:
         """Ingest the next part of what is new. Return whether there is more. Raises like `open_file`, and
         `ReplacedError`."""
-        covered = await self._covered()
-        read = self._read_document if is_document(self.path) else self._read_lines
-        return await read(self._leave_out(covered))
+        return await (self._read_document() if is_document(self.path) else self._read_lines())
 
     async def request(self) -> Request | None:
-        """What another process is to normalize next; None if the rest is for `turn`. Raises like `open_file`."""
+        """Return what another process should normalize next, or None if `turn` should. Raises like `open_file`."""
         live = self._ingest.live
         if not self.is_backfill or live.info.state == "ended":
+            return None
+        if (await self._covered())[0]:
             return None
         size = await to_thread.run_sync(os.path.getsize, self.path)
         if size - self._position.offset < self._setting.follow.turn_bytes:
@@ -211,23 +295,31 @@ class FollowedFile:
             live.normalizer.context,
             live.normalizer.dump(),
             live.info.agent_version,
-            await self._covered(),
             self._horizon,
         )
 
     async def adopt(self, request: Request, portion: Portion | None) -> None:
-        """Ingest what another process has made of the request. If it has failed, or something has changed since, this
-        and everything later is read by `turn`. Raises like `open_file`."""
+        """Ingest what another process returned for the request. If it failed, or something has changed since, `turn`
+        reads this portion and everything after it. Raises like `open_file`."""
         live = self._ingest.live
         is_current = live.info.state == "open" and self._position == request.position
-        if portion is None or not is_current or await self._covered() != request.covered:
+        if portion is None or not is_current or (await self._covered())[0]:
             self.is_backfill = False
             return
         outputs = [one if isinstance(one, OutputChunk) else Produced.of(decode(one), one) for one in portion.outputs]
-        await self._ingest.adopt(
-            Normalized(portion.state, outputs, portion.mtime, portion.crc, portion.found, portion.watched)
-        )
+        try:
+            await self._ingest.adopt(
+                Normalized(
+                    portion.state, outputs, portion.mtime, portion.crc, portion.found, portion.watched, portion.failures
+                )
+            )
+        except msgspec.MsgspecError:
+            self.is_backfill = False
+            return
         self._position, self._mtime = portion.after, portion.mtime
+        live.info.told = max(
+            (one.ts for one in outputs if isinstance(one, Produced) and one.ts), default=live.info.told
+        )
 
     async def finish_moved(self) -> None:
         """Read a replaced file to its end, if it was only renamed."""
@@ -239,37 +331,61 @@ class FollowedFile:
 
     async def close(self) -> None:
         """Leave the stream. The journal has the position."""
-        last = self._splitter.finish()
-        if isinstance(last, bytes) and _is_object(last):  # a whole line whose newline is missing
-            await self._ingest.take([last], self._mtime, self._leave_out([]))
-        if self.at_rest and not self.over:
-            await self._ingest.end("suspended-too-long")
-        await self._ingest.finish()
+        try:
+            last = self._splitter.finish()
+            if isinstance(last, bytes) and _is_object(last):  # a whole line whose newline is missing
+                try:
+                    keep = await self._keep(self._mtime)
+                except NotYetError:  # the line is read when the file is opened again
+                    pass
+                else:
+                    await self._ingest.take([last], self._mtime, keep)
+            if self.at_rest and not self.over:
+                await self._ingest.end("suspended-too-long")
+        finally:
+            await self._ingest.finish()
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
-    async def _covered(self) -> list[Span]:
+    async def _covered(self) -> tuple[list[Span], dict[str, StreamInfo]]:
+        """Return what other streams report of the file, and these streams. Raises `NotYetError`."""
         session = self._ingest.live.info.last_session or self._session
-        return await _covered(self._setting, session, self._ingest.stream, self._first_t)
+        others = await _taps_of(self._setting, session, self._ingest.stream)
+        if session is None:
+            return [], {}
+        grace = int(self._setting.follow.grace * 1000)
+        covered = spans(others, session, self._ingest.stream, self._first_t, grace)
+        if covered is None:
+            raise NotYetError(RETRY)
+        return covered, {one.stream: one for one in others}
 
-    async def _read_lines(self, leave_out: Callable[[Sequence[Item]], bool]) -> bool:
+    async def _keep(self, mtime: int) -> Keep:
+        """Return what to ingest of lines that were read at this time of the last change. They must be fed at once.
+        Raises `NotYetError`."""
+        await _wait_for_taps(self._root, mtime, self._setting)
+        covered, others = await self._covered()
+        live = self._ingest.live
+        return keeps(live.info, live.normalizer.statistics, self._horizon, covered, others, self._setting.clock())
+
+    async def _read_lines(self) -> bool:
         limit = self._setting.follow.turn_bytes
-        data, self._position, self._mtime = await to_thread.run_sync(read_from, self.path, self._position, limit)
-        await self._ingest.take(self._splitter.feed(data), self._mtime, leave_out)
-        return len(data) == limit
+        data, position, mtime = await to_thread.run_sync(self._reader.read_from, self.path, self._position, limit)
+        keep = await self._keep(mtime) if data else None
+        self._position, self._mtime = position, mtime
+        await self._ingest.take(self._splitter.feed(data), mtime, keep)
+        return len(data) >= limit
 
-    async def _read_document(self, leave_out: Callable[[Sequence[Item]], bool]) -> bool:
+    async def _read_document(self) -> bool:
         limit = self._setting.line_bytes
-        data, self._mtime = await to_thread.run_sync(read_head, self.path, limit + 1)
+        data, mtime = await to_thread.run_sync(read_head, self.path, limit + 1)
+        keep = await self._keep(mtime)
+        self._mtime = mtime
         info = self._ingest.live.info
         if len(data) > limit:
-            await self._ingest.take([LongLine(data[:HEAD_BYTES], len(data))], self._mtime, leave_out)
+            await self._ingest.take([LongLine(data[:HEAD_BYTES], len(data))], mtime, keep)
         elif not (info.lines == info.crc_line > 0 and info.crc == zlib.crc32(data)) and _is_object(data):
-            await self._ingest.take([data], self._mtime, leave_out)
+            await self._ingest.take([data], mtime, keep)
         return False
-
-    def _leave_out(self, covered: Sequence[Span]) -> Callable[[Sequence[Item]], bool]:
-        return leaves_out(self._ingest.live.normalizer.statistics, self._horizon, covered)
 
 
 def _is_object(data: bytes) -> bool:

@@ -7,73 +7,64 @@ one does not delay others. Only a limited number of files is open at a time; of 
     older   ──▶ backlog ─┴─▶ turns ──▶ open file ──▶ closed when idle, replaced, or another file needs its place
     later   ──▶ fresh
 
-`backlog` holds files that had changed before the start. It gets at most half of the turns, so that a backfill does not
-delay what agents write now. When a backfill is long, other processes normalize its files (`portions.py`); a file of
-which one is at work is in no queue, but in `_away`, until the result is there.
+`backlog` holds files that had changed before the start, the newest first. It gets at most half of the turns, so that a
+backfill does not delay what agents write now, and few files at once, so that the newest are complete first. When a
+backfill is long, other processes normalize its files (`portions.py`). While one of them works on a file, the file is in
+`_away` and in no queue.
+
+The bounds of a backfill are multiples of `follow.jobs` and `follow.turn_bytes`, which users configure.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import os
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import anyio
 from anyio import to_process, to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
+from tooltap.daemon.ingest.joining import is_file
 from tooltap.daemon.ingest.streams import Streams
-from tooltap.daemon.journal.interface import Journal, JournalError
+from tooltap.daemon.journal.interface import Journal, JournalError, StreamInfo
 from tooltap.daemon.system.clock import Clock, wall_clock
-from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.system.workers import import_nothing_from_here
-from tooltap.daemon.taps.follow.file import FollowedFile, NotYetError, Setting, is_document, open_file, read_to
-from tooltap.daemon.taps.follow.places import FILE_DIALECTS, Found, Root, roots
-from tooltap.daemon.taps.follow.portions import Portion, Request, normalize
+from tooltap.daemon.system.logs import faults, get_logger
+from tooltap.daemon.system.processes import import_nothing_from_here
+from tooltap.daemon.taps.follow.backfill import Backfill
+from tooltap.daemon.taps.follow.database import ROW_BYTES
+from tooltap.daemon.taps.follow.entry import Entry
+from tooltap.daemon.taps.follow.file import FollowedFile, NotYetError, Seen, Setting, is_document, open_file, read_to
+from tooltap.daemon.taps.follow.places import Found, Root, roots
+from tooltap.daemon.taps.follow.portions import Request, normalize
+from tooltap.daemon.taps.follow.queues import Queues
 from tooltap.daemon.taps.follow.reading import ReplacedError
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.follow.watch import watch_root
+from tooltap.daemon.taps.follow.watch_database import watch_database
 from tooltap.daemon.taps.stream_ids import real_path_id
+from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.frames import ErrorFrame, FrameError
+from tooltap.protocol.stats import FollowStatistics
 
 __all__ = ["Follower"]
 
 RETRY = 5.0
 """Seconds until a file is tried again whose lines could not be committed."""
 AHEAD = 3
-"""Files of a backfill that are read at once, for each process: some are normalized while others are committed."""
+"""Files of a backfill that have turns at once for each process: some are normalized while others are committed."""
 WORTH_TURNS = 160
-"""A backfill of fewer bytes than so many turns read is done in this process: to start others would take longer."""
+"""A backfill of fewer bytes than this many turns read is done in this process: starting others would take longer."""
 CHUNK = 500
 """Most reported files that are handled at once."""
 
 _log = get_logger("follow")
-
-
-@dataclass(slots=True)
-class Entry:
-    """A file that has been reported."""
-
-    root: Root
-    found: Found
-    """Its state in the last report."""
-    changed: bool = False
-    """Whether it has changed since it was last read."""
-    queued: bool = False
-    settled: bool = False
-    """Whether a new file has had its waiting time."""
-    file: FollowedFile | None = None
-    result: tuple[Request, Portion | None] | None = None
-    """What another process has made of the open file."""
-    touched: float = 0.0
-    """When it was last read; monotonic seconds."""
 
 
 class Follower:
@@ -88,6 +79,8 @@ class Follower:
         line_bytes: int,
         suspend_timeout_ms: int,
         jobs: int,
+        spool: Path,
+        socket: Path,
         environment: Mapping[str, str] = os.environ,
         clock: Clock = wall_clock,
     ) -> None:
@@ -99,31 +92,27 @@ class Follower:
             suspend_timeout_ms=suspend_timeout_ms,
             started=clock(),
             clock=clock,
+            spool=str(spool),
+            socket=os.path.realpath(socket),
         )
         self._loop = asyncio.get_running_loop()
         self._follow = follow
         self._journal = journal
-        self._roots = roots(follow.agents, environment)
+        self._roots = roots(follow.followed, environment)
         self._oldest = self._setting.started - follow.backfill_seconds * 1000
         """A file that the journal does not know and that is older than this is ignored until it changes."""
         self._read_to: dict[str, tuple[int, int | None]] = {}
         """Stream of a file that has not been reported yet -> how far it was read, and the time of its last line."""
         self._entries: dict[str, Entry] = {}
-        self._fresh: deque[str] = deque()
-        """Files that have changed since the start."""
-        self._backlog: deque[str] = deque()
-        """Files that had changed before the start."""
+        self._queues = Queues(self._entries)
+        self._backfill = Backfill(len(self._roots))
         self._turns: deque[str] = deque()
         """Files that are being read, in turns."""
         self._away: set[str] = set()
-        """Files of which another process normalizes a portion."""
+        """Files that other processes are working on."""
         self._jobs = jobs
-        self._backfill_bytes = 0
-        """Bytes of all files that were in the backlog."""
         self._limiter = anyio.CapacityLimiter(jobs)
         self._tasks: TaskGroup
-        self._later: list[tuple[float, str]] = []
-        """A heap of files and when to try them again."""
         self._open: OrderedDict[str, Entry] = OrderedDict()
         """Open files; the one that was read least recently comes first."""
         self._troubles: set[str] = set()
@@ -131,11 +120,13 @@ class Follower:
         self._wake = anyio.Event()
 
     async def run(self) -> None:
-        """Follow. Raises `JournalError`."""
+        """Raises only mistakes of ours; may be called again then."""
+        await self._forget()
+        stores = {root.place.dialect: root.place for root in self._roots}
         self._read_to = {
-            info.stream: (read_to(info), info.last_t)
-            for info in await self._journal.streams()
-            if info.asked_dialect in FILE_DIALECTS
+            info.stream: (read_to(info, stores[info.asked_dialect]), info.last_t)
+            for info in await self._streams()
+            if info.asked_dialect in stores and is_file(info)
         }
         _log.info("following", folders=[root.path for root in self._roots], backfill=self._follow.backfill)
         stop = threading.Event()
@@ -153,62 +144,91 @@ class Follower:
                 for thread in threads:
                     await to_thread.run_sync(thread.join)
 
-    def statistics(self) -> dict[str, int]:
-        """Return the statistics for `stats`: files known, open, and waiting to be read."""
-        waiting = len(self._later) + sum(entry.queued for entry in self._entries.values())
-        return {"files": len(self._entries), "open": len(self._open), "waiting": waiting}
+    async def _forget(self) -> None:
+        """Forget all files: they are reported again, and resumed where the journal says."""
+        for path in list(self._open):
+            await self._close(path)
+        for kept in (self._entries, self._queues, self._turns, self._away):
+            kept.clear()
+        self._backfill = Backfill(len(self._roots))
+
+    async def _streams(self) -> list[StreamInfo]:
+        while True:
+            try:
+                return await self._journal.streams()
+            except JournalError as error:
+                _log.warning("nothing can be followed yet", reason=str(error))
+                await anyio.sleep(RETRY)
+
+    def statistics(self) -> FollowStatistics:
+        return FollowStatistics(
+            files=len(self._entries),
+            open=len(self._open),
+            waiting=self._queues.postponed + sum(entry.queued for entry in self._entries.values()),
+            agents=dict(Counter(entry.root.agent for entry in self._entries.values())),
+            backfill=self._backfill.statistics(),
+        )
 
     # -- reports of the threads ---------------------------------------------------------------------------------
 
     def _watch(self, root: Root, stop: threading.Event) -> None:
+        absent: int | None = None
+        listed = self._setting.clock()
+
         def found(files: Iterable[Found]) -> None:
-            everything = list(files)
+            nonlocal absent
+            everything = sorted(files, key=lambda one: one.mtime, reverse=True)
             for start in range(0, len(everything), CHUNK):
-                self._loop.call_soon_threadsafe(self._notice_all, root, everything[start : start + CHUNK])
+                self._loop.call_soon_threadsafe(self._notice_all, root, everything[start : start + CHUNK], absent)
+            if absent is None:
+                self._loop.call_soon_threadsafe(self._backfill.listed)
+            absent = listed  # what the first listing did not have
 
         def trouble(error: OSError) -> None:
             self._loop.call_soon_threadsafe(self._complain, error.filename, error.strerror or str(error))
 
-        try:
-            watch_root(
-                root, polling=self._follow.polling, rescan=self._follow.rescan, stop=stop, found=found, trouble=trouble
-            )
-        except Exception:
-            _log.exception("a folder is no longer followed", folder=root.path)
+        rescan = self._follow.rescan
+        if (database := root.place.database) is not None:
+            watch_database(root, database, rescan=rescan, stop=stop, found=found, trouble=trouble)
+        else:
+            watch_root(root, polling=self._follow.polling, rescan=rescan, stop=stop, found=found, trouble=trouble)
 
-    def _notice_all(self, root: Root, files: list[Found]) -> None:
+    def _notice_all(self, root: Root, files: list[Found], absent: int | None) -> None:
         for found in files:
-            self._notice(root, found)
+            try:
+                self._notice(root, found, absent)
+            except Exception as error:  # the other files are not to wait for this one, which is reported again
+                faults.note("a file could not be noticed", place_of(error), error, file=found.path)
+                self._entries.pop(found.path, None)
         self._wake.set()
 
-    def _notice(self, root: Root, found: Found) -> None:
+    def _notice(self, root: Root, found: Found, absent: int | None) -> None:
+        """`absent`: a time at which a file that is reported for the first time did not exist yet."""
         entry = self._entries.get(found.path)
         if entry is not None:
             if entry.found != found:
                 entry.found = found
-                self._queue(found.path, entry, self._fresh)
+                self._queues.add(found.path, entry)
         elif found.mtime:
-            entry = self._entries[found.path] = Entry(root, found)
-            if self._is_wanted(found):
-                is_old = found.mtime_ms < self._setting.started
-                self._backfill_bytes += found.size if is_old else 0
-                self._queue(found.path, entry, self._backlog if is_old else self._fresh)
+            entry = self._entries[found.path] = Entry(root, found, Seen(self._setting.clock(), absent))
+            unread = self._unread(found)
+            if unread is not None and found.mtime_ms < self._setting.started:
+                self._backfill.add(found.path, unread * (ROW_BYTES if root.place.database else 1))
+                self._queues.add_old(found.path, entry)
+            elif unread is not None:
+                self._queues.add(found.path, entry)
 
-    def _is_wanted(self, found: Found) -> bool:
-        """Decide whether to read a file that is reported for the first time."""
+    def _unread(self, found: Found) -> int | None:
+        """Return how many bytes to read of a file that is reported for the first time; None: it is not to be read."""
         known = self._read_to.pop(real_path_id(found.path), None)
         if known is None:
-            return found.mtime_ms >= self._oldest
+            return found.size if found.mtime_ms >= self._oldest else None
         offset, t = known
         if is_document(found.path):
-            return found.mtime_ms != t
-        return found.size not in (offset, offset - 1)  # the newline of the last line may be missing
-
-    def _queue(self, path: str, entry: Entry, queue: deque[str]) -> None:
-        entry.changed = True
-        if not entry.queued:
-            entry.queued = True
-            queue.append(path)
+            return found.size if found.mtime_ms != t else None
+        if found.size in (offset, offset - 1):  # the newline of the last line may be missing
+            return None
+        return found.size - offset if found.size > offset else found.size
 
     def _complain(self, path: str, reason: str) -> None:
         """Log a problem once per file."""
@@ -225,7 +245,8 @@ class Follower:
             if not self._turns:
                 return
             path = self._turns.popleft()
-            entry = self._entries[path]
+            if (entry := self._entries.get(path)) is None:
+                continue
             entry.changed = False
             more = await self._turn(path, entry)
             if self._entries.get(path) is not entry or path in self._away:
@@ -238,21 +259,15 @@ class Follower:
     @property
     def _is_shared(self) -> bool:
         """Whether other processes take part in the backfill."""
-        return self._jobs > 1 and self._backfill_bytes >= WORTH_TURNS * self._follow.turn_bytes
+        return self._jobs > 1 and self._backfill.bytes >= WORTH_TURNS * self._follow.turn_bytes
 
     def _fill(self) -> None:
-        now = time.monotonic()
-        while self._later and self._later[0][0] <= now:
-            _, path = heapq.heappop(self._later)
-            if (entry := self._entries.get(path)) is not None:
-                self._queue(path, entry, self._fresh)
-        while self._fresh and len(self._turns) + len(self._away) < self._follow.files:
-            self._turns.append(self._fresh.popleft())
-        most = max(1, self._follow.files // 2)
-        if self._is_shared:
-            most = min(most, AHEAD * self._jobs)
-        while self._backlog and len(self._turns) + len(self._away) < most:
-            self._turns.append(self._backlog.popleft())
+        most = self._follow.files
+        while len(self._turns) + len(self._away) < most and (path := self._queues.pop_fresh()) is not None:
+            self._turns.append(path)
+        most = max(1, min(most // 2, AHEAD * self._jobs))
+        while len(self._turns) + len(self._away) < most and (path := self._queues.pop_old()) is not None:
+            self._turns.append(path)
 
     async def _wait(self) -> None:
         """Wait until there is something to do."""
@@ -260,7 +275,7 @@ class Follower:
         self._fill()
         if self._turns:
             return
-        due = [self._later[0][0]] if self._later else []
+        due = [] if self._queues.due is None else [self._queues.due]
         due += [next(iter(self._open.values())).touched + self._follow.idle] if self._open else []
         with anyio.move_on_after(max(0.0, min(due) - time.monotonic()) if due else None):
             await self._wake.wait()
@@ -270,25 +285,33 @@ class Follower:
     async def _turn(self, path: str, entry: Entry) -> bool:
         """Read a part of a file. Return whether there is more."""
         try:
-            return await self._read(path, entry)
+            more = await self._read(path, entry)
+            if not more:
+                self._backfill.finish(path)
+            return more
         except NotYetError as later:
-            entry.settled = True
-            self._try_later(path, later.seconds)
+            self._queues.add_later(path, later.seconds)
         except FileNotFoundError:
-            await self._close(path)
-            self._entries.pop(path, None)
+            await self._give_up(path)
         except OSError as error:  # the next rescan of the folder tries it again
             self._complain(path, error.strerror or str(error))
-            await self._close(path)
-            self._entries.pop(path, None)
+            await self._give_up(path)
         except (FrameError, JournalError) as error:
             self._complain(path, str(error))
             await self._close(path)
-            self._try_later(path, RETRY)
-        except Exception:
-            _log.exception("a file cannot be followed", file=path)
+            self._queues.add_later(path, RETRY)
+        except Exception as error:
+            if path not in self._troubles:
+                self._troubles.add(path)
+                faults.note("a file cannot be followed", place_of(error), error, file=path)
             await self._close(path)
+            self._queues.add_later(path, self._follow.rescan)
         return False
+
+    async def _give_up(self, path: str) -> None:
+        await self._close(path)
+        self._entries.pop(path, None)
+        self._backfill.finish(path)
 
     async def _read(self, path: str, entry: Entry) -> bool:
         if entry.file is not None and entry.file.over:
@@ -296,7 +319,7 @@ class Follower:
         if entry.file is None:
             await self._make_room()
             failed = partial(self._failed, path)
-            entry.file = await open_file(path, entry.root, self._setting, settled=entry.settled, failed=failed)
+            entry.file = await open_file(path, entry.root, self._setting, seen=entry.seen, failed=failed)
             if entry.file is None:
                 return False
         entry.touched = time.monotonic()
@@ -306,6 +329,7 @@ class Follower:
             if self._is_shared and await self._hand_out(path, entry, entry.file):
                 return True
             more = await entry.file.turn()
+            self._backfill.advance(path, entry.found.size - entry.file.offset)
         except ReplacedError:
             await self._finish_moved(entry.file)
             await self._close(path)
@@ -319,6 +343,7 @@ class Follower:
         if entry.result is not None:
             result, entry.result = entry.result, None
             await file.adopt(*result)
+            self._backfill.advance(path, entry.found.size - file.offset)
         request = await file.request()
         if request is None:
             return False
@@ -336,7 +361,7 @@ class Follower:
                 self._jobs = 1
                 _log.warning("a process for the backfill has died; it continues in this process", error=str(error))
         except Exception as error:  # this process reads the file, and says what is wrong with it
-            _log.debug("a portion was not normalized by another process", file=path, error=repr(error))
+            _log.debug("another process could not normalize a portion", file=path, error=repr(error))
         self._away.discard(path)
         if self._entries.get(path) is entry:
             if entry.file is file:
@@ -361,15 +386,12 @@ class Follower:
             file, entry.file, entry.result = entry.file, None, None
             try:
                 await file.close()
-            except Exception:
-                _log.exception("a file could not be closed", file=path)
+            except Exception as error:
+                faults.note("a file could not be closed", place_of(error), error, file=path)
 
     def _failed(self, path: str, frame: ErrorFrame) -> None:
         """Try a file again whose lines were not committed, or whose stream another publisher has taken over."""
         if frame.code != "superseded":
             self._complain(path, frame.message)
-        self._try_later(path, RETRY)
+        self._queues.add_later(path, RETRY)
         self._wake.set()
-
-    def _try_later(self, path: str, seconds: float) -> None:
-        heapq.heappush(self._later, (time.monotonic() + seconds, path))

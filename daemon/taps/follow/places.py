@@ -11,15 +11,15 @@ from typing import NamedTuple
 from tooltap.normalizers.catalog.dialect import Store
 from tooltap.normalizers.catalog.registry import agents
 
-__all__ = ["AGENTS", "FILE_DIALECTS", "Found", "Root", "look_at", "roots", "scan"]
+__all__ = ["AGENTS", "Found", "Root", "look_at", "roots", "scan"]
 
 
 AGENTS = {agent.command: agent.store for agent in agents().values() if agent.store is not None}
 """Agent -> where it stores its session files."""
-FILE_DIALECTS = frozenset(store.dialect for store in AGENTS.values())
 
 
 class Root(NamedTuple):
+    agent: str
     place: Store
     path: str
     """Resolved, without symbolic links. It need not exist."""
@@ -42,9 +42,9 @@ class Found(NamedTuple):
 
 def roots(names: tuple[str, ...], environment: Mapping[str, str]) -> list[Root]:
     found = []
-    for place in (AGENTS[name] for name in names):
+    for name, place in ((name, AGENTS[name]) for name in names):
         home = environment.get(place.variable) or Path.home() / place.home
-        found.append(Root(place, os.path.realpath(Path(home) / place.below)))
+        found.append(Root(name, place, os.path.realpath(Path(home) / place.below)))
     return found
 
 
@@ -55,12 +55,17 @@ def scan(root: Root, folder: str, trouble: Callable[[OSError], None]) -> Iterato
         try:
             with os.scandir(folders.pop()) as entries:
                 for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    elif root.match(entry.path) and entry.is_file(follow_symlinks=False):
-                        status = entry.stat(follow_symlinks=False)
-                        yield Found(entry.path, status.st_size, status.st_mtime_ns)
-        except FileNotFoundError:  # it has just been deleted
+                    try:
+                        if entry.is_dir(follow_symlinks=False):
+                            folders.append(entry.path)
+                        elif root.match(entry.path) and entry.is_file(follow_symlinks=False):
+                            status = entry.stat(follow_symlinks=False)
+                            yield Found(entry.path, status.st_size, status.st_mtime_ns)
+                    except FileNotFoundError:  # it has just been deleted
+                        continue
+                    except OSError as error:  # the others are listed
+                        trouble(error)
+        except FileNotFoundError:
             continue
         except OSError as error:
             trouble(error)

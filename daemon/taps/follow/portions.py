@@ -1,33 +1,28 @@
 """Normalizes a portion of a session file in another process, for a backfill.
 
-A worker knows nothing but its request: the normalizer's state, where to read, and what to leave out. It returns what
-results from the next lines, and the state after them. The daemon commits that as it commits lines that it reads itself.
-So any portion may be lost, and the daemon goes on at the position that the journal has.
+A worker knows nothing but its request: the normalizer's state, where to read, and what is too old. It returns what
+results from the next lines, and the state after them. The daemon commits that like lines that it reads itself. So any
+portion may be lost: the daemon resumes at the position in the journal. A file of which another stream reports a part is
+not handed out.
 
-Processes, and their pipes, are those of `anyio.to_process`: a worker ends when the daemon does, however it ends.
+`anyio.to_process` provides the processes and their pipes: a worker ends when the daemon does, however that happens.
 """
 
 from __future__ import annotations
 
 import signal
 import zlib
-from collections.abc import Sequence
-from functools import cache
 from typing import NamedTuple
 
-from tooltap.daemon.taps.follow.coverage import Span, leaves_out
+from tooltap.daemon.ingest.aside import IDLE, Failure, drift_of_process, observed
+from tooltap.daemon.taps.follow.coverage import is_too_old
 from tooltap.daemon.taps.follow.reading import MARK_BYTES, Position, read_from
-from tooltap.normalizers.core.items import Context, OutputChunk, Produced
-from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
+from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.wire.framing import LongLine, Splitter
-from tooltap.traces.drift.baselines import PACKAGED, load
-from tooltap.traces.drift.drift import Drift, Found
-from tooltap.traces.drift.watch import StreamWatch, Watched
+from tooltap.traces.drift.drift import Found
+from tooltap.traces.drift.watch import Watched
 
 __all__ = ["Portion", "Request", "normalize"]
-
-IDLE = 10.0
-"""Seconds after which a worker without work ends."""
 
 
 class Request(NamedTuple):
@@ -40,7 +35,6 @@ class Request(NamedTuple):
     state: bytes
     """The dump of the normalizer."""
     agent_version: str | None
-    covered: list[Span]
     horizon: int
 
 
@@ -56,6 +50,7 @@ class Portion(NamedTuple):
     """Number and CRC-32 of the last whole line."""
     found: Found
     watched: Watched
+    failures: list[Failure]
 
 
 def normalize(request: Request) -> Portion | None:
@@ -74,19 +69,15 @@ def _normalize(request: Request) -> Portion | None:
     end = data.rfind(b"\n") + 1
     if not end:
         return None
-    normalizer = StreamNormalizer.load(request.state, request.context)
-    watch = StreamWatch(_drift(), normalizer, request.agent_version)
+    normalizer, watch, failures = observed(request.state, request.context, request.agent_version)
 
-    def observe(outputs: Sequence[Output]) -> None:
-        if outputs or watch.has_pending:
-            watch.add(outputs)
+    def keep(items: list[Item]) -> list[Item]:
+        return [] if is_too_old(items, normalizer.statistics, request.horizon) else items
 
-    normalizer.on_line = observe
-    leave_out = leaves_out(normalizer.statistics, request.horizon, request.covered)
     outputs: list[bytes | OutputChunk] = []
     crc = None
     for line in Splitter(request.context.limits.line_bytes).feed(data[:end]):
-        for output in normalizer.feed(line, mtime, None, leave_out):
+        for output in normalizer.feed(line, mtime, None, keep):
             outputs.append(output.body if isinstance(output, Produced) else output)
         if not isinstance(line, LongLine):
             crc = normalizer.lines, line
@@ -97,11 +88,7 @@ def _normalize(request: Request) -> Portion | None:
         outputs,
         normalizer.dump(),
         None if crc is None else (crc[0], zlib.crc32(crc[1])),
-        _drift().take(),
+        drift_of_process().take(),
         watch.watched,
+        failures,
     )
-
-
-@cache
-def _drift() -> Drift:
-    return Drift(lambda dialect: load(PACKAGED, dialect), thorough=False)

@@ -10,14 +10,29 @@ import errno
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-__all__ = ["MARK_BYTES", "Chunk", "Position", "ReplacedError", "find_moved", "position_after", "read_head", "read_from"]
+import orjson
+
+__all__ = [
+    "FILES",
+    "MARK_BYTES",
+    "Chunk",
+    "Position",
+    "Reader",
+    "ReplacedError",
+    "find_moved",
+    "position_after",
+    "read_from",
+    "read_head",
+    "read_note",
+]
 
 MARK_BYTES = 4_096
 BLOCK = 65_536
+NOTE_BYTES = 65_536
 
 
 class ReplacedError(Exception):
@@ -31,6 +46,9 @@ class Position(NamedTuple):
     inode: int | None = None
     """Inode of the file that was read."""
 
+    taken: Mapping[str, int] = {}
+    """Of a database: session -> how many of its rows were read."""
+
 
 class Chunk(NamedTuple):
     """The bytes that one read returns."""
@@ -41,9 +59,17 @@ class Chunk(NamedTuple):
     """Time of the last change, in ms since the epoch."""
 
 
+class Reader(NamedTuple):
+    """How to read what a store has; the functions below say what these do."""
+
+    head: Callable[[str, int], tuple[bytes, int]]
+    position_after: Callable[[str, int, int | None], Position]
+    read_from: Callable[[str, Position, int], Chunk]
+
+
 def read_from(path: str, position: Position, limit: int) -> Chunk:
     """Read at most `limit` bytes from the position on. Raises `ReplacedError` and `OSError`."""
-    offset, mark, _ = position
+    offset, mark = position.offset, position.mark
     with _opened(path) as (descriptor, status):
         data = os.pread(descriptor, len(mark) + limit, offset - len(mark))
     mtime = status.st_mtime_ns // 1_000_000
@@ -79,6 +105,20 @@ def read_head(path: str, limit: int) -> tuple[bytes, int]:
     return data, status.st_mtime_ns // 1_000_000
 
 
+FILES = Reader(read_head, position_after, read_from)
+
+
+def read_note(path: str, key: str) -> str | None:
+    """Return a string of the JSON object in a small file; None if there is none, or not yet."""
+    try:
+        data, _ = read_head(path, NOTE_BYTES)
+        value = orjson.loads(data)
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    noted = value.get(key) if isinstance(value, dict) else None
+    return noted if isinstance(noted, str) and noted else None
+
+
 def find_moved(path: str, inode: int | None) -> str | None:
     """Return the new path of the file that was at this path, if it was renamed in its folder."""
     try:
@@ -102,13 +142,13 @@ def _opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
 
 def _line_before(descriptor: int, end: int) -> bytes:
     """Read the line that ends at this offset."""
-    line = b""
+    parts: list[bytes] = []
     while end > 0:
         start = max(0, end - BLOCK)
         block = os.pread(descriptor, end - start, start)
         _, newline, last = block.rpartition(b"\n")
-        line = last + line
+        parts.append(last)
         if newline:
             break
         end = start
-    return line
+    return b"".join(reversed(parts))

@@ -8,16 +8,18 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from tooltap.daemon.system.workers import usable_cores
+from tooltap.daemon.system.processes import usable_cores
 from tooltap.daemon.taps.follow.places import AGENTS
 
-__all__ = ["Follow"]
+__all__ = ["ALL", "Follow"]
 
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 
+ALL = "all"
+"""Stands for every agent that stores sessions."""
 MOST_JOBS = 4
-"""More processes normalize faster than the daemon can commit."""
+"""The default number of processes goes no higher: more of them normalize faster than the daemon can commit."""
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -27,7 +29,7 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How session files are followed; no file is followed unless `agents` names its agent."""
 
     agents: tuple[str, ...] = ()
-    """The agents whose files are followed: any of claude, codex, gemini."""
+    """The agents whose files are followed: their names, or `all`."""
     backfill: str = "24h"
     """Which files that were never followed are read from their beginning: `all`; those modified within this time before
     the daemon started (`36h`, `7d`); or `none`, which reads only what is appended from now on."""
@@ -40,20 +42,28 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     idle: Seconds = 300.0
     """A file that does not change for this long is closed until it changes."""
     grace: Annotated[float, msgspec.Meta(ge=0)] = 2.0
-    """A new file waits this long for another stream of the same session. The timestamps of the two may differ by as
-    much."""
+    """A new file waits this long for a stream of the same session that neither `run` nor `proxy` has announced. The
+    timestamps of the two may differ by as much."""
+    patience: Annotated[float, msgspec.Meta(ge=0)] = 30.0
+    """While an agent that `run` or `proxy` has started does not name its session, the files of such agents wait, for at
+    most this long after its start."""
     jobs: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Processes that normalize what a backfill reads; 0: as many as there are processor cores, at most `MOST_JOBS`; 1:
-    only the daemon's own."""
+    """Processes that normalize what a backfill reads; 0: one for each processor core, at most `MOST_JOBS`; 1: only the
+    daemon itself."""
     rescan: Seconds = 60.0
     """How often the folders are scanned for changes that the file system did not report."""
 
     def __post_init__(self) -> None:
         for agent in self.agents:
-            if agent not in AGENTS:
-                raise ValueError(f"no session files of {agent!r} are known; there are {', '.join(AGENTS)}")
+            if agent not in (ALL, *AGENTS):
+                raise ValueError(f"no session files of {agent!r} are known; there are {', '.join(AGENTS)}, {ALL}")
         if self.backfill not in ("all", "none") and not _AGE.fullmatch(self.backfill):
             raise ValueError(f"backfill is all, none or an age like 36h or 7d, not {self.backfill!r}")
+
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """The names of the agents whose files are followed."""
+        return tuple(AGENTS) if ALL in self.agents else self.agents
 
     @property
     def processes(self) -> int:

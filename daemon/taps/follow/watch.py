@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable
 
 from watchfiles import watch
 
+from tooltap.daemon.system.logs import faults
 from tooltap.daemon.taps.follow.places import Found, Root, look_at, scan
+from tooltap.normalizers.stream.guard import place_of
 
 __all__ = ["watch_root"]
 
@@ -25,6 +27,8 @@ TIMEOUT_MS = 1_000
 """How often a quiet watch returns, to check for a rescan."""
 POLL = 1.0
 """Seconds between listings of a folder that cannot be watched."""
+RETRY = 5.0
+"""Seconds until a folder is listed again after an error of ours."""
 
 
 def watch_root(
@@ -39,19 +43,23 @@ def watch_root(
     """Watch until `stop` is set; a folder that does not exist is waited for. `found` is called with every file, and
     again when a file may have changed; `trouble` with what cannot be read. `rescan`: seconds."""
     while not stop.is_set():
-        found(scan(root, root.path, trouble))
-        identity = _identity(root.path)
-        if polling or identity is None:
-            # watchfiles can poll as well, but misses the second of two changes within a second (1.3).
-            stop.wait(POLL)
-            continue
         try:
-            _watch(root, identity, rescan, stop, found, trouble)
-        except FileNotFoundError:
-            continue
-        except (OSError, RuntimeError) as error:  # the limit of watches is reached, or the file system has none
-            trouble(OSError(None, f"listed periodically, because it cannot be watched: {error}", root.path))
-            polling = True
+            found(scan(root, root.path, trouble))
+            identity = _identity(root.path)
+            if polling or identity is None:
+                # watchfiles can poll as well, but misses the second of two changes within a second (1.3).
+                stop.wait(POLL)
+                continue
+            try:
+                _watch(root, identity, rescan, stop, found, trouble)
+            except FileNotFoundError:
+                pass  # the folder is gone: wait for another one
+            except (OSError, RuntimeError) as error:  # the limit of watches is reached, or the file system has none
+                trouble(OSError(None, f"listed periodically, because it cannot be watched: {error}", root.path))
+                polling = True
+        except Exception as error:  # a mistake of ours
+            faults.note("a folder is listed again later", place_of(error), error, folder=root.path)
+            stop.wait(RETRY)
 
 
 def _watch(

@@ -6,14 +6,16 @@ come and go. A digest contains only what every client preserves: the role, the t
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from tooltap.normalizers.dialects.openai.messages import PendingCall, collect, digest_of, text_of, uses_of
-from tooltap.normalizers.dialects.openai.responses_items import is_answer, item_text
+from tooltap.normalizers.dialects.openai.responses_items import call_of, is_answer, item_text
 from tooltap.normalizers.tools.payload import objects
+from tooltap.normalizers.wire.values import record
 
 __all__ = ["ModelAnswer", "ChatAnswer", "History", "Item", "ResponsesAnswer", "chat_history", "responses_history"]
 
@@ -22,6 +24,17 @@ Msg: TypeAlias = dict[str, Any]
 MAX_ANSWER = 8 * 1024 * 1024
 """Longest text of an answer, in characters, that has a digest."""
 
+MAX_ARGUMENTS = 256 * 1024
+"""Longest arguments of a call, in characters, that are looked at."""
+MAX_TEXTS = 32
+"""Texts of a conversation, or of a call, that are looked at: the first."""
+MIN_TASK = 12
+"""Shortest text of a call, in characters, that may be a subagent's task: others are no sign of one."""
+
+MAX_IDS = 16
+"""Ids of one answer: the last."""
+
+_SESSION = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|ses_[0-9A-Za-z]+")
 _INSTRUCTIONS = ("system", "developer")
 
 
@@ -37,6 +50,12 @@ class History(NamedTuple):
     items: list[Item]
     continues: str | None = None
     """Id of the response that precedes the items (`previous_response_id`)."""
+    prompts: tuple[int, ...] = ()
+    """Digests of the user's texts."""
+    session: str | None = None
+    """The agent's session, as far as the request says it."""
+    model: object = None
+    """The model that is asked."""
 
 
 class ModelAnswer(Protocol):
@@ -49,10 +68,40 @@ class ModelAnswer(Protocol):
 
     def items(self) -> list[Item]: ...
 
+    def tasks(self) -> dict[int, str]:
+        """Digests of the texts that calls were given -> id of the call. One that another conversation begins with is
+        the task of a subagent."""
+        ...
+
+
+def _texts_of(content: Any) -> list[str]:
+    """The texts of a message, part by part: agents put words of their own beside the user's."""
+    return [text for part in (content if isinstance(content, list) else [content]) if (text := item_text(part))]
+
+
+def _prompts(messages: list[Msg]) -> tuple[int, ...]:
+    texts = [text for one in messages if one.get("role") == "user" for text in _texts_of(one.get("content"))]
+    return tuple(_digest(text) for text in texts[:MAX_TEXTS])
+
+
+def _tasks(calls: list[tuple[str | None, Any]]) -> dict[int, str]:
+    tasks: dict[int, str] = {}
+    for call_id, value in calls:
+        given = list(value.values())[:MAX_TEXTS] if call_id and isinstance(value, dict) else []
+        for text in given:
+            if isinstance(text, str) and len(text) >= MIN_TASK:
+                tasks[_digest(text)] = str(call_id)
+    return tasks
+
+
+def _digest(text: str) -> int:
+    return hash(text.strip())
+
 
 def chat_history(request: Msg) -> History:
     messages = [one for one in objects(request.get("messages")) if one.get("role") not in _INSTRUCTIONS]
-    return History([Item(digest_of(one), one.get("role") == "assistant") for one in messages])
+    items = [Item(digest_of(one), one.get("role") == "assistant") for one in messages]
+    return History(items, prompts=_prompts(messages), session=_session(request))
 
 
 class ChatAnswer:
@@ -83,14 +132,28 @@ class ChatAnswer:
         if text and self._size <= MAX_ANSWER:
             self._texts.append(text)
         for use in uses_of(message):
-            collect(self._calls, use.raw, limit=0)
+            collect(self._calls, use.raw, limit=MAX_ARGUMENTS)
+
+    def tasks(self) -> dict[int, str]:
+        return _tasks([(use.id, use.value) for use in (call.as_use() for call in self._calls)])
 
 
 def responses_history(request: Msg) -> History:
     given = request.get("input")
     items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
     continues = request.get("previous_response_id")
-    return History(_known(items), continues if isinstance(continues, str) else None)
+    continued = continues if isinstance(continues, str) else None
+    return History(_known(items), continued, _prompts(items), _session(request))
+
+
+def _session(request: Msg) -> str | None:
+    """Return the session that Codex (0.169) names, and OpenCode as the key of its cache. Other programs choose any key,
+    the same for many conversations."""
+    stated = record(request.get("client_metadata")).get("session_id")
+    if isinstance(stated, str) and stated:
+        return stated
+    key = request.get("prompt_cache_key")
+    return key if isinstance(key, str) and _SESSION.fullmatch(key) else None
 
 
 class ResponsesAnswer:
@@ -103,14 +166,18 @@ class ResponsesAnswer:
     def read(self, value: Msg) -> None:
         response = value if value.get("object") == "response" else value.get("response")
         if isinstance(response, dict):
-            if isinstance(response.get("id"), str) and response["id"] not in self.ids:
-                self.ids.append(response["id"])
+            if isinstance(response.get("id"), str) and response["id"] not in self.ids[-1:]:
+                self.ids = [*self.ids[1 - MAX_IDS :], response["id"]]
             self._output = objects(response.get("output")) or self._output
         elif value.get("type") == "response.output_item.done" and isinstance(value.get("item"), dict):
             self._output.append(value["item"])
 
     def items(self) -> list[Item]:
         return _known(self._output)
+
+    def tasks(self) -> dict[int, str]:
+        calls = [call for item in self._output if (call := call_of(item)) is not None]
+        return _tasks([(call.id, call.value) for call in calls])
 
 
 def _known(items: list[Msg]) -> list[Item]:

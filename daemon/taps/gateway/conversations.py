@@ -17,22 +17,27 @@ A new request belongs to the conversation that is registered under its longest p
 Otherwise it only begins with the same words ("hello") and starts a conversation of its own. So does a request to a
 conversation that still waits for an answer: exchanges in one stream must not overlap.
 
+A new conversation is a subagent's if it has a text of the user that a call of another one was given, where that call is
+in the answer to the other's last request. Its events then belong to the session of the other, under the call.
+
 Conversations are closed when they are idle, or when too many are open. A later request starts a new one, whose parser
 sees the whole history again.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.daemon.taps.gateway.conversation_items import History, Item, ModelAnswer
 
-__all__ = ["Conversation", "Conversations"]
+__all__ = ["Conversation", "Conversations", "Place"]
 
 KEYS = 64
 """Most keys of one conversation; the oldest are forgotten."""
@@ -42,10 +47,25 @@ CLOSERS = 8
 _log = get_logger("gateway")
 
 
+class Place(NamedTuple):
+    """Where the events of a new conversation belong."""
+
+    stream: str
+    session: str | None = None
+    """The session of the agent, if it is known, or that of which a subagent's conversation is a part."""
+    call: str | None = None
+    """The call that spawned the subagent."""
+    model: object = None
+    """The model that is asked first."""
+
+
 class Conversation:
-    def __init__(self, dialect: str, tap: Tap) -> None:
+    def __init__(self, dialect: str, tap: Tap, place: Place) -> None:
         self.dialect = dialect
         self.tap = tap
+        self.place = place
+        self.tasks: dict[int, str] = {}
+        """What the calls of the last answer were given -> id of the call."""
         self.busy = True
         self.answered = False
         """Whether the model has ever answered."""
@@ -60,7 +80,7 @@ class Conversations:
     """`begin` returns a tap for a new stream of a dialect. `most`: how many conversations stay open, besides those that
     wait for an answer; the least recently used are closed first."""
 
-    def __init__(self, begin: Callable[[str], Tap], most: int) -> None:
+    def __init__(self, begin: Callable[[str, Place], Tap], most: int) -> None:
         self._begin = begin
         self._most = most
         self._open: dict[Conversation, None] = {}
@@ -73,7 +93,8 @@ class Conversations:
         keys = _keys(dialect, history.items)
         conversation = self._find(history, keys)
         if conversation is None or conversation.busy:
-            conversation = Conversation(dialect, self._begin(dialect))
+            place = self._place(history)
+            conversation = Conversation(dialect, self._begin(dialect, place), place)
         self._use(conversation)
         conversation.busy = True
         conversation.last_key = keys[-1] if keys and history.continues is None else None
@@ -86,6 +107,7 @@ class Conversations:
         """Note the answer to the last request, as far as it came. The conversation is not busy any more."""
         items = answer.items()
         conversation.answered |= bool(items or answer.ids)
+        conversation.tasks = answer.tasks()
         if items and conversation.last_key is not None:
             self._remember(conversation, _keys(conversation.last_key, items)[-1])
         for response_id in answer.ids:
@@ -124,6 +146,14 @@ class Conversations:
         repeats_model_differently = count < len(items) and items[count].by_model
         continues = repeats_model or repeats_model_differently or not conversation.answered
         return conversation if continues else None
+
+    def _place(self, history: History) -> Place:
+        stream = f"gateway-{secrets.token_hex(8)}"
+        for prompt in history.prompts:
+            for other in reversed(self._open):
+                if (call := other.tasks.get(prompt)) is not None:
+                    return Place(stream, other.place.session or other.place.stream, call, history.model)
+        return Place(stream, history.session, model=history.model)
 
     def _use(self, conversation: Conversation) -> None:
         conversation.used = time.monotonic()

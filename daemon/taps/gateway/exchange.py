@@ -72,7 +72,9 @@ class Exchange:
         lines = self._request.finish()
         request = _object(lines[0]) if lines and not self._is_cut else None
         self._wants_stream = request is not None and request.get("stream") is True
-        history = self._api.history(request) if request is not None else History([])
+        history = History([])
+        if request is not None:
+            history = self._api.history(request)._replace(model=request.get("model"))
         self._conversation = self._conversations.enter(self._api.dialect, history)
         if not self._is_cut:
             self._put(t, lines, "in")

@@ -1,8 +1,9 @@
 """A reverse proxy in front of an OpenAI-compatible server: passes everything unchanged and without delay, and copies it
 to a tap.
 
-The path of a request is appended to the server's URL. Only hop-by-hop headers are replaced. When a client leaves, its
-request is cancelled. When the server breaks off an answer, the gateway breaks it off, too.
+The path of a request is appended to the server's URL. Only hop-by-hop headers and the gateway's key are left out. When
+a client leaves, its request is cancelled. When the server breaks off an answer, the gateway breaks it off, too. What
+is not admitted is neither passed nor tapped.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 import anyio
 import httpx
 import orjson
 
-from tooltap.daemon.system.addresses import is_loopback, without_port
+from tooltap.daemon.system.addresses import is_loopback
 from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.taps.gateway.admission import Admission, Admitted, RefusedError
 from tooltap.daemon.taps.gateway.exchange import api_of
 from tooltap.daemon.taps.gateway.tap import GatewayTap, Watch
 
@@ -32,8 +35,10 @@ CONNECT = 30.0
 REUSE = 2.0
 """Seconds for which an idle connection to the server may be used again: less than the server keeps it open, because a
 request on a connection that is just being closed fails. vLLM and others keep it open for 5 s."""
-FORBIDDEN, BAD_GATEWAY = 403, 502
+BAD_GATEWAY = 502
 _JSON = b"application/json"
+_CLOSE = (b"connection", b"close")
+"""Of a request that is refused, the rest is not read."""
 
 _HOP_BY_HOP = {
     b"connection",
@@ -50,13 +55,12 @@ _log = get_logger("gateway")
 
 
 class Gateway:
-    """The ASGI application. `local_only`: refuse requests whose `Host` is not a loopback name, so that a web page
-    cannot reach the server by a name that it points at this machine (DNS rebinding)."""
+    """The ASGI application."""
 
-    def __init__(self, upstream: httpx.URL, tap: GatewayTap, *, local_only: bool) -> None:
+    def __init__(self, upstream: httpx.URL, tap: GatewayTap, admission: Admission) -> None:
         self._upstream = upstream
         self._tap = tap
-        self._local_only = local_only
+        self._admission = admission
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=REUSE)
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=CONNECT), limits=limits, trust_env=not is_loopback(upstream.host)
@@ -64,16 +68,18 @@ class Gateway:
         self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        api = api_of(scope["method"], scope["path"])
-        watch = self._tap.watch(api, _header(scope["headers"], b"content-encoding")) if api is not None else None
+        try:
+            admitted = self._admission.check(scope)
+        except RefusedError as error:
+            await _refuse(send, None, error.status, str(error), _CLOSE)
+            return
+        api = api_of(scope["method"], unquote(admitted.path.decode()))
+        watch = self._tap.watch(api, _header(admitted.headers, b"content-encoding")) if api is not None else None
         upload = _Upload(receive, watch)
         try:
-            if self._local_only and not is_loopback(without_port(_header(scope["headers"], b"host"))):
-                await _refuse(send, watch, FORBIDDEN, "it is for programs on this machine, which name it as 127.0.0.1")
-                return
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(upload.cancel_when_left, tasks.cancel_scope)
-                await self._pass(self._request(scope, upload), send, watch)
+                await self._pass(self._request(scope, admitted, upload), send, watch)
                 tasks.cancel_scope.cancel()
         except Exception:
             _log.exception("a request failed")
@@ -86,12 +92,12 @@ class Gateway:
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
-    def _request(self, scope: MutableMapping[str, Any], upload: _Upload) -> httpx.Request:
-        target: bytes = self._upstream.raw_path.rstrip(b"/") + scope["raw_path"]
+    def _request(self, scope: MutableMapping[str, Any], admitted: Admitted, upload: _Upload) -> httpx.Request:
+        target: bytes = self._upstream.raw_path.rstrip(b"/") + admitted.path
         if scope["query_string"]:
             target += b"?" + scope["query_string"]
-        headers = _end_to_end(scope["headers"])
-        has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
+        headers = _end_to_end(admitted.headers)
+        has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in admitted.headers)
         if not has_body:
             upload.is_taken.set()
         return httpx.Request(
@@ -166,13 +172,13 @@ async def _start(send: Send, status: int, headers: Headers) -> None:
     await send({"type": "http.response.start", "status": status, "headers": headers})
 
 
-async def _refuse(send: Send, watch: Watch | None, status: int, reason: str) -> None:
+async def _refuse(send: Send, watch: Watch | None, status: int, reason: str, *headers: tuple[bytes, bytes]) -> None:
     """Respond with an error of our own, in the form of OpenAI's servers."""
     body = orjson.dumps({"error": {"message": f"tooltap gateway: {reason}", "type": "gateway_error", "code": status}})
     if watch is not None:
         watch.response_started(_JSON.decode(), "")
         watch.response_data(body)
-    await _start(send, status, [(b"content-type", _JSON), (b"content-length", b"%d" % len(body))])
+    await _start(send, status, [(b"content-type", _JSON), (b"content-length", b"%d" % len(body)), *headers])
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 

@@ -1,21 +1,26 @@
-"""Runs the commands of display tools, limited in time and output; no process of them survives."""
+"""Runs the commands of display tools, limited in time and output; no process of them survives (`keeper.py`)."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
+import sys
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import anyio
+from anyio import to_thread
 from anyio.abc import Process
+
+from tooltap.daemon.taps.mcp import keeper
 
 __all__ = ["Commands", "Ran"]
 
 CHUNK = 65_536
 GRACE = 1.0
-"""Seconds for output to end after the command: a child outside of its process group may hold it open."""
+"""Seconds for output to end after the command: what could not be killed may hold it open."""
+ENDING = 2 * keeper.PATIENCE + GRACE
+"""Seconds for all processes of a command to end."""
 
 
 class Ran(NamedTuple):
@@ -34,41 +39,47 @@ class Commands:
         self.timeout = timeout
         self.max_bytes = max_bytes
         self._folder = folder
-        self._groups: set[int] = set()
+        self._keepers: set[int] = set()
+        self._starting = anyio.Lock()
 
     async def run(self, command: str) -> Ran:
         """Run a command line in a shell. Raises `OSError` if it cannot be started."""
+        group = keeper.make_group()
         reader, writer = os.pipe()
+        held, hold = os.pipe()
         try:
-            process = await anyio.open_process(
-                ["/bin/sh", "-c", command],
-                stdin=subprocess.DEVNULL,
-                stdout=writer,
-                stderr=writer,
-                cwd=self._folder,
-                start_new_session=True,
-            )
+            async with self._starting:
+                process = await anyio.open_process(
+                    [sys.executable, "-I", "-S", keeper.__file__, group, command],
+                    stdin=held,
+                    stdout=writer,
+                    stderr=writer,
+                    cwd=self._folder,
+                    start_new_session=True,
+                )
+                self._keepers.add(process.pid)
         except BaseException:
             os.close(reader)
+            os.close(hold)
+            keeper.remove_group(group)
             raise
         finally:
             os.close(writer)
-        self._groups.add(process.pid)
+            os.close(held)
+        running = _Running(process, hold)
         try:
-            return await self._watch(process, reader)
+            return await self._watch(running, reader)
         finally:
-            _kill(process.pid)
-            self._groups.discard(process.pid)
+            running.end()
             os.close(reader)
             with anyio.CancelScope(shield=True):
-                await process.wait()
+                with anyio.move_on_after(ENDING):
+                    await process.wait()
+                if process.returncode is None or process.returncode < 0:
+                    await self._end_without_keeper(process, group)
+            self._keepers.discard(process.pid)
 
-    def kill_all(self) -> None:
-        """Kill all commands, because this process ends."""
-        for group in self._groups:
-            _kill(group)
-
-    async def _watch(self, process: Process, reader: int) -> Ran:
+    async def _watch(self, running: _Running, reader: int) -> Ran:
         output = bytearray()
         drained = anyio.Event()
 
@@ -79,16 +90,18 @@ class Commands:
                     break
                 output.extend(data)
             else:
-                _kill(process.pid)
+                running.end()
             drained.set()
 
+        process = running.process
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(read)
             with anyio.move_on_after(self.timeout) as patience:
                 await process.wait()
-            _kill(process.pid)  # its background processes, or all of it after the timeout
-            with anyio.move_on_after(GRACE):
+            running.end()
+            with anyio.move_on_after(ENDING):
                 await process.wait()
+            with anyio.move_on_after(GRACE):
                 await drained.wait()
             tasks.cancel_scope.cancel()
         code = process.returncode if process.returncode is not None else -signal.SIGKILL
@@ -99,11 +112,26 @@ class Commands:
             "bytes" if flooded else "time" if patience.cancelled_caught else None,
         )
 
+    async def _end_without_keeper(self, process: Process, group: str) -> None:
+        """End what a command left that has killed its keeper: without it, its processes become children of this one."""
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        async with self._starting:  # a keeper that starts is no orphan
+            self._keepers.discard(process.pid)
+            await to_thread.run_sync(keeper.remove_group, group)
+            if keeper.is_subreaper():
+                await to_thread.run_sync(keeper.end_adopted, frozenset(self._keepers))
 
-def _kill(group: int) -> None:
-    try:
-        os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:  # the whole group has ended
-        pass
-    except PermissionError:  # macOS: only a zombie is left in the group
-        pass
+
+class _Running:
+    """A keeper, which lives until the pipe `hold` is closed."""
+
+    def __init__(self, process: Process, hold: int) -> None:
+        self.process = process
+        self._hold: int | None = hold
+
+    def end(self) -> None:
+        if self._hold is not None:
+            os.close(self._hold)
+            self._hold = None

@@ -7,8 +7,6 @@ its roots.
 
 from __future__ import annotations
 
-import asyncio
-import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from tooltap import __version__
 from tooltap.daemon.system.late_init import initialize_late
 from tooltap.daemon.system.without import without
 from tooltap.daemon.taps.mcp.commands import Commands
+from tooltap.daemon.taps.mcp.keeper import become_subreaper
 from tooltap.daemon.taps.mcp.roots import Roots, folder_of_uri
 from tooltap.daemon.taps.mcp.stream import DisplayStream
 from tooltap.daemon.taps.mcp.tools import COMMANDS, DisplayTool, DisplayTools
@@ -46,12 +45,15 @@ async def serve(folders: list[Path], stream: DisplayStream, commands: Commands |
     roots = Roots(folders)
     tools = DisplayTools(stream, roots, commands, max_bytes)
     stream.about["cwd"] = str(roots.folders[0])
-    _end_at_signals(commands)
+    _end_at_signals()
+    if commands is not None:
+        become_subreaper()
     server = _server(tools, stream)
     try:
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
     finally:
+        roots.close()
         await stream.close()
 
 
@@ -119,16 +121,8 @@ async def _folders(
     return [folder for root in answer.roots if (folder := folder_of_uri(str(root.uri))) is not None]
 
 
-def _end_at_signals(commands: Commands | None) -> None:
-    """Kill running commands when a signal ends this process. Reading standard input cannot be interrupted, so the
-    signal must end the process as usual."""
-
-    def end(number: int) -> None:
-        if commands is not None:
-            commands.kill_all()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    loop = asyncio.get_running_loop()
+def _end_at_signals() -> None:
+    """Reading standard input cannot be interrupted, so signals end this process as they would end any other. Commands
+    end with it: their keepers notice."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, end, number)
+        signal.signal(number, signal.SIG_DFL)

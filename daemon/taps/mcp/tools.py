@@ -184,8 +184,7 @@ class DisplayTools:
 
     def _read(self, tool: DisplayTool, folders: Sequence[Path] | None) -> Shown:
         assert isinstance(tool, RenderFileContents | DisplayImage)
-        with self._roots.open(tool.path, folders) as file:
-            path = self._roots.shown_path(tool.path)
+        with self._roots.open(tool.path, folders) as (file, path):
             if isinstance(tool, DisplayImage):
                 image = read_image(file, tool.path, self._max_bytes)
                 return Shown(_fitted("Displayed image ", tool.path, " to the user"), image, "image", path)
@@ -200,8 +199,9 @@ class DisplayTools:
         assert self._commands is not None
         try:
             ran = await self._commands.run(tool.command)
-        except OSError as error:
-            raise NotShownError(f"cannot be started: {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not a command line"
+            raise NotShownError(f"cannot be started: {reason}") from None
         text = f"{_outcome(ran, self._commands)}, {_lines(count_lines(ran.output))} displayed to the user)"
         return Shown(text, Body(ran.output, "text/plain"), "command", exit_code=ran.exit_code)
 

@@ -1,4 +1,4 @@
-"""The endpoints for programs: sessions, events, outputs, statistics, as JSON, server-sent events and metrics.
+"""The endpoints for programs: sessions, search, events, outputs, statistics, as JSON, server-sent events and metrics.
 
 They answer like the socket's requests and subscriptions; docs/reference/http.md describes them.
 """
@@ -20,8 +20,17 @@ from tooltap.daemon.web.http.errors import WebError, error_response, json_respon
 from tooltap.daemon.web.http.query import Filtered, cursor_of, parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream, messages
-from tooltap.protocol import frames
-from tooltap.protocol.frames import EventRequest, Form, OutputRequest, SessionsRequest, StatsRequest, Subscribe
+from tooltap.protocol.frames import Form, Subscribe
+from tooltap.protocol.requests import (
+    EventRequest,
+    FilesRequest,
+    OutputRequest,
+    SearchRequest,
+    SessionsRequest,
+    StatsRequest,
+    UsageRequest,
+)
+from tooltap.protocol.requests import Request as ClientRequest
 
 __all__ = ["routes"]
 
@@ -40,6 +49,10 @@ class EventsQuery(Filtered, kw_only=True, frozen=True):
     partials: bool = False
 
 
+class FilesQuery(msgspec.Struct):
+    path: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)] | None = None
+
+
 class JsonOutput(OutputRequest, kw_only=True, tag="output"):
     format: Literal["json"]
 
@@ -52,6 +65,9 @@ def routes(services: Services) -> list[Route]:
     api = _Api(services)
     return [
         Route("/api/sessions", api.sessions),
+        Route("/api/sessions/{session:path}/files", api.files),
+        Route("/api/search", api.search),
+        Route("/api/usage", api.usage),
         Route("/api/events", api.events),
         Route("/api/events/{seq}", api.event),
         Route("/api/outputs/{output_id:path}", api.output),
@@ -67,6 +83,16 @@ class _Api:
 
     async def sessions(self, request: Request) -> Response:
         return await self._ask(_query(request, SessionsRequest, id=None))
+
+    async def files(self, request: Request) -> Response:
+        query = _query(request, FilesQuery)
+        return await self._ask(FilesRequest(session=request.path_params["session"], file=query.path))
+
+    async def search(self, request: Request) -> Response:
+        return await self._ask(_query(request, SearchRequest, id=None))
+
+    async def usage(self, request: Request) -> Response:
+        return await self._ask(_query(request, UsageRequest, id=None))
 
     async def events(self, request: Request) -> ASGIApp:
         query = _query(request, EventsQuery)
@@ -107,7 +133,7 @@ class _Api:
         _query(request, Nothing)
         return Response(exposition(await self._services.statistics()), media_type=CONTENT_TYPE)
 
-    async def _ask(self, request: frames.Request) -> Response:
+    async def _ask(self, request: ClientRequest) -> Response:
         reply = await self._services.requests.reply_to(request)
         if reply.error is not None:
             return error_response(status_of(reply.error.code), reply.error.code, reply.error.message)

@@ -55,6 +55,9 @@ def _metrics(statistics: dict[str, Any]) -> Iterable[Metric]:
     if (web := statistics.get("web")) is not None:
         answers = [({"code": status}, number) for status, number in web["answers"].items()]
         yield Metric("web_answers_total", "counter", "Answers to browsers, by status.", answers)
+    longest = statistics["loop"]["longest"]
+    seconds = 0 if longest is None else longest["ms"] / 1000
+    yield Metric("loop_longest_stall_seconds", "gauge", "The longest time without a reply.", [({}, seconds)])
     findings = len(statistics["drift"]["findings"])
     yield Metric("drift_findings", "gauge", "What agents print that is not what it was.", [({}, findings)])
 
@@ -72,11 +75,24 @@ _FIGURES: dict[str, dict[str, tuple[str, Literal["counter", "gauge"], str, float
         "oldest": ("journal_oldest_seq", "gauge", "The oldest event kept.", 1),
         "latest": ("journal_latest_seq", "gauge", "The newest event.", 1),
         "expired": ("journal_expired_seq", "gauge", "Up to here retention has deleted events.", 1),
+        "corrupt": ("journal_corrupt_events", "gauge", "Events found damaged.", 1),
+        "lost": ("journal_lost_events", "gauge", "Events that the journal records as lost.", 1),
+        "damages": ("journal_damages", "gauge", "Parts of the journal found damaged, besides events.", 1),
+        "scrubs": ("journal_scrubs_total", "counter", "Verifications of the journal since the daemon started.", 1),
+        "scrubbedAt": ("journal_scrubbed_timestamp_seconds", "gauge", "When the last one ended.", 0.001),
+        "scrubbedRows": ("journal_scrubbed_rows", "gauge", "Rows that the last one, or the running one, verified.", 1),
+        "scrubbing": ("journal_scrubbing", "gauge", "1 while the journal is verified.", 1),
         "connected": ("journal_connected", "gauge", "1 while the journal's server can be reached.", 1),
     },
     "connections": {
         "open": ("connections", "gauge", "Connections to the socket.", 1),
         "publishing": ("publishers", "gauge", "Streams that are being published.", 1),
+    },
+    "loop": {
+        "stalls": ("loop_stalls_total", "counter", "Times that the event loop was held for too long.", 1),
+    },
+    "log": {
+        "leftOut": ("log_lines_left_out_total", "counter", "Lines of the log that nobody has read.", 1),
     },
     "outputs": {
         "kept": ("outputs", "gauge", "Display outputs in memory.", 1),

@@ -17,7 +17,8 @@ from tooltap.daemon.server.requests import Requests
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.web.http.errors import WebError, from_frame_error
 from tooltap.daemon.web.http.ranges import Span, UnsatisfiableError, requested_span
-from tooltap.protocol.frames import FrameError, OutputRequest
+from tooltap.protocol.frames import FrameError
+from tooltap.protocol.requests import OutputRequest
 
 __all__ = ["open_output"]
 

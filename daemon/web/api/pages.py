@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from tooltap.daemon.web.http.errors import WebError, status_of
@@ -35,6 +37,12 @@ class _Page:
         self.lines.append(line)
         self._room -= len(line)
 
+    def add_gap(self, first: int, last: int, reason: Literal["retention", "reset", "corrupt"]) -> None:
+        if self.gap is None:
+            self.gap = Gap(from_=first, to=last, reason=reason)
+        else:
+            self.gap.from_, self.gap.to = min(first, self.gap.from_), max(last, self.gap.to)
+
     def encode(self, after: int, *, more: bool, journal: str) -> bytes:
         encode = msgspec.json.encode
         gap = b"" if self.gap is None else b'"gap":%b,' % encode(_without_op(self.gap))
@@ -64,7 +72,7 @@ async def page_after(services: Services, frame: Subscribe, limit: int | None) ->
                     case Gap() if page.lines:  # the next page begins with it
                         return page.encode(after, more=True, journal=services.journal.id)
                     case Gap() as gap:
-                        page.gap = gap
+                        page.add_gap(gap.from_, gap.to, gap.reason)
                     case ErrorFrame(code=code, message=message):
                         raise WebError(status_of(code), code, message)
     return page.encode(after, more=True, journal=services.journal.id)
@@ -75,7 +83,10 @@ async def page_before(services: Services, before: int, wanted: Filter, form: For
     page = _new_page(services, limit)
     journal = services.journal
     while True:
+        end = before - 1
         found, before = await journal.read_back(before, wanted, limit=page.left)
+        for first, last in journal.corrupt.within(before, min(end, journal.latest)):
+            page.add_gap(first, last, "corrupt")
         for stored in found:
             body = display_body(stored.body) if form == "display" else stored.body
             if body is not None:

@@ -4,7 +4,8 @@
     html = article(fragment, {"output": [result]})
 
 A card of a call has four slots: `input` (which a late update replaces), `live` (what happens while the call runs),
-`output`, and `children` (what its subagent does). A fragment that belongs into another card names that card (`into`)
+`output`, and `children` (what its subagent does). The card of a turn of the main agent has one, `turn`: what it used,
+and how it ended. A fragment that belongs into another card names that card (`into`)
 and the slot. If that card is not on the page, the fragment is a card of its own. So a fragment does not depend on the
 events around it, and can be rendered once per level and cached (`page/fragments.py`).
 """
@@ -19,7 +20,7 @@ from markupsafe import Markup
 from tooltap.daemon.web.cards.blocks import HEADER, short
 from tooltap.daemon.web.cards.by_tool import input_body, tool_card
 from tooltap.daemon.web.cards.events import (
-    context_used,
+    context_share,
     cost,
     message_body,
     notice_body,
@@ -32,8 +33,11 @@ from tooltap.daemon.web.cards.events import (
     usage_body,
 )
 from tooltap.daemon.web.cards.results import result_body, result_facts, update_body
+from tooltap.daemon.web.html.figures import spent
 from tooltap.daemon.web.html.look import Look
 from tooltap.daemon.web.html.markup import template
+from tooltap.daemon.wording import counted
+from tooltap.normalizers.tools.families import family_of
 from tooltap.protocol.events import (
     Event,
     Message,
@@ -52,8 +56,12 @@ from tooltap.protocol.events import (
 
 __all__ = ["Fragment", "Slot", "article", "fragment_of", "key_of"]
 
-Slot: TypeAlias = Literal["input", "live", "output", "children"]
-SLOTS: tuple[Slot, ...] = ("input", "live", "output", "children")
+Slot: TypeAlias = Literal["input", "live", "output", "children", "turn"]
+SLOTS: tuple[Slot, ...] = ("input", "live", "output", "children", "turn")
+
+
+TURN = "/turn"
+"""Ends the key of a turn. No key of a call has no space."""
 
 
 class Fragment(NamedTuple):
@@ -72,6 +80,8 @@ class Fragment(NamedTuple):
     body: Markup
     is_minor: bool = False
     """Bookkeeping, shown less prominently."""
+    family: str = ""
+    """Of a call's tool."""
     address: str = ""
     """URL of the event's page."""
     key: str | None = None
@@ -79,6 +89,14 @@ class Fragment(NamedTuple):
     into: str | None = None
     """Key of the call into whose card the fragment belongs."""
     slot: Slot | None = None
+    session_key: str | None = None
+    """`key` by the session of the call: a subagent's events may be in a stream of their own."""
+    into_session: str | None = None
+    """Of an event of a subagent: the key by the session of the call that spawned it."""
+    agent: str | None = None
+    """Key of the subagent whose call is not known yet."""
+    ties: str | None = None
+    """Key of the subagent whose call this event states, also for its earlier events."""
 
 
 class _Shown(NamedTuple):
@@ -95,9 +113,19 @@ class _Shown(NamedTuple):
     is_minor: bool = False
 
 
-def key_of(stream: str, call_id: str) -> str:
-    """Return the key of a call in the HTML."""
-    return f"{stream} {call_id}"
+class _Place(NamedTuple):
+    """The fields of a fragment that say into which card it belongs."""
+
+    into: str | None = None
+    slot: Slot | None = None
+    into_session: str | None = None
+    agent: str | None = None
+    ties: str | None = None
+
+
+def key_of(scope: str, call_id: str) -> str:
+    """Return the key of a call in the HTML. `scope`: its stream, or its session."""
+    return f"{scope} {call_id}"
 
 
 def fragment_of(event: Event, look: Look) -> Fragment | None:
@@ -108,12 +136,16 @@ def fragment_of(event: Event, look: Look) -> Fragment | None:
     if shown is None:
         return None
     call_id: str | None = getattr(event, "call_id", None)
-    key, into = None, None if event.parent is None else key_of(event.stream, event.parent)
-    slot: Slot | None = None if into is None else "children"
-    if isinstance(event, ToolCall):
-        key = key_of(event.stream, event.call_id)
-    elif call_id is not None and shown.slot is not None:
-        into, slot = key_of(event.stream, call_id), shown.slot
+    slot = shown.slot if call_id is not None else None
+    place = _Place()
+    if call_id is not None and slot is not None:
+        place = _Place(into=key_of(event.stream, call_id), slot=slot)
+    elif (turn := _turn_of(event)) is not None:
+        place = _Place(into=turn, slot="turn")
+    elif event.parent is not None:
+        place = _child_of(event, event.parent)
+    elif event.agent is not None:
+        place = _Place(agent=key_of(event.stream, event.agent))
     return Fragment(
         seq=event.seq or 0,
         event=event,
@@ -125,17 +157,43 @@ def fragment_of(event: Event, look: Look) -> Fragment | None:
         status=short(shown.status, HEADER),
         body=Markup() if look.level == "title" or shown.body is None else shown.body(event, look),
         is_minor=shown.is_minor,
+        family=family_of(event.name) if isinstance(event, ToolCall | ToolResult) else "",
         address=look.address(event.seq or 0),
-        key=key,
-        into=into,
-        slot=slot,
+        key=_key_of(event),
+        session_key=key_of(event.session, event.call_id) if isinstance(event, ToolCall) else None,
+        **place._asdict(),
     )
 
 
-def article(fragment: Fragment, inside: Mapping[Slot, Sequence[Markup]] | None = None, *, status: str = "") -> Markup:
+def _key_of(event: Event) -> str | None:
+    """Return the key of the call or the turn that the event begins."""
+    if isinstance(event, Turn) and event.agent is None and event.state == "started":
+        return f"{event.stream}{TURN}"
+    return key_of(event.stream, event.call_id) if isinstance(event, ToolCall) else None
+
+
+def _turn_of(event: Event) -> str | None:
+    """Return the key of the main agent's turn that the event says something of."""
+    is_of_turn = isinstance(event, Usage) or (isinstance(event, Turn) and event.state != "started")
+    return f"{event.stream}{TURN}" if is_of_turn and event.agent is None else None
+
+
+def _child_of(event: Event, parent: str) -> _Place:
+    is_tie = isinstance(event, SessionEvent) and event.agent is not None
+    return _Place(
+        into=key_of(event.stream, parent),
+        into_session=key_of(event.session, parent),
+        slot="children",
+        ties=key_of(event.stream, event.agent or "") if is_tie else None,
+    )
+
+
+def article(
+    fragment: Fragment, inside: Mapping[Slot, Sequence[Markup]] | None = None, *, status: str | None = None
+) -> Markup:
     """Return the HTML of a card. `inside`: the cards in its slots; `status`: of the call, if it has changed."""
     slots = {slot: Markup().join((inside or {}).get(slot, ())) for slot in SLOTS}
-    return template("card.html", card=fragment, slots=slots, status=status or fragment.status)
+    return template("card.html", card=fragment, slots=slots, status=fragment.status if status is None else status)
 
 
 def _message(event: Message, look: Look) -> _Shown:
@@ -193,7 +251,7 @@ def _tool_result(event: ToolResult, look: Look) -> _Shown:
         tool_card(event.name).icon,
         _tool_name(event.name),
         preview="" if look.call is None else look.call.preview,
-        facts=(*result_facts(event), *_count(event.attachments, "attachment")),
+        facts=(*result_facts(event, look), *_count(event.attachments, "attachment")),
         status=event.status,
         body=result_body,
         slot="output",
@@ -230,12 +288,18 @@ def _unparsed(event: Unparsed, look: Look) -> _Shown:
     return _Shown("!", "Unparsed line", event.reason, size, status="warning", body=unparsed_body)
 
 
+_KNOWN_BY = {"answer": "by its answer", "eof": "by the end of the stream"}
+
+
 def _turn(event: Turn, look: Look) -> _Shown:
+    interrupted = event.ended_by == "eof" and event.state == "cancelled"
+    duration = spent(event.duration_ms)
+    known_by = _KNOWN_BY.get(event.ended_by or "")
     return _Shown(
         "—",
-        f"Turn {event.state}",
-        preview=event.reason or "",
-        facts=() if event.duration_ms is None else (f"{event.duration_ms / 1000:.1f} s",),
+        f"Turn {'interrupted' if interrupted else event.state}",
+        preview="" if interrupted else event.reason or "",
+        facts=tuple(fact for fact in (duration, known_by) if fact is not None),
         status={"failed": "error", "cancelled": "warning"}.get(event.state, ""),
         body=turn_body,
         is_minor=event.state in ("started", "completed"),
@@ -259,8 +323,7 @@ def _usage(event: Usage, look: Look) -> _Shown:
         for count, word in ((event.input_tokens, "in"), (event.output_tokens, "out"))
         if count is not None
     )
-    context = context_used(event)
-    facts = tuple(fact for fact in (cost(event), context and f"context: {context}") if fact)
+    facts = tuple(fact for fact in (cost(event), context_share(event)) if fact)
     return _Shown("∑", f"Usage of the {event.scope}", tokens, facts, body=usage_body, is_minor=True)
 
 
@@ -276,7 +339,7 @@ def _tool_name(name: str) -> str:
 
 
 def _count(of: Sequence[Any] | None, word: str) -> tuple[str, ...]:
-    return (f"{len(of):,} {word}{'' if len(of) == 1 else 's'}",) if of else ()
+    return (counted(len(of), word),) if of else ()
 
 
 def _distinct_title(title: str | None, name: str) -> str:

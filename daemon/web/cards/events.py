@@ -10,7 +10,9 @@ from tooltap.daemon.web.cards.blocks import HEADER, attachments, facts, folded, 
 from tooltap.daemon.web.cards.by_tool import input_body
 from tooltap.daemon.web.cards.tools.dialogs import answers_body, options_body, questions_body
 from tooltap.daemon.web.cards.tree import tree
+from tooltap.daemon.web.html.figures import amount
 from tooltap.daemon.web.html.look import Look
+from tooltap.daemon.wording import dollars
 from tooltap.protocol.events import (
     Message,
     Notice,
@@ -25,6 +27,7 @@ from tooltap.protocol.events import (
 from tooltap.protocol.tools import TOOLS
 
 __all__ = [
+    "context_share",
     "context_used",
     "cost",
     "message_body",
@@ -147,11 +150,20 @@ def usage_body(event: Usage, look: Look) -> Markup:
 
 
 def cost(event: Usage) -> str | None:
-    """Return the cost as `$0.0293`, with its scope if that differs from the tokens' scope."""
-    if event.cost_usd is None:
-        return None
+    """Return the cost, if it can be one, as `$0.0293`, with its scope if that differs from the tokens' scope."""
+    shown = dollars(event.cost_usd, 4)
     scope = event.cost_scope or event.scope
-    return f"${event.cost_usd:.4f}" if scope == event.scope else f"${event.cost_usd:.4f} for the {scope}"
+    return shown if shown is None or scope == event.scope else f"{shown} for the {scope}"
+
+
+def context_share(event: Usage) -> str | None:
+    """Return the used context as `context 6 %`."""
+    if event.context_used is None:
+        return None
+    if not event.context_size:
+        return f"context {amount(event.context_used)}"
+    part = 100 * event.context_used / event.context_size
+    return f"context {f'{part:.0f}' if part >= 1 else 'under 1'} %"
 
 
 def context_used(event: Usage) -> str | None:

@@ -21,8 +21,10 @@ from tooltap.daemon.web.cards.blocks import (
     short,
 )
 from tooltap.daemon.web.cards.by_tool import error_body, output_body
+from tooltap.daemon.web.cards.model_view import DIFFERS, is_different, model_view_body
 from tooltap.daemon.web.cards.tree import text_or_tree, tree
 from tooltap.daemon.web.cards.typed_text import DIFFS, typed_text
+from tooltap.daemon.web.html.figures import spent
 from tooltap.daemon.web.html.look import Look
 from tooltap.protocol.events import Attachment, Display, ToolResult, ToolUpdate
 
@@ -33,22 +35,28 @@ ASK = "Shown when it is asked for."
 ASYNC = "The work goes on in the background; its end is a result of its own."
 FINAL = "The end of work in the background."
 INFERRED = "Inferred: the agent itself gave no result."
-REPLACES = "The agent's own result, in place of the inferred one before."
-UNKNOWN_VIEW = "This is what the user saw; what the model saw is not known."
+REPLACES: dict[bool | None, tuple[str, str]] = {
+    True: ("replaces the inferred one", "The agent's own result, in place of the inferred one before."),
+    False: ("corrects the one before", "The agent's own correction: a later line says how the call really ended."),
+    None: ("replaces an earlier one", "In place of a result before it, which was inferred or is corrected."),
+}
+"""By whether the replaced result was inferred: the fact in the header, and what it means."""
+UNKNOWN_VIEW = "What the model saw of it is not known: the agent's stream does not say."
 
 
-def result_facts(event: ToolResult) -> tuple[str, ...]:
+def result_facts(event: ToolResult, look: Look) -> tuple[str, ...]:
     """Return the short facts for the card's header."""
     exit_code = event.output.get("exit_code")
     found = (
         f"exit {exit_code}" if isinstance(exit_code, int) and not isinstance(exit_code, bool) else None,
-        None if event.duration_ms is None else f"{event.duration_ms / 1000:.1f} s",
+        spent(event.duration_ms),
         "goes on in the background" if event.async_ else None,
         "from the background" if event.final else None,
         "inferred" if event.synthetic else None,
-        "replaces the inferred one" if event.replaces else None,
+        REPLACES[look.replaces_inferred][0] if event.replaces else None,
         "silent" if event.silent else None,
         "on request" if event.ask else None,
+        DIFFERS if is_different(event) else None,
     )
     return tuple(fact for fact in found if fact is not None)
 
@@ -58,7 +66,8 @@ def result_body(event: ToolResult, look: Look) -> Markup:
         return note(SILENT)
     if event.ask and not look.is_full:
         return note(ASK)
-    return joined(_notes(event, look), _shown(event, look), attachments(event.attachments, look))
+    seen = model_view_body(event, look) if look.is_full else Markup()
+    return joined(_notes(event, look), _shown(event, look), attachments(event.attachments, look), seen)
 
 
 def _notes(event: ToolResult, look: Look) -> Markup:
@@ -69,7 +78,7 @@ def _notes(event: ToolResult, look: Look) -> Markup:
         note(ASYNC) if event.async_ else Markup(),
         note(FINAL) if event.final else Markup(),
         note(INFERRED) if event.synthetic else Markup(),
-        note(REPLACES) if event.replaces else Markup(),
+        note(REPLACES[look.replaces_inferred][1]) if event.replaces else Markup(),
         note(UNKNOWN_VIEW) if event.assistant_view == "unknown" else Markup(),
     )
 
@@ -89,7 +98,7 @@ def _shown(event: ToolResult, look: Look) -> Markup:
         repeats_error = isinstance(error, str) and error in caption
         return joined(Markup() if repeats_error else note(caption), output_body(event.name, output, look))
     view = joined(error_body(event.output, look), _display(event.display, look))
-    if not look.is_full:
+    if not look.is_full or event.model_view is not None:
         return view
     seen = {key: value for key, value in output.items() if key != "errorMessage"}
     return joined(view, folded("what the model saw", output_body(event.name, seen, look)))

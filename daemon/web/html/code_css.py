@@ -40,8 +40,8 @@ class Scheme(NamedTuple):
     """Background of text that matches a search."""
 
 
-LIGHT = Scheme("default", "#f5f6f8", "#1d2228", "#59636e", "#2da44e", "#cf222e", "#fff3b0")
-DARK = Scheme("github-dark", "#15181c", "#dfe3e8", "#9198a1", "#2ea043", "#f85149", "#5c4a00")
+LIGHT = Scheme("default", "#f7f6f4", "#1c1b19", "#59636e", "#2da44e", "#cf222e", "#fff3b0")
+DARK = Scheme("github-dark", "#191816", "#eceae5", "#9198a1", "#2ea043", "#f85149", "#5c4a00")
 
 _LAYOUT = """\
 :root { color-scheme: light dark; }

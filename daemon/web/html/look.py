@@ -36,6 +36,8 @@ class Look(NamedTuple):
     """For results: the call, if it is known."""
     address: Callable[[int], str] = "/events/{}".format
     """Returns the URL of an event's page by `seq`."""
+    replaces_inferred: bool | None = None
+    """For results that replace another one: whether that was inferred, if it is known."""
 
     @property
     def is_full(self) -> bool:

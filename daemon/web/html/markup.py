@@ -27,9 +27,11 @@ from pygments.token import Token
 from pygments.util import ClassNotFound
 
 from tooltap.daemon.system.harmless import visible
+from tooltap.daemon.web.html.figures import amount, spent
 from tooltap.daemon.web.html.look import brief
 from tooltap.daemon.web.html.screen import final_screen
 from tooltap.daemon.web.html.terminal import spans
+from tooltap.daemon.wording import counted, dollars
 
 __all__ = ["ansi", "clock", "code", "compile_templates", "link", "markdown", "template", "text", "time_of_day"]
 
@@ -157,6 +159,10 @@ def _environment() -> Environment:
         "link": link,
         "clock": clock,
         "time_of_day": time_of_day,
+        "amount": amount,
+        "counted": counted,
+        "dollars": dollars,
+        "spent": spent,
         "tail": lambda session: visible(session[-TAIL:]),
     }
     environment.globals |= {"code": code}

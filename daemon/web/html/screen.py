@@ -55,11 +55,26 @@ def final_screen(written: str) -> str:
     return screen.text()
 
 
-class _Screen:
-    """Rows of characters and their SGR sequences, and the cursor. Rows grow when text is written."""
+class _Row:
+    __slots__ = ("blank", "characters", "styles")
 
     def __init__(self) -> None:
-        self._rows: list[tuple[list[str], list[str]]] = [([], [])]
+        self.characters: list[str] = []
+        self.styles: list[str] = []
+        self.blank = 0
+        """How many characters at the beginning are known to be erased: nobody needs to erase them again."""
+
+
+class _Screen:
+    """Rows of characters and their SGR sequences, and the cursor. Rows grow when text is written.
+
+    What a sequence does takes no longer than what was written since the last one like it: programs may erase a long
+    line or many lines again and again."""
+
+    def __init__(self) -> None:
+        self._rows = [_Row()]
+        self._written: set[int] = set()
+        """Rows that something was written to since all were erased."""
         self._row = 0
         self._column = 0
         self._style = ""
@@ -68,7 +83,10 @@ class _Screen:
     def write(self, text: str) -> None:
         if not text:
             return
-        characters, styles = self._rows[self._row]
+        row = self._rows[self._row]
+        characters, styles = row.characters, row.styles
+        self._written.add(self._row)
+        row.blank = min(row.blank, self._column)
         if (gap := self._column - len(characters)) > 0:
             characters.extend(" " * gap)
             styles.extend([""] * gap)
@@ -111,6 +129,8 @@ class _Screen:
             self._column = min(max([1, *numbers[1:2]]) - 1, WIDTH)
         if final in "EF":
             self._column = 0
+        elif final in "ABJ":  # a long line that goes on in another row would be filled with blanks up to there
+            self._column = min(self._column, WIDTH)
 
     def _colour(self, params: str) -> None:
         if params in ("", "0"):
@@ -123,25 +143,33 @@ class _Screen:
         # At most one row below the last, so that no sequence can request endless empty rows.
         self._row = min(self._row + count, len(self._rows))
         if self._row == len(self._rows):
-            self._rows.append(([], []))
+            self._rows.append(_Row())
 
     def _erase(self, what: int) -> None:
-        characters, styles = self._rows[self._row]
+        row = self._rows[self._row]
+        characters, styles = row.characters, row.styles
         if what == 0:
             del characters[self._column :], styles[self._column :]
-        else:
-            end = len(characters) if what == 2 else min(self._column + 1, len(characters))
-            characters[:end], styles[:end] = " " * end, [""] * end
+            row.blank = min(row.blank, self._column)
+            return
+        end = len(characters) if what == 2 else min(self._column + 1, len(characters))
+        if (count := end - row.blank) > 0:
+            characters[row.blank : end], styles[row.blank : end] = " " * count, [""] * count
+            row.blank = end
 
     def _erase_below(self, *, whole: bool) -> None:
         if whole:
-            self._rows[:] = [([], []) for _ in range(self._row + 1)]
+            del self._rows[self._row + 1 :]
+            for at in self._written:
+                if at <= self._row:
+                    self._rows[at] = _Row()
+            self._written.clear()
         else:
             del self._rows[self._row + 1 :]
             self._erase(0)
 
     def text(self) -> str:
-        return "\n".join(_row_text(characters, styles) for characters, styles in self._rows)
+        return "\n".join(_row_text(row.characters, row.styles) for row in self._rows)
 
 
 def _row_text(characters: list[str], styles: list[str]) -> str:

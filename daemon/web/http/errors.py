@@ -9,12 +9,20 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.interface import CorruptError, JournalError
 from tooltap.protocol.frames import FrameError, Problem
 
 __all__ = ["HANDLERS", "WebError", "error_response", "from_frame_error", "json_response", "status_of"]
 
-STATUS = {"not-found": 404, "expired": 410, "too-large": 413, "journal": 503, "internal": 500}
+STATUS = {
+    "not-found": 404,
+    "expired": 410,
+    "corrupt": 410,
+    "too-large": 413,
+    "journal": 503,
+    "no-index": 503,
+    "internal": 500,
+}
 """Code -> status, where it is not 400."""
 SENTENCES = {
     404: ("not-found", "there is nothing at this address"),
@@ -62,7 +70,8 @@ async def _http_exception(request: Request, error: Exception) -> Response:
 
 
 async def _journal_error(request: Request, error: Exception) -> Response:
-    return error_response(status_of("journal"), "journal", str(error))
+    code = "corrupt" if isinstance(error, CorruptError) else "journal"
+    return error_response(status_of(code), code, str(error))
 
 
 async def _fault(request: Request, error: Exception) -> Response:

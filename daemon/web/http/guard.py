@@ -1,9 +1,11 @@
-"""The guard: only a browser or program of this machine's user may enter, by one of our host names and with the token.
+"""The guard: only a browser or program of this machine's user may enter, by one of our host names.
 
 - `Host` must be one of our names. A page that points its own host name at this machine (DNS rebinding) sends its own.
 - A request from a page of another origin says so (`Origin`, `Sec-Fetch-Site`), even on the same site, and is refused.
-- The token comes in a cookie, or as `Authorization: Bearer`. The link with the token sets the cookie and redirects to
-  the same address without the token, which keeps it out of the history and of the `Referer` header.
+- A program sends the token, as `Authorization: Bearer`. A browser has the cookie of its login, and proves that a page
+  of our own origin asks: by a header with the page's secret, or by a pass in the address (`logins.py`, `passes.py`).
+- Whoever opens an address without that, from a bookmark, a chat or another site, gets the doorstep: a page without
+  data, the same for everybody. If its script finds the page's secret, it opens the address with a pass.
 
 All other requests get the same refusal, whether the address exists or not. The guard also reads the body of a request,
 where one is allowed.
@@ -11,25 +13,36 @@ where one is allowed.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from urllib.parse import parse_qsl
+from collections.abc import Awaitable, Callable, Collection
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
+from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tooltap.daemon.system.addresses import is_address, is_loopback, without_port
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.web.http.errors import error_response
+from tooltap.daemon.web.http.errors import error_response, json_response
+from tooltap.daemon.web.http.logins import Login, Logins
+from tooltap.daemon.web.http.passes import split_pass
 from tooltap.daemon.web.http.token import is_token
 
-__all__ = ["Guard"]
+__all__ = ["LOGIN", "Guard"]
 
 NO_ENTRY = "this needs the link that `tooltap serve link` prints"
+TOKEN_IN_ADDRESS = (
+    "a token in an address lets nobody in: programs send it as `Authorization: Bearer TOKEN`, and browsers use the link"
+    " that `tooltap serve link` prints"
+)
+USED = "this link was used before, or is too old; `tooltap serve link` prints a new one"
 OPEN_PATHS = ("/healthz",)
-COOKIE_DAYS = 365
+OPEN_FOLDER = "/static/"
+"""What the doorstep loads; it is in the package, and the same for everybody."""
+ENTER, PASS = "/login", "/pass"
+SECRET_HEADER = "tooltap-page"
+LOGIN = "tooltap.login"
+"""Key of the scope: the login of the browser that asks; None if a program does, with the token."""
 FORM_BYTES = 65_536
 SAFE_SITES = ("same-origin", "none")
 """Accepted values of `Sec-Fetch-Site`: our own pages, and addresses opened by the user."""
@@ -51,23 +64,30 @@ _log = get_logger("web")
 class Guard:
     """ASGI middleware. `hosts`: our names besides the loopback ones. `any_address`: accept every IP address as `Host`,
     since no page can make an address mean another machine. `cookie`: its name. Cookies do not distinguish ports, so
-    each daemon needs its own. `patience`: seconds for a form to arrive."""
+    each daemon needs its own. `cookie_seconds`: how long a browser keeps it. `patience`: seconds for a form to
+    arrive."""
 
     def __init__(
         self,
         application: ASGIApp,
         *,
         token: str,
+        logins: Logins,
+        doorstep: Callable[[Request], Awaitable[Response]],
         hosts: Collection[str],
         any_address: bool,
         cookie: str,
+        cookie_seconds: int,
         patience: float,
     ) -> None:
         self._application = application
         self._token = token
+        self._logins = logins
+        self._doorstep = doorstep
         self._hosts = {host.lower() for host in hosts}
         self._any_address = any_address
         self._cookie = cookie
+        self._cookie_seconds = cookie_seconds
         self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,13 +103,17 @@ class Guard:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
         """Return a response; None if the application has answered."""
         headers = Headers(scope=scope)
-        if not self._is_from_here(headers):
-            return _refusal()
-        given = [value for key, value in parse_qsl(scope["query_string"].decode("latin-1")) if key == "token"]
-        if given:
-            return self._welcome(scope) if all(is_token(one, self._token) for one in given) else _refusal()
-        if scope["path"] not in OPEN_PATHS and not self._is_known(headers):
-            return _refusal()
+        if not self._names_us(headers):
+            return error_response(403, "forbidden", NO_ENTRY)
+        if not _is_from_here(headers):
+            return await self._refused(scope, headers)
+        path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
+        target, query, given = split_pass(path, query)
+        login = self._login_of(headers, target, given)
+        is_entering = scope["path"] == ENTER and scope["method"] == "POST"
+        is_open = is_entering or scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_FOLDER)
+        if not is_open and login is None and not self._has_token(headers):
+            return await self._refused(scope, headers)
         if scope["method"] == "POST":
             try:
                 with anyio.fail_after(self._patience):
@@ -101,44 +125,76 @@ class Guard:
             receive = _replay(body, receive)
         elif headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
             return error_response(400, "no-body", "only a form may have a body", _CLOSE)
-        await self._application(scope, receive, send)
+        if is_entering:
+            return await self._enter(body, scope, headers)
+        if login is not None:
+            await self._logins.use(login)
+            if scope["path"] == PASS and scope["method"] == "POST":
+                return Response(self._logins.new_pass(login, body.decode("latin-1")), media_type="text/plain")
+            receive = self._logins.during(login, receive)
+        await self._application({**scope, "query_string": query.encode("latin-1"), LOGIN: login}, receive, send)
         return None
 
-    def _is_from_here(self, headers: Headers) -> bool:
+    async def _enter(self, code: bytes, scope: Scope, headers: Headers) -> Response:
+        """Log a browser in with the code of a link. Another login that it had ends."""
+        agent, address = headers.get("user-agent", ""), (scope["client"] or ("",))[0]
+        before = self._login_by_cookie(headers)
+        entry = await self._logins.enter(code.decode("latin-1"), agent, address, before)
+        if entry is None:
+            return error_response(403, "used", USED)
+        response = json_response({"secret": entry.secret})
+        response.set_cookie(
+            self._cookie, entry.cookie, max_age=self._cookie_seconds, path="/", httponly=True, samesite="strict"
+        )
+        return response
+
+    async def _refused(self, scope: Scope, headers: Headers) -> Response:
+        if _opens_a_page(scope, headers):
+            return await self._doorstep(Request(scope))
+        has_token = any(part.startswith(b"token=") for part in scope["query_string"].split(b"&"))
+        return error_response(403, "forbidden", TOKEN_IN_ADDRESS if has_token else NO_ENTRY)
+
+    def _names_us(self, headers: Headers) -> bool:
         hosts = headers.getlist("host")
-        if len(hosts) != 1 or not self._is_ours(hosts[0]):
-            return False
-        if any(site not in SAFE_SITES for site in headers.getlist("sec-fetch-site")):
-            return False
-        own = {f"http://{hosts[0].lower()}", f"https://{hosts[0].lower()}"}
-        return all(origin.lower() in own for origin in headers.getlist("origin"))
+        return len(hosts) == 1 and self._is_ours(hosts[0])
 
     def _is_ours(self, host: str) -> bool:
         name = without_port(host).lower()
         return is_loopback(name) or name in self._hosts or (self._any_address and is_address(name))
 
-    def _is_known(self, headers: Headers) -> bool:
+    def _has_token(self, headers: Headers) -> bool:
         scheme, _, credentials = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return is_token(credentials.strip(), self._token)
-        return any(
-            is_token(given, self._token)
-            for line in headers.getlist("cookie")
-            if (given := cookie_parser(line).get(self._cookie)) is not None
-        )
+        return scheme.lower() == "bearer" and is_token(credentials.strip(), self._token)
 
-    def _welcome(self, scope: Scope) -> Response:
-        """Set the cookie and redirect to the same address without the token."""
-        path = "/" + scope["raw_path"].decode("latin-1").lstrip("/\\")  # `//host` would be another host
-        query = "&".join(
-            part for part in scope["query_string"].decode("latin-1").split("&") if not _is_token_part(part)
+    def _login_of(self, headers: Headers, target: str, given: str) -> Login | None:
+        """Return the login that asks, if it proves its origin. A program that sends a token has none."""
+        if headers.get("authorization") or (login := self._login_by_cookie(headers)) is None:
+            return None
+        is_proved = self._logins.is_secret(login, headers.get(SECRET_HEADER, "")) or (
+            given != "" and self._logins.is_pass(login, target, given)
         )
-        location = f"{path}?{query}" if query else path
-        response = Response(status_code=303, headers={"Location": location, "Referrer-Policy": "no-referrer"})
-        response.set_cookie(
-            self._cookie, self._token, max_age=COOKIE_DAYS * 86_400, path="/", httponly=True, samesite="strict"
-        )
-        return response
+        return login if is_proved else None
+
+    def _login_by_cookie(self, headers: Headers) -> Login | None:
+        values = [cookie_parser(line).get(self._cookie) for line in headers.getlist("cookie")]
+        found = [self._logins.find(value) for value in values if value is not None]
+        return next((login for login in found if login is not None), None)
+
+
+def _is_from_here(headers: Headers) -> bool:
+    if any(site not in SAFE_SITES for site in headers.getlist("sec-fetch-site")):
+        return False
+    host = headers["host"].lower()
+    return all(origin.lower() in {f"http://{host}", f"https://{host}"} for origin in headers.getlist("origin"))
+
+
+def _opens_a_page(scope: Scope, headers: Headers) -> bool:
+    """Whether somebody opens an address in a tab, not a page a part of itself. Old browsers say it less clearly."""
+    if scope["method"] != "GET":
+        return False
+    if "sec-fetch-mode" in headers:
+        return headers["sec-fetch-mode"] == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return "text/html" in headers.get("accept", "")
 
 
 _CLOSE = {"Connection": "close"}
@@ -155,14 +211,6 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return send_with_headers
-
-
-def _refusal() -> Response:
-    return error_response(403, "forbidden", NO_ENTRY)
-
-
-def _is_token_part(part: str) -> bool:
-    return any(key == "token" for key, _ in parse_qsl(part, keep_blank_values=True))
 
 
 class _TooLongError(Exception):

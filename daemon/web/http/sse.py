@@ -12,6 +12,7 @@ from functools import lru_cache
 import anyio
 from starlette.types import Receive, Scope, Send
 
+from tooltap.daemon.web.http.feed import Feed
 from tooltap.daemon.web.http.services import Services
 from tooltap.protocol.frames import At, ErrorFrame, Live, Subscribe, decode_daemon_frame
 
@@ -49,24 +50,30 @@ class EventStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises `WebError` and `JournalError` before anything is sent."""
-        async with self._feeds.open(self._frame) as feed, anyio.create_task_group() as tasks:
-            tasks.start_soon(_until_left, receive, tasks.cancel_scope)
+        async with self._feeds.open(self._frame) as feed:
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await _send(send, b"retry: %d\n\n" % RECONNECT_MS)
-            sent_at = anyio.current_time()
-            while scope["method"] != "HEAD":
-                chunk = None
-                with anyio.move_on_after(self._period):
-                    chunk = await feed.take()
-                if chunk == b"":
-                    break
-                body = b"" if chunk is None else await self._translate(chunk)
-                body += b"" if self._regular is None else await self._regular()
-                if body or anyio.current_time() - sent_at >= self._heartbeat:
-                    await _send(send, body or COMMENT)
-                    sent_at = anyio.current_time()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_until_left, receive, tasks.cancel_scope)
+                if scope["method"] != "HEAD":
+                    await self._serve(feed, send)
+                tasks.cancel_scope.cancel()
+            # Also for a client that has left: if its login has ended, it is still there.
             await _send(send, b"", more=False)
-            tasks.cancel_scope.cancel()
+
+    async def _serve(self, feed: Feed, send: Send) -> None:
+        sent_at = anyio.current_time()
+        while True:
+            chunk = None
+            with anyio.move_on_after(self._period):
+                chunk = await feed.take()
+            if chunk == b"":
+                return
+            body = b"" if chunk is None else await self._translate(chunk)
+            body += b"" if self._regular is None else await self._regular()
+            if body or anyio.current_time() - sent_at >= self._heartbeat:
+                await _send(send, body or COMMENT)
+                sent_at = anyio.current_time()
 
 
 async def messages(chunk: bytes) -> bytes:

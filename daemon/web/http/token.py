@@ -6,10 +6,11 @@ import hmac
 import os
 import re
 import secrets
-import tempfile
 from pathlib import Path
 
 from tooltap.daemon.system.listener import ListenError
+from tooltap.traces.recording.own_file import open_own
+from tooltap.traces.recording.whole_file import whole_file
 
 __all__ = ["is_token", "load_token", "read_token"]
 
@@ -35,20 +36,15 @@ def is_token(given: str, token: str) -> bool:
 
 def _make(path: Path) -> None:
     """Create the file atomically, and never over one that another daemon creates at the same time."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-") as file:
+    with whole_file(path, 0o600, replace=False) as file:
         file.write(secrets.token_urlsafe(TOKEN_BYTES).encode() + b"\n")
-        file.flush()
-        try:
-            os.link(file.name, path)
-        except FileExistsError:
-            pass
 
 
 def read_token(path: Path) -> str:
     """Read the token. Raises `ListenError` and `OSError`."""
-    with path.open("rb") as file:
+    with open(open_own(path, os.O_RDONLY), "rb") as file:
         status = os.fstat(file.fileno())
-        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        if status.st_mode & 0o077:
             raise ListenError(f"other users can read the token in {path}; remove the file to get a new one")
         token = file.read(1_024).strip()
     if not _TOKEN.fullmatch(token):

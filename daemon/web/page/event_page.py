@@ -14,11 +14,11 @@ from tooltap.daemon.views.of_event import View
 from tooltap.daemon.web.html.markup import code
 from tooltap.daemon.web.http.errors import WebError, status_of
 from tooltap.daemon.web.http.services import Services
+from tooltap.daemon.web.page.calls import of_call, states_of
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.nesting import html_of, nest
-from tooltap.daemon.web.page.timeline import of_call
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.frames import EventRequest
+from tooltap.protocol.requests import EventRequest
 
 __all__ = ["event_page"]
 
@@ -44,13 +44,14 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
     session = Filter(session=(raw["session"],))
     stored = await services.journal.event(seq)
     parts = [] if stored is None else await of_call(services.journal, stored)
-    shown = await fragments.of(parts, lambda _: "full")
+    states = await states_of(services.journal, parts, services.config.web.search_bytes)
+    shown = await fragments.of(sorted({*parts, *states.results}), lambda _: "full")
     before, _ = await services.journal.read_back(seq, session, limit=1)
     after, _ = await services.journal.read(seq, session, max_bytes=1)
 
     def rendered() -> tuple[list[Markup], list[ShownView]]:
         views = [ShownView(name, meaning, _coloured(one)) for (name, meaning), one in zip(VIEWS, found, strict=True)]
-        return [html_of(card) for card in nest(shown)], views
+        return [html_of(card) for card in nest(shown, states.of_cards)], views
 
     cards, views = await anyio.to_thread.run_sync(rendered)
     return {

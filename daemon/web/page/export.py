@@ -28,7 +28,7 @@ from tooltap.daemon.web.html.code_css import code_css
 from tooltap.daemon.web.html.look import Call, Level, Look
 from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.page.fragments import rendered
-from tooltap.daemon.web.page.nesting import Nesting, html_of
+from tooltap.daemon.web.page.nesting import OPEN, Nesting, html_of
 from tooltap.protocol.events import AnyEvent, Message, ToolCall, ToolResult, ToolUpdate
 
 __all__ = ["Bodies", "Body", "ExportedPage", "body_ids"]
@@ -37,9 +37,9 @@ HELD_CARDS = 2_000
 HELD_BYTES = 33_554_432
 """Limits of the cards that are held in memory before they are written."""
 HELD_CALLS = 1_000
-"""Latest calls that are remembered for the renderers of their results."""
+"""Latest calls that are remembered for the renderers of their results, and latest results."""
 UNKNOWN = "application/octet-stream"
-STYLES = ("cards.css", "export.css")
+STYLES = ("tokens.css", "cards.css", "content.css", "export.css")
 
 
 class Body(NamedTuple):
@@ -88,6 +88,8 @@ class ExportedPage:
         self._nesting = Nesting()
         self._held = 0
         self._calls: OrderedDict[tuple[str, str], Call] = OrderedDict()
+        self._inferred: OrderedDict[str, bool] = OrderedDict()
+        """Id of a result -> whether it was inferred."""
         self._events = 0
 
     def add(self, event: AnyEvent, bodies: dict[str, Body]) -> str:
@@ -99,6 +101,12 @@ class ExportedPage:
             self._nesting.add(fragment)
             self._held += len(fragment.body)
         return str(begun + self._written(HELD_CARDS, HELD_BYTES))
+
+    def add_gap(self, first: int, last: int) -> str:
+        """Note that events are damaged, and return the HTML to write next."""
+        if not self._events:
+            return ""
+        return str(self._written(0, 0) + template("gap.html", first=first, last=last))
 
     def end(self) -> str:
         """Return the rest of the HTML. Without events there is no page."""
@@ -114,13 +122,17 @@ class ExportedPage:
         """Return the HTML of the first cards, until no more than that are held."""
         cards, written = self._nesting.cards, []
         while cards and (len(cards) > max_cards or self._held > max_bytes):
-            written.append(html_of(self._nesting.pop()))
+            card = self._nesting.pop()
+            if max_cards and card.status in OPEN:
+                card.status = ""  # its result may follow, as a card of its own
+            written.append(html_of(card))
             self._held = max(self._held - len(written[-1]), 0) if cards else 0
         return Markup().join(written)
 
     def _fragment(self, event: AnyEvent, bodies: dict[str, Body]) -> Fragment | None:
         urls = {output_id: _data_url(body) for output_id, body in bodies.items()}
-        look = Look(self._level, urls.get, event.outputs or {}, self._call(event), "#e{}".format)
+        replaced = self._replaced(event) if isinstance(event, ToolResult) else None
+        look = Look(self._level, urls.get, event.outputs or {}, self._call(event), "#e{}".format, replaced)
         full = rendered(event, look._replace(level="full"))
         # A card with bodies is not included twice.
         if full is None or self._level == "full" or urls:
@@ -133,6 +145,13 @@ class ExportedPage:
         if brief.is_minor or brief.body == full.body:
             return brief
         return brief._replace(body=template("export_body.html", brief=brief.body, full=full.body))
+
+    def _replaced(self, event: ToolResult) -> bool | None:
+        """Say whether the result replaces an inferred one; None if that is not known."""
+        self._inferred[event.id] = event.synthetic
+        if len(self._inferred) > HELD_CALLS:
+            self._inferred.popitem(last=False)
+        return None if event.replaces is None else self._inferred.get(event.replaces)
 
     def _call(self, event: AnyEvent) -> Call | None:
         call_id: str | None = getattr(event, "call_id", None)

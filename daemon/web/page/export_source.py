@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,12 +24,17 @@ __all__ = ["FileSource"]
 class FileSource:
     """Iterates over `(event, its output bodies)`. Events are numbered from 1; bodies are held on disk until needed.
 
-    `stream`: the stream id of a recording. `chunks`: the bytes of the file; whatever they raise passes through.
+    `stream`: the stream id of a recording. `chunks`: the bytes of the file; whatever they raise passes through. `mask`:
+    removes secrets from the bytes of an event or a body; its second argument says which.
     """
 
-    def __init__(self, stream: str, chunks: Iterable[bytes], bodies: Bodies) -> None:
+    def __init__(
+        self, stream: str, chunks: Iterable[bytes], bodies: Bodies, mask: Callable[[bytes, str], bytes]
+    ) -> None:
         self._chunks = chunks
         self._bodies = bodies
+        self._mask = mask
+        self._seq = 0
         self._normalizer = StreamNormalizer(Context(stream=stream))
         self._feed = RecordingFeed(self._normalizer)
         self._directory = tempfile.TemporaryDirectory(prefix="tooltap-export-")
@@ -43,8 +48,9 @@ class FileSource:
         self._directory.cleanup()
 
     def __iter__(self) -> Iterator[tuple[AnyEvent, dict[str, Body]]]:
-        for seq, event in enumerate(self._events(), 1):
-            event.seq = seq
+        for event in self._events():
+            self._seq += 1
+            event.seq = self._seq
             yield event, self._bodies_of(event)
 
     def _events(self) -> Iterator[AnyEvent]:
@@ -53,10 +59,10 @@ class FileSource:
         first = next(lines, None)
         if first is None:
             return
-        event = _event(first)
+        event = self._event(first)
         if event is not None:
             yield event
-            yield from (event for line in lines if (event := _event(line)) is not None)
+            yield from (event for line in lines if (event := self._event(line)) is not None)
             return
         yield from self._store_bodies(self._feed.feed([first]))
         for line in lines:
@@ -72,14 +78,14 @@ class FileSource:
 
     def _store_bodies(self, produced: Iterable[Output]) -> Iterator[AnyEvent]:
         """Write all output bodies to disk, then yield the events."""
-        events = []
+        events: list[AnyEvent] = []
         for output in produced:
             if isinstance(output, OutputChunk):
                 with self._body_file(output.output_id).open("r+b" if output.offset else "wb") as file:
                     file.seek(output.offset)
                     file.write(output.data)
             else:
-                events.append(decode(output.body))
+                events.append(decode(self._mask(output.body, f"event {self._seq + len(events) + 1}")))
         yield from events
 
     def _bodies_of(self, event: AnyEvent) -> dict[str, Body]:
@@ -88,18 +94,18 @@ class FileSource:
             path = self._body_file(output_id)
             length = path.stat().st_size if path.exists() else None
             if self._bodies.has_room(size if length is None else length) and length is not None:
-                found[output_id] = Body(path.read_bytes(), mime_type)
+                found[output_id] = Body(self._mask(path.read_bytes(), f"output {output_id}"), mime_type)
         return found
 
     def _body_file(self, output_id: str) -> Path:
         return Path(self._directory.name) / hashlib.sha256(output_id.encode()).hexdigest()
 
-
-def _event(line: bytes | LongLine) -> AnyEvent | None:
-    """The line as an event; None if it is not one."""
-    if isinstance(line, LongLine) or not line.strip():
-        return None
-    try:
-        return decode(line)
-    except (msgspec.ValidationError, msgspec.DecodeError):
-        return None
+    def _event(self, line: bytes | LongLine) -> AnyEvent | None:
+        """The line as an event; None if it is not one."""
+        if isinstance(line, LongLine) or not line.strip():
+            return None
+        try:
+            decode(line)
+        except (msgspec.ValidationError, msgspec.DecodeError):
+            return None
+        return decode(self._mask(line, f"event {self._seq + 1}"))

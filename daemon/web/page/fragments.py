@@ -77,10 +77,11 @@ class _Request(NamedTuple):
 
 
 class Fragments:
-    """`max_bytes`: size of the cache."""
+    """`max_bytes`: size of the cache; `admitting`: returns an address with what lets a browser open it."""
 
-    def __init__(self, journal: Journal, max_bytes: int) -> None:
+    def __init__(self, journal: Journal, max_bytes: int, admitting: Callable[[str], str]) -> None:
         self._journal = journal
+        self._admitting = admitting
         self._cached: Cache[tuple[int, Level], Fragment | None] = Cache(max_bytes)
         self._calls: Cache[CallKey, Call] = Cache(max_bytes // 4)
 
@@ -90,7 +91,8 @@ class Fragments:
         earlier = [
             event for stream, before in self._missing(requests) for event in await self._look_back(stream, before)
         ]
-        return await anyio.to_thread.run_sync(self._render, requests, earlier)
+        inferred = await self._inferred(requests)
+        return await anyio.to_thread.run_sync(self._render, requests, earlier, inferred)
 
     def _missing(self, requests: list[_Request]) -> list[tuple[str, int]]:
         """Return the streams with results whose call is neither cached nor among the requested events, and the `seq` of
@@ -118,16 +120,33 @@ class Fragments:
         events, _ = await self._journal.read_back(before, wanted, limit=LOOK_BACK, max_bytes=LOOK_BACK_BYTES)
         return events[::-1]
 
-    def _render(self, requests: list[_Request], earlier: list[StoredEvent]) -> list[Fragment]:
+    async def _inferred(self, requests: list[_Request]) -> dict[str, bool]:
+        """Return ids of results before those that replace one, and whether each was inferred."""
+        last = {
+            head.stream: stored.seq
+            for stored, head, level in requests
+            if head.replaces is not None and self._cached.get((stored.seq, level)) is None
+        }
+        found: dict[str, bool] = {}
+        for stream, before in last.items():
+            wanted = Filter(stream=(stream,), kind=("tool-result",))
+            events, _ = await self._journal.read_back(before, wanted, limit=LOOK_BACK, max_bytes=LOOK_BACK_BYTES)
+            found |= {head.id: head.synthetic for head in map(head_of, events)}
+        return found
+
+    def _render(
+        self, requests: list[_Request], earlier: list[StoredEvent], inferred: dict[str, bool]
+    ) -> list[Fragment]:
         unknown = {
             one.head.key for one in requests if one.head.kind == "tool-call" and not self._calls.get(one.head.key)
         }
         for stored in [*earlier, *(one.stored for one in requests if one.head.key in unknown)]:
             self._remember(decode(stored.body), len(stored.body))
-        fragments = [self._fragment(*one) for one in requests]
+        fragments = [self._fragment(one, inferred) for one in requests]
         return [fragment for fragment in fragments if fragment is not None]
 
-    def _fragment(self, stored: StoredEvent, head: Head, level: Level) -> Fragment | None:
+    def _fragment(self, request: _Request, inferred: dict[str, bool]) -> Fragment | None:
+        stored, head, level = request
         key = (stored.seq, level)
         if (found := self._cached.get(key)) is not None:
             return found[0]
@@ -135,10 +154,15 @@ class Fragments:
         event.seq = stored.seq
         self._remember(event, len(stored.body))
         call = None if head.call_id is None else self._calls.get(head.key)
-        fragment = rendered(event, Look(level, _output_url, event.outputs or {}, call and call[0]))
+        replaced = None if head.replaces is None else inferred.get(head.replaces)
+        look = Look(level, self._output_url, event.outputs or {}, call and call[0], replaces_inferred=replaced)
+        fragment = rendered(event, look)
         size = DECODED_FACTOR * len(stored.body) + (0 if fragment is None else 2 * len(fragment.body))
         self._cached.put(key, fragment, size)
         return fragment
+
+    def _output_url(self, output_id: str) -> str:
+        return self._admitting(f"/api/outputs/{quote(output_id, safe='')}")
 
     def _remember(self, event: AnyEvent, size: int) -> None:
         if isinstance(event, ToolCall):
@@ -168,7 +192,3 @@ def rendered(event: AnyEvent, look: Look) -> Fragment | None:
 
 
 _ENVELOPE = ("v", "id", "stream", "line", "session", "protocol", "provider", "dialect", "seq", "ts")
-
-
-def _output_url(output_id: str) -> str:
-    return f"/api/outputs/{quote(output_id, safe='')}"

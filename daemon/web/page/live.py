@@ -1,9 +1,11 @@
 """Live cards: the page's server-sent events.
 
     card      HTML of one card, at the level the reader prefers; its `id` is the event's `seq`
+    state     {into, state, end}: the new state of a call, by an event that the filter hides; `end`: it is its result
     piece     {key, into?, stream?, role?, text, offset, end}: a partial, text that is being written or printed
     whole     {key}: the next card contains all text of the partials with this key
     sessions  HTML of the list of sessions
+    head      HTML of the head of the session, to readers of one
     gap       {from, to, reason}: events that are gone
     live      the reader has all events; `at`: the cursor of an idle reader
 
@@ -14,11 +16,14 @@ script drops cards that it already has. So no state of a reader survives its con
 
 Partials are not journaled. `offset` and `end` count the code points of the whole text, so the script drops what it has
 and marks what it missed. A partial of a message gets its own place on the page, which `whole` removes just before the
-card of the message comes. If the message never comes (the turn ends first), the end of the turn removes it. A partial
-of a tool's output goes into the `live` slot of the call (`into`) until the result replaces it.
+card of the message comes. If the message never comes (the turn ends first), the end of the turn removes it. A reader
+that reconnects says which of these it still shows (`has`). A partial of a tool's output goes into the `live` slot of
+the call (`into`) until the result replaces it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence, Set
 
 import anyio
 import msgspec
@@ -29,12 +34,16 @@ from tooltap.daemon.web.cards.cards import key_of
 from tooltap.daemon.web.http.query import cursor_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream
+from tooltap.daemon.web.page.calls import CALL_KINDS
 from tooltap.daemon.web.page.fragments import Fragments
+from tooltap.daemon.web.page.heads import head_of
 from tooltap.daemon.web.page.nesting import html_of, nest
 from tooltap.daemon.web.page.preferences import Preferences
+from tooltap.daemon.web.page.session_head import SessionHead
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.timeline import Selection, live_test
 from tooltap.protocol.events import Message, Reasoning, ToolUpdate, decode
+from tooltap.protocol.filters import Filter, meta_of
 from tooltap.protocol.frames import At, Gap, Live, Subscribe, decode_daemon_frame
 
 __all__ = ["LiveCards"]
@@ -63,7 +72,8 @@ _text_head_decoder = msgspec.json.Decoder(_TextHead)
 
 
 class LiveCards:
-    """The live cards of one reader."""
+    """The live cards of one reader. `sessions`: None for a reader of one session, who gets its head. `has`: keys of the
+    texts of which it has partials already."""
 
     def __init__(
         self,
@@ -71,29 +81,34 @@ class LiveCards:
         selection: Selection,
         fragments: Fragments,
         preferences: Preferences,
-        sessions: SessionList,
+        sessions: SessionList | None,
+        has: Sequence[str],
     ) -> None:
         self._services = services
         self._selection = selection
         self._test = live_test(selection) if selection.is_searched else None
+        self._subscribed = _widened(selection)
+        self._is_selective = selection.is_searched or self._subscribed != selection.narrowed
         self._fragments = fragments
         self._preferences = preferences
         self._sessions = sessions
         self._sessions_seq = 0
         """The journal's latest event when the list of sessions was last sent."""
         self._sessions_sent_at = 0.0
-        self._unfinished: dict[str, str] = {}
-        """Key of each text that the reader has partials of -> its stream."""
+        self._unfinished = dict.fromkeys(has)
+        """Keys of the texts that the reader has partials of."""
 
     def stream(self, after: str) -> EventStream:
         """Return the response. Raises `WebError`."""
-        selection = self._selection
-        frame = Subscribe(after=cursor_of(after), filter=selection.narrowed, partials=not selection.is_searched)
-        return EventStream(self._services, frame, self._messages, self._session_list)
+        frame = Subscribe(after=cursor_of(after), filter=self._subscribed, partials=not self._selection.is_searched)
+        return EventStream(self._services, frame, self._messages, self._overview)
 
     async def _messages(self, chunk: bytes) -> bytes:
         lines = chunk.splitlines()
-        cards = await self._cards([_stored(line) for line in lines if line.startswith(EVENT)])
+        events = [_stored(line) for line in lines if line.startswith(EVENT)]
+        wanted = await anyio.to_thread.run_sync(self._wanted, events) if self._is_selective else events
+        cards = await self._cards(wanted)
+        states = _states({event.seq for event in events} - {event.seq for event in wanted}, events)
         out: list[bytes] = []
         for line in lines:
             if line.startswith(CONTROL):
@@ -102,13 +117,23 @@ class LiveCards:
                 out.append(self._partial(line))
             else:
                 out += self._ended(line)
-                if (card := cards.get(seq := _seq(line))) is not None:
+                seq = _seq(line)
+                if (card := cards.get(seq)) is not None:
                     out.append(_message(b"card", card, seq))
+                elif (state := states.get(seq)) is not None:
+                    out.append(_message(b"state", state, seq))
         return b"".join(out)
 
+    def _wanted(self, events: list[StoredEvent]) -> list[StoredEvent]:
+        """Leave out the events that only change the states of calls."""
+        matches = self._selection.narrowed.matches
+        return [
+            event
+            for event in events
+            if matches(meta_of(decode(event.body))) and (self._test is None or self._test(event))
+        ]
+
     async def _cards(self, events: list[StoredEvent]) -> dict[int, str]:
-        if self._test is not None:
-            events = await anyio.to_thread.run_sync(list, filter(self._test, events))
         fragments = await self._fragments.of(events, self._preferences.level_of)
 
         def rendered() -> dict[int, str]:
@@ -118,10 +143,12 @@ class LiveCards:
 
     def _partial(self, line: bytes) -> bytes:
         event = decode(line)
+        if not self._selection.narrowed.matches(meta_of(event)):
+            return b""
         match event:
             case Message(text=text) | Reasoning(text=text):
                 key = _text_head_decoder.decode(line).key
-                self._unfinished[key] = event.stream
+                self._unfinished[key] = None
                 role = event.role if isinstance(event, Message) else "reasoning"
                 partial = {"key": key, "role": role, "text": harmless(text), **_extent(event.offset, text)}
             case ToolUpdate(chunk=chunk) if chunk is not None:
@@ -142,20 +169,25 @@ class LiveCards:
             return []
         event = _text_head_decoder.decode(line)
         if event.kind == "turn":
-            ended = [key for key, stream in self._unfinished.items() if stream == event.stream]
+            ended = [key for key in self._unfinished if key.startswith(f"{event.stream} ")]
         else:
             ended = [event.key] if event.key in self._unfinished else []
         for key in ended:
             del self._unfinished[key]
         return [_message(b"whole", msgspec.json.encode({"key": key}).decode()) for key in ended]
 
-    async def _session_list(self) -> bytes:
-        """Return the list of sessions if there are new events, at most once per `SESSIONS_PERIOD`."""
+    async def _overview(self) -> bytes:
+        """Return the list of sessions, or the head of the one, if there are new events; at most once per
+        `SESSIONS_PERIOD`."""
         latest, now = self._services.journal.latest, anyio.current_time()
         if latest == self._sessions_seq or now - self._sessions_sent_at < SESSIONS_PERIOD:
             return b""
         self._sessions_seq, self._sessions_sent_at = latest, now
-        return _message(b"sessions", (await self._sessions.part()).html)
+        if self._sessions is not None:
+            return _message(b"sessions", (await self._sessions.part()).html)
+        names = self._selection.wanted.session or ()
+        head = await SessionHead.of(self._services.journal, self._fragments, names[0]) if len(names) == 1 else None
+        return b"" if head is None else _message(b"head", head.html)
 
 
 def _stored(line: bytes) -> StoredEvent:
@@ -181,6 +213,29 @@ def _control(line: bytes) -> bytes:
         case Gap():
             return _message(b"gap", line.decode())
     return b""
+
+
+def _widened(selection: Selection) -> Filter:
+    """Return what to subscribe to: the wanted events, and those that change the states of wanted calls."""
+    wanted = selection.narrowed
+    kinds = wanted.kind
+    if not (kinds or wanted.tool) or (kinds and "tool-call" not in kinds):
+        return wanted
+    all_kinds = tuple(dict.fromkeys([*(kinds or ()), *CALL_KINDS]))
+    return msgspec.structs.replace(wanted, kind=all_kinds, tool=None)
+
+
+def _states(hidden: Set[int], events: list[StoredEvent]) -> dict[int, str]:
+    """Return messages with the states of calls that changed by events the filter hides."""
+    found: dict[int, str] = {}
+    for event in events:
+        if event.seq not in hidden:
+            continue
+        head = head_of(event)
+        if head.kind != "tool-call" and head.call_id is not None and head.state is not None:
+            state = {"into": key_of(*head.key), "state": head.state, "end": head.is_end}
+            found[event.seq] = msgspec.json.encode(state).decode()
+    return found
 
 
 def _message(name: bytes, data: str, seq: int | None = None) -> bytes:

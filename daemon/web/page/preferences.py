@@ -45,8 +45,8 @@ class PreferenceError(ValueError):
 
 
 class Preferences(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    level: Level = "summary"
-    transcripts: Level = "summary"
+    level: Level = "title"
+    transcripts: Level = "title"
     """Level of events that come from the agents' own session files."""
     tools: dict[ToolName, Level] = {}
     """Level of the cards of these tools, in any stream."""
@@ -60,11 +60,19 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     theme: Theme = "auto"
 
     def level_of(self, head: Head) -> Level:
-        """Return the level of a card at first. Messages are always shown in full."""
-        if head.kind == "message":
+        """Return the level of a card at first. Messages and what waits for a person are always shown in
+        full."""
+        if head.kind in ("message", "permission-request"):
             return "full"
         default = self.transcripts if head.dialect in TRANSCRIPTS else self.level
         return default if head.name is None else self.tools.get(head.name, default)
+
+    def showing(self, text: str) -> Preferences:
+        """Return them with cards open enough to show a text that was searched."""
+        if not text:
+            return self
+        levels = {name: "summary" for name in ("level", "transcripts") if getattr(self, name) == "title"}
+        return msgspec.structs.replace(self, **levels)
 
     def expanded_of(self, head: Head) -> Level:
         return self.expanded if head.name is None else self.tools_expanded.get(head.name, self.expanded)

@@ -13,8 +13,10 @@ from tooltap.daemon.web.page.timeline import Selection, State
 __all__ = ["CardQuery", "CardsQuery", "LiveQuery", "PageQuery", "SelectionQuery"]
 
 Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+TextKey: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
 FILTERS = ("session", "stream", "provider", "agent", "kind", "tool", "state", "text")
 MAX_ALSO = 200
+MAX_PARTIALS = 16
 
 
 class SelectionQuery(Filtered, kw_only=True, frozen=True):
@@ -49,8 +51,8 @@ class PageQuery(SelectionQuery, kw_only=True, frozen=True):
     after: Seq | None = None
     at: Seq | None = None
     """The page around this event."""
-    sessions: Seq | None = None
-    """List the sessions whose last event is before this one."""
+    sessions: str | None = None
+    """List the sessions after the part with this cursor."""
 
 
 class CardsQuery(SelectionQuery, kw_only=True, frozen=True):
@@ -66,6 +68,10 @@ class CardsQuery(SelectionQuery, kw_only=True, frozen=True):
 class LiveQuery(SelectionQuery, kw_only=True, frozen=True):
     after: str | None = None
     """As in a subscription. Default: `now`."""
+    has: Annotated[
+        tuple[Annotated[str, msgspec.Meta(max_length=1_000)], ...], msgspec.Meta(max_length=MAX_PARTIALS)
+    ] = ()
+    """Keys of the texts of which the reader shows partials."""
 
 
 class CardQuery(msgspec.Struct, kw_only=True, frozen=True):
@@ -77,4 +83,4 @@ class CardQuery(msgspec.Struct, kw_only=True, frozen=True):
 
 def _url(path: str, values: dict[str, tuple[Any, ...]]) -> str:
     query = urlencode([(name, one) for name, several in values.items() for one in several])
-    return f"{path}?{query}" if query else path
+    return f"{path}?{query}" if query else {"/": "/events"}.get(path, path)

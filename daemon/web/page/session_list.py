@@ -1,4 +1,4 @@
-"""The list of sessions beside the timeline, newest first; rendered once for all readers."""
+"""The list of sessions beside the timeline, by their last activity; rendered once for all readers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import anyio
 from markupsafe import Markup
 
+from tooltap.daemon.journal.session_filter import SessionPlace, place_of
 from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.http.services import Services
+from tooltap.daemon.web.page.session_head import name_of
 
 __all__ = ["Part", "SessionList"]
 
@@ -40,21 +42,20 @@ class SessionList:
     def _rows(self) -> Sequence[dict[str, Any]]:
         return () if self._newest is None else self._newest[1].rows
 
-    def find(self, names: Sequence[str] | None) -> dict[str, Any] | None:
-        """Return the row of the session if exactly one is requested and it is among the newest."""
-        if names is None or len(names) != 1:
-            return None
-        return next((row for row in self._rows if row["session"] == names[0]), None)
-
-    async def part(self, before: int | None = None) -> Part:
-        """Return the newest sessions, or those whose last event is before this one. Raises `JournalError`."""
+    async def part(self, cursor: str | None = None) -> Part:
+        """Return the newest sessions, or those after a part that had this `cursor`. Raises `JournalError`, and
+        `ValueError` for a cursor that is none."""
+        before = None if cursor is None else SessionPlace.of_cursor(cursor)
         latest = self._journal.latest
         if self._newest is None or self._newest[0] != latest:
             self._newest = latest, await self._render(None)
         return self._newest[1] if before is None else await self._render(before)
 
-    async def _render(self, before: int | None) -> Part:
-        rows = [one | {"name": _name(one)} for one in await self._journal.sessions(limit=SESSIONS, before=before)]
+    async def _render(self, before: SessionPlace | None) -> Part:
+        rows = [
+            one | {"name": name_of(one), "shown": _state(one)}
+            for one in await self._journal.sessions(limit=SESSIONS, before=before, order="time")
+        ]
         opened = await self._journal.open_calls()
         calls = Counter(row["session"] for row in opened["calls"])
         waiting = Counter(row["session"] for row in opened["permissions"])
@@ -64,12 +65,13 @@ class SessionList:
                 sessions=rows,
                 calls=calls,
                 waiting=waiting,
-                older=rows[-1]["lastSeq"] if len(rows) == SESSIONS else None,
+                older=place_of(rows[-1]).cursor if len(rows) == SESSIONS else None,
             )
         )
         return Part(html, rows)
 
 
-def _name(row: dict[str, Any]) -> str:
-    """Return its title, or else its folder, or else its id."""
-    return row.get("title") or row.get("cwd", "").rstrip("/").rpartition("/")[2] or str(row["session"])
+def _state(row: dict[str, Any]) -> str:
+    """Return its state; `idle` between two turns: nothing goes on, and nothing was cut off."""
+    is_between = row["state"] != "ended" and row.get("turn") not in (None, "started")
+    return "idle" if is_between else str(row["state"])

@@ -8,15 +8,14 @@ nothing still makes progress.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import anyio
 import msgspec
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.web.page.heads import CallKey, head_of
-from tooltap.protocol.filters import MAX_VALUES, Filter
+from tooltap.protocol.filters import Filter
 
 __all__ = [
     "NEWEST",
@@ -28,9 +27,7 @@ __all__ = [
     "around",
     "between",
     "live_test",
-    "missing",
     "newer",
-    "of_call",
     "older",
 ]
 
@@ -42,12 +39,8 @@ STATES: tuple[State, ...] = (
     *("denied", "cancelled", "interrupted"),
 )
 OPEN = ("running", "awaiting-permission")
-CALL_KINDS = ("tool-call", "tool-update", "tool-result", "permission-request", "permission-response")
 CHUNK = 262_144
 """Bytes of events that one read of the journal returns."""
-NEAR = 400
-"""How many calls are searched for the call of a result."""
-NEAR_BYTES = 262_144
 NEWEST = 2**63 - 1
 
 Test: TypeAlias = Callable[[StoredEvent], bool]
@@ -148,45 +141,6 @@ async def between(journal: Journal, selection: Selection, bounds: Bounds, first:
     events = [event for event in page.events if event.seq <= last]
     last = min(last, page.last)
     return Page(events, first, last, first > journal.oldest, last < journal.latest)
-
-
-async def missing(journal: Journal, selection: Selection, page: Page) -> list[StoredEvent]:
-    """Return nearby events that complete cards of the page: the results, after the page, of its calls; and the calls of
-    results that a search found. Raises `JournalError`."""
-    kinds = selection.narrowed.kind
-    if kinds is not None and "tool-result" not in kinds:
-        return []
-    heads = [(event.seq, head_of(event)) for event in page.events]
-    calls = {one.key: seq for seq, one in heads if one.kind == "tool-call"}
-    results = {one.key: seq for seq, one in heads if one.kind == "tool-result"}
-    found: list[StoredEvent] = []
-    if (open_calls := calls.keys() - results.keys()) and page.newer:
-        wanted = _of_streams(open_calls, "tool-result")
-        behind, _ = await journal.read(page.last, wanted, max_bytes=NEAR_BYTES)
-        found += [event for event in behind if head_of(event).key in open_calls]
-    are_calls_wanted = selection.wanted.kind is None or "tool-call" in selection.wanted.kind
-    if (alone := results.keys() - calls.keys()) and selection.is_searched and are_calls_wanted:
-        wanted = _of_streams(alone, "tool-call")
-        last = max(results[key] for key in alone)
-        before, _ = await journal.read_back(last, wanted, limit=NEAR, max_bytes=NEAR_BYTES)
-        found += [event for event in before if head_of(event).key in alone]
-    return found
-
-
-async def of_call(journal: Journal, event: StoredEvent) -> list[StoredEvent]:
-    """Return the event and nearby events about the same call, oldest first. Raises `JournalError`."""
-    head = head_of(event)
-    if head.call_id is None:
-        return [event]
-    wanted = Filter(stream=(head.stream,), kind=CALL_KINDS)
-    before, _ = await journal.read_back(event.seq, wanted, limit=NEAR, max_bytes=NEAR_BYTES)
-    behind, _ = await journal.read(event.seq, wanted, max_bytes=NEAR_BYTES)
-    return [one for one in [*before[::-1], event, *behind] if one == event or head_of(one).key == head.key]
-
-
-def _of_streams(keys: Iterable[CallKey], kind: str) -> Filter:
-    streams = sorted({stream for stream, _ in keys})
-    return Filter(stream=tuple(streams[:MAX_VALUES]), kind=(kind,))
 
 
 class _Search:

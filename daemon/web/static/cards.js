@@ -3,10 +3,13 @@
 
 const MAX_DEPTH = 8;
 const MAX_PREVIEW = 65_536; // characters of running output and unfinished text
-const SLOTS = ["input", "live", "output", "children"];
+const OPEN = ["pending", "running", "awaiting-permission"];
+const SLOTS = ["input", "live", "output", "children", "turn"];
 const policy = globalThis.trustedTypes?.createPolicy("tooltap", { createHTML: (html) => html });
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const date = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "full" });
+const minutes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const today = new Date().toDateString();
 
 export function parse(html) {
@@ -24,10 +27,22 @@ export function enhance(root) {
     time.title = date.format(when);
     time.textContent = (when.toDateString() === today ? clock : date).format(when);
   }
+  for (const time of root.querySelectorAll("time[data-day]")) time.textContent = dayOf(new Date(Number(time.dataset.day)));
+  for (const time of root.querySelectorAll("time[data-last]")) {
+    const when = new Date(Number(time.dataset.last));
+    if (Number.isNaN(when.getTime())) continue;
+    time.title = date.format(when);
+    time.textContent = minutes.format(when);
+  }
   if (document.body.dataset.tap !== "expand") return;
   for (const card of root.querySelectorAll("article.card")) {
     setExpanded(card, card.dataset.level === "full");
   }
+}
+
+function dayOf(when) {
+  const name = { [today]: "Today", [new Date(Date.now() - 86_400_000).toDateString()]: "Yesterday" }[when.toDateString()];
+  return name ?? (Number.isNaN(when.getTime()) ? "" : day.format(when));
 }
 
 export const headOf = (card) => card.querySelector(":scope > header .head");
@@ -38,25 +53,46 @@ export const setExpanded = (card, on) => headOf(card)?.setAttribute("aria-expand
 // only in `scope`, its own section, because sections are emptied and fetched again. Results and updates, of which a call
 // has few, move to their call wherever it is.
 export function adopt(article, scope, feed) {
-  const { into, for: slot } = article.dataset;
-  const card = into && (findCard(into, scope) ?? (slot === "children" ? undefined : findCard(into, feed)));
-  if (!card || article.contains(card) || depthOf(card) > MAX_DEPTH) return false;
+  const { into, intoSession, for: slot } = article.dataset;
+  const card = slot === "children" ? (findCard(into, scope) ?? findCard(intoSession, scope, "session-call")) : into && findCard(into, feed);
+  if (!card || article.contains(card) || (slot === "children" && depthOf(card) + 1 + heightOf(article) > MAX_DEPTH)) return false;
   const place = slotOf(card, slot);
   const isResult = article.classList.contains("tool-result");
   if (article.classList.contains("tool-update")) place.querySelector(":scope > .tool-update")?.remove();
+  if (article.dataset.scope) place.querySelector(`:scope > [data-scope="${CSS.escape(article.dataset.scope)}"]`)?.remove();
   if (article.dataset.replaces) {
     place.querySelector(`:scope > [data-event="${CSS.escape(article.dataset.replaces)}"]`)?.remove();
   }
   if (slot === "input") showPreview(card, article);
   if (slot === "input") place.replaceChildren(article);
+  else if (slot === "children") place.insertBefore(article, [...place.children].find((one) => Number(one.dataset.seq) > Number(article.dataset.seq)) ?? null);
   else place.append(article);
   if (isResult) for (const running of card.querySelectorAll(':scope > [data-slot="live"] > [data-piece]')) running.remove();
-  if (isResult || !card.querySelector(':scope > [data-slot="output"] > .tool-result')) setStatus(card, statusAfter(article));
+  setState(card, statusAfter(article), isResult);
   return true;
 }
 
-export function findCard(key, scope) {
-  return [...scope.querySelectorAll(`article[data-call="${CSS.escape(key)}"]`)].at(-1);
+// Sets the state of a call; `isEnd`: by its result. Nothing else changes the state of a call that has ended.
+export function setState(card, status, isEnd) {
+  if (isEnd || OPEN.includes(card.dataset.status)) setStatus(card, status);
+}
+
+// `name`: which of its keys, `call` or `session-call`.
+export function findCard(key, scope, name = "call") {
+  return [...scope.querySelectorAll(`article[data-${name}="${CSS.escape(key)}"]`)].at(-1);
+}
+
+// Returns the cards in a section that have waited for this one: events of a subagent whose call it is, or which it names.
+export function waitingFor(article, section) {
+  const { sessionCall, ties, intoSession } = article.dataset;
+  if (ties) {
+    for (const one of section.querySelectorAll(`article[data-agent="${CSS.escape(ties)}"]`)) {
+      Object.assign(one.dataset, { into: intoSession, intoSession, for: "children" });
+      delete one.dataset.agent;
+    }
+  }
+  const wanted = ties ? intoSession : sessionCall;
+  return wanted ? [...section.querySelectorAll(`:scope > article[data-into-session="${CSS.escape(wanted)}"]`)] : [];
 }
 
 export function slotOf(card, name) {
@@ -94,11 +130,17 @@ function showPreview(card, update) {
 
 function depthOf(card) {
   let depth = 0;
-  for (let one = card; one; one = one.parentElement?.closest("article.card")) depth += one.dataset.for === "children";
+  for (let one = card; one; one = one.parentElement?.closest("article.card")) depth += one.matches('[data-slot="children"] > article');
   return depth;
 }
 
+function heightOf(card) {
+  const inside = [...card.querySelectorAll(':scope > [data-slot="children"] > article')];
+  return Math.max(0, ...inside.map((one) => 1 + heightOf(one)));
+}
+
 function statusAfter({ classList, dataset }) {
+  if ("async" in dataset) return undefined; // the work goes on in the background
   if (classList.contains("permission-response")) return ["allowed", "answered"].includes(dataset.status) && "running";
   return ["tool-result", "tool-update", "permission-request"].some((one) => classList.contains(one)) && dataset.status;
 }

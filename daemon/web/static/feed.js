@@ -1,7 +1,8 @@
 // The timeline as sections of cards. Older and newer sections are fetched when the reader comes near; far sections are
 // emptied to placeholders of their height and fetched again later. So the browser holds a bounded number of cards.
 
-import { adopt, make, parse } from "./cards.js";
+import { adopt, make, parse, waitingFor } from "./cards.js";
+import { ask } from "./origin.js";
 
 const NEAR = 1_500; // pixels around the visible part, within which sections are filled
 const SECTION = 50; // most cards of the growing section: the browser lays out a section at once
@@ -91,6 +92,7 @@ export class Feed {
       const twin = [...this.element.querySelectorAll(`#${article.id}`)].find((one) => one !== article);
       if (twin) (twin.parentElement.matches("section") ? twin : article).remove();
     }
+    for (const article of section.querySelectorAll("article[data-ties]")) waitingFor(article, section);
     for (const article of this.element.querySelectorAll("section > article[data-into]")) this.adopt(article);
   }
 
@@ -111,6 +113,7 @@ export class Feed {
     const section = this.open(seq);
     section.append(article); // before it is adopted: a subagent's event looks for its call in its own section
     const stays = !this.adopt(article);
+    for (const one of waitingFor(article, section)) if (one !== article) this.adopt(one);
     this.element.setAttribute("role", "feed"); // the role requires an article
     this.element.setAttribute("aria-label", "Events");
     this.reach(seq);
@@ -227,7 +230,5 @@ export class Feed {
 const held = (section) => section.querySelectorAll("article").length;
 
 export async function get(address) {
-  const response = await fetch(address);
-  if (!response.ok) throw new Error(`${response.status} for ${address}`);
-  return response.text();
+  return (await ask(address)).text();
 }

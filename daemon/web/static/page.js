@@ -1,19 +1,34 @@
-// The script of the page: live events, expanding cards, the keyboard. Without it the page can still be read: pages of
-// the timeline are links, a card's header links to its event, and preferences and filters are forms.
+// The script of the page: live events, expanding cards, the keyboard. Pages of the timeline are links, a card's header
+// links to its event, and preferences and filters are forms.
 
-import { append, enhance, findCard, headOf, isExpanded, make, parse, setExpanded, slotOf } from "./cards.js";
+import { append, enhance, findCard, headOf, isExpanded, make, parse, setExpanded, setState, slotOf } from "./cards.js";
 import { Feed, get } from "./feed.js";
 import { Live } from "./live.js";
+import { LoggedOut, admitted, here } from "./origin.js";
 
 const AT_END = 80; // pixels from the end within which the reader follows
 const MAX_PARTIALS = 16; // unfinished texts shown at a time
+const MAX_KEY = 1_000; // characters of the key of an unfinished text, to name it to the server
 const TOO_MANY = 300; // messages in one frame
 const STATES = { live: "Live", reconnecting: "Reconnecting …", away: "The daemon is away; trying again …" };
 
+history.replaceState(history.state, "", here() + location.hash); // without the pass
+addEventListener("submit", submit);
 const main = document.querySelector("#timeline");
 enhance(document);
 for (const button of document.querySelectorAll("button[data-copy]")) copies(button);
 if (main.dataset.cards) timeline();
+if ("home" in main.dataset) home();
+
+// The table of sessions is asked for again while it is looked at, and replaced where it has changed.
+function home() {
+  setInterval(async () => {
+    if (document.hidden || main.contains(document.activeElement) || main.querySelector("details[open]")) return;
+    const html = await get(here()).catch((error) => (error instanceof LoggedOut ? location.reload() : ""));
+    const fresh = html && parse(html).querySelector("main");
+    if (fresh && fresh.innerHTML !== main.innerHTML) main.replaceChildren(...fresh.childNodes);
+  }, 5_000);
+}
 
 function timeline() {
   const feed = new Feed(main, (last) => live.connect(last));
@@ -28,16 +43,19 @@ function timeline() {
   const live = new Live(main.dataset.live, {
     card: (html, seq) => later(() => (feed.isNewest ? arrive(html) : (unseen += 1))),
     piece: (data) => later(() => feed.isNewest && showPartial(JSON.parse(data))),
+    state: (data) => later(() => showState(JSON.parse(data))),
     whole: (data) => later(() => partials.querySelector(`[data-key="${CSS.escape(JSON.parse(data).key)}"]`)?.remove()),
     sessions: (html) => later(() => showSessions(html)),
+    head: (html) => later(() => document.querySelector("#head")?.replaceChildren(parse(html))),
     gap: (data) => later(() => showGap(JSON.parse(data))),
     live: (_, seq) => later(() => feed.isNewest && feed.reach(seq)),
     at: (_, seq) => later(() => feed.isNewest && feed.reach(seq)),
   }, (state) => {
+    if (state === "out") return location.reload(); // nothing stays on the screen
     const connection = document.querySelector("#connection");
     connection.dataset.state = state;
     connection.textContent = STATES[state];
-  });
+  }, () => [...partials.children].map((one) => one.dataset.key).filter((key) => key.length <= MAX_KEY));
 
   // Shows all changes since the last animation frame at once.
   function later(change) {
@@ -89,6 +107,12 @@ function timeline() {
     while (partials.childElementCount > MAX_PARTIALS) partials.firstElementChild.remove();
   }
 
+  // The state of a call by an event that the filter hides.
+  function showState({ into, state, end }) {
+    const card = findCard(into, feed.element);
+    if (card) setState(card, state, end);
+  }
+
   function placeFor(parent, key, tag, className) {
     const found = parent.querySelector(`:scope > [data-key="${CSS.escape(key)}"]`);
     if (found) return found;
@@ -113,7 +137,9 @@ function timeline() {
   }
 
   async function showGap({ from, to, reason }) {
-    const note = make("p", "gap", `Events between ${from} and ${to} were not kept.`);
+    partials.replaceChildren(); // what would end them may be among the events that are gone
+    const lost = reason === "corrupt" ? "are damaged in the journal" : "were not kept";
+    const note = make("p", "gap", `Events between ${from} and ${to} ${lost}.`);
     note.setAttribute("role", "note");
     if (reason === "reset") {
       note.textContent = "The journal is another one than before.";
@@ -162,7 +188,7 @@ async function toggle(card) {
   const on = !isExpanded(card);
   const address = new URL(`/cards/${card.dataset.seq}`, location.href);
   address.searchParams.set("level", on ? "expanded" : "collapsed");
-  for (const part of card.querySelectorAll(':scope > :is([data-slot="input"], [data-slot="live"], [data-slot="output"]) > article')) {
+  for (const part of card.querySelectorAll(':scope > :is([data-slot="input"], [data-slot="live"], [data-slot="output"], [data-slot="turn"]) > article')) {
     address.searchParams.append("also", part.dataset.seq);
   }
   const fresh = parse(await get(address)).querySelector("article");
@@ -178,7 +204,7 @@ async function toggle(card) {
 }
 
 function keyboard(feed) {
-  const cards = () => [...feed.element.querySelectorAll(":scope > section > article.card")];
+  const cards = () => [...feed.element.querySelectorAll(":scope > section > article.card")].filter((one) => headOf(one)?.checkVisibility());
   const current = () => document.activeElement.closest?.("#feed article.card");
 
   function step(by) {
@@ -217,6 +243,20 @@ function keyboard(feed) {
     event.preventDefault();
     keys[event.key]();
   });
+}
+
+// Forms that change something need a pass, like everything that cannot send a header.
+async function submit(event) {
+  const form = event.target;
+  if (form.method !== "post") return;
+  event.preventDefault();
+  try {
+    form.action = await admitted(form.getAttribute("action"));
+    form.submit();
+  } catch (error) {
+    if (error instanceof LoggedOut) location.reload();
+    else console.warn(error);
+  }
 }
 
 function copies(button) {

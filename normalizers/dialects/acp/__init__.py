@@ -27,12 +27,13 @@ DIALECTS = (
         "acp",
         "parser:Acp",
         _is_acp,
-        reads="JSON-RPC of ACP agents: Gemini CLI, OpenCode, `claude-agent-acp`, `codex-acp` and others",
+        reads="JSON-RPC of ACP agents: Copilot, Droid, Gemini CLI, Kimi Code, OpenCode, Qwen Code, Vibe,"
+        " `claude-agent-acp`, `codex-acp` and others",
         tapped_with="`tooltap proxy -- AGENT`",
         arrives="streams text",
-        omits="–; Gemini CLI reports no output of shell, read and search tools",
-        unproven="v2 and unstable updates, elicitations, terminals run by the client; other agents than the "
-        "recorded four",
+        omits="–; what the model saw, as ACP speaks to the client; Gemini CLI reports no output of shell, read and"
+        " search tools, Copilot no picture that it reads",
+        unproven="v2 and unstable updates, elicitations, terminals run by the client; other agents than the recorded",
         endless="endless:lines",
     ),
 )

@@ -9,14 +9,19 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.lines import Line
-from tooltap.normalizers.dialects.acp.content import blocks, text_of
+from tooltap.normalizers.dialects.acp.content import blocks, text_of, texts_of
 from tooltap.normalizers.dialects.acp.inputs import ToolUse, decoded
+from tooltap.normalizers.dialects.acp.relayed import Relayed, relaying
 from tooltap.normalizers.dialects.acp.state import Terminal
 from tooltap.normalizers.dialects.claude.answers import read_answer
 from tooltap.normalizers.dialects.opencode.answers import listing
+from tooltap.normalizers.tools.outcome import stated_status, status_in_words, status_word
 from tooltap.normalizers.tools.views import by_structure, by_view, printed
+from tooltap.normalizers.wire.marks import between, last_part
 from tooltap.normalizers.wire.values import first_string, record, string, whole
 from tooltap.protocol.events import Display
 
@@ -24,22 +29,34 @@ __all__ = ["printed_so_far", "read_result"]
 
 _ABORTED_KINDS = ("interrupted", "cancelled")
 """claude-agent-acp 0.100: `nonExecutionKind` of a call that was stopped; other kinds are refusals."""
-_REFUSED = "The user rejected permission to use this specific tool call"
-"""OpenCode 1.18: the only sign of a denial if the client's answer is not on the wire."""
-_FENCE = re.compile(r"(`{3,})[\w+-]*\n(?P<text>.*?)\n?\1\n?", re.DOTALL)
+_STOPPED = ("Bash", "Task")
+"""Tools that run long. Gemini CLI 0.61 and OpenCode 1.18 state `completed` where the client stopped one."""
+_FENCE = re.compile(r"(`{3,})[\w+-]*\n")
 
 
 def read_result(
     name: str, use: ToolUse, update: Line, terminal: Terminal | None, *, provider: str, stopping: bool
 ) -> Answer:
     """The answer of the canonical tool `name`. `stopping`: the client had asked to stop the turn."""
-    claude = record(update.get("_meta")).get("claudeCode")
+    meta = record(update.get("_meta"))
+    claude = meta.get("claudeCode")
+    if meta.get("preparationDiscarded") is True:  # Qwen Code 0.24.4: the model's request was given up before it ran
+        return Answer(None, "cancelled")
     if isinstance(claude, dict):
         answer = _read_claude(name, use, update, terminal, claude, stopping)
     else:
         answer = _read_plain(name, use, update, terminal, provider)
-    is_stopped = update.get("status") == "cancelled" or (stopping and answer.status == "failed")
-    return answer.replace(status="cancelled") if is_stopped else answer
+    status = answer.status
+    if status == "failed" and not (isinstance(answer.value, dict) and "exit_code" in answer.value):
+        status = status_in_words(answer.error, provider) or status
+    word = status_word(update.get("status"))
+    if word == "cancelled" or (stopping and status == "failed"):
+        status = "cancelled"
+    elif word == "denied":
+        status = word
+    elif stopping and status == "completed" and name in _STOPPED and "exit_code" not in record(answer.value):
+        status = "cancelled"
+    return answer.replace(status=status, model=msgspec.UNSET)  # ACP speaks to the client, whatever the agent relays
 
 
 def printed_so_far(use: ToolUse, terminal: Terminal | None) -> dict[str, Any] | None:
@@ -54,7 +71,7 @@ def _read_claude(
     content, kind = update.get("rawOutput"), meta.get("nonExecutionKind")
     if content is None:
         content = terminal.printed.head if terminal is not None else _unfence(text_of(update.get("content")) or "")
-    block = {"content": content, "is_error": update.get("status") == "failed"}
+    block = {"content": content, "is_error": status_word(update.get("status")) not in (None, "completed")}
     stopped = stopping or kind in _ABORTED_KINDS
     answer = read_answer(name, block, use.response, {"non_execution_kind": kind}, stopped=stopped)
     if terminal is not None and terminal.exit_code is not None and isinstance(answer.value, dict):
@@ -77,26 +94,46 @@ def _read_plain(name: str, use: ToolUse, update: Line, terminal: Terminal | None
         content, display = by_view(blocks(shown))
         text = text_of(content)
     raw = decoded(update.get("rawOutput")) if provider == "vibe" else update.get("rawOutput")
-    if provider == "codex" and isinstance(raw, dict):
+    if terminal is None and (read := relaying(provider, update)) is not None:
+        stated_so = status_word(update.get("status")) or "completed"
+        relayed = read(name, Relayed(raw, texts_of(shown), stated_so, use.running, record(use.raw_input)))
+        if relayed is not None:
+            return relayed
+    duration = None
+    if isinstance(raw, dict) and (provider == "codex" or "call_id" in raw):
+        duration = _duration(raw.get("duration"))
         raw, display = _read_codex(raw, display)
+    elif raw is not None and text:
+        raw = _fuller(name, raw, text)
     stated = _Stated(raw, content, _unfence(text) if text is not None else None, terminal)
-    stated, note, status = _take_off_notes(stated, str(update.get("status")))
+    stated, note, status = _take_off_notes(stated, status_word(update.get("status")) or "completed", provider)
+    if status == "completed" and name != "Bash" and not name.startswith("mcp__"):  # what those answer is their own
+        status = stated_status(raw) or status
     if provider == "opencode" and update.get("title") == _OPENCODE_INVALID:
         return Answer(None, "failed", string(record(use.raw_input).get("error")) or _error(stated))
-    duration = _duration(stated.raw["duration"]) if type(stated.raw) is dict and "duration" in stated.raw else None
     if status == "completed":
         is_shown = stated.raw is None and terminal is None and display is None
         value = _value(name, stated)
+        if name == "Bash" and terminal is not None:
+            status = stated_status(value) or status
         if is_shown and provider == "gemini" and isinstance(value, str) and name != "Bash":
             value = {"message": value}  # a note for the user (`Read image file: logo.png`), not the tool's output
-        return Answer(value, status, None, duration, display, "unknown" if is_shown else None)
+        return Answer(value, status, None, duration, display)
     error = note or _error(stated)
-    if status == "failed" and error is not None and error.startswith(_REFUSED):
-        status = "denied"
     value = _shell(stated) if name == "Bash" else _failed_value(stated)
     if name == "Bash" and error is not None and value.get("stdout") == error and "exit_code" not in value:
         del value["stdout"]
     return Answer(value or None, status, error, duration)
+
+
+def _fuller(name: str, raw: Any, text: str) -> Any:
+    """The raw output, or the content's text where it says more: a raw output may be empty, or a summary of it."""
+    if isinstance(raw, dict):
+        if raw.keys() == {"text"}:  # Droid 0.215
+            raw = raw["text"]
+        elif name != "Bash" and "content" not in raw and len(msgspec.json.encode(raw)) < len(text):
+            return {**raw, "content": text}
+    return text if isinstance(raw, str) and len(raw.strip()) < len(text.strip()) else raw
 
 
 def _read_codex(raw: dict[str, Any], display: Display | None) -> tuple[dict[str, Any], Display | None]:
@@ -104,7 +141,18 @@ def _read_codex(raw: dict[str, Any], display: Display | None) -> tuple[dict[str,
     answer, shown = by_structure(record(raw.get("result")))
     if shown is not None:
         raw = {**raw, "result": answer}
-    return raw, display or shown or printed(raw)
+    display = display or shown or printed(raw)
+    return (_codex_event(raw) if "call_id" in raw else raw), display
+
+
+def _codex_event(event: dict[str, Any]) -> dict[str, Any]:
+    """What Codex's own event states of a result, without what it repeats of the call."""
+    keys = ("stdout", "stderr", "success" if "changes" in event else "exit_code")
+    value = {key: event[key] for key in keys if event.get(key) is not None}
+    for key in ("aggregated_output", "formatted_output"):  # the model gets `formatted_output`
+        if event.get(key) not in (None, value.get("stdout")):
+            value[key] = event[key]
+    return value
 
 
 def _value(name: str, stated: _Stated) -> Any:
@@ -116,8 +164,10 @@ def _value(name: str, stated: _Stated) -> Any:
             return _read_opencode(name, raw["output"], raw["metadata"])
         if isinstance(raw.get("result"), dict) and "error" in raw:  # codex-acp: an MCP server's answer
             return _mcp_answer(raw["result"])
-        printed = _shell(stated._replace(raw=None))
-        return {**printed, **raw} if printed else raw
+        if stated.terminal is not None:
+            return {**_shell(stated._replace(raw=None)), **raw}
+        is_new = stated.text and "content" not in raw and stated.text not in raw.values()
+        return {"message": stated.text, **raw} if is_new else raw
     if raw is not None:
         return raw
     if stated.terminal is not None:
@@ -172,7 +222,8 @@ def _shell(stated: _Stated) -> dict[str, Any]:
             value |= {key: item for key, item in metadata.items() if key not in ("output", "exit") and item is not None}
             if (exit_code := whole(metadata.get("exit"))) is not None:
                 value["exit_code"] = exit_code
-            output = metadata.get("output", output)
+            if metadata.get("truncated") is not True:  # OpenCode 1.18: then it has less than the text for the model
+                output = metadata.get("output", output)
     if not any(isinstance(value.get(key), str) for key in _STREAMS):
         if not isinstance(output, str):
             output = terminal.printed.head if terminal is not None else stated.text
@@ -186,31 +237,33 @@ def _shell(stated: _Stated) -> dict[str, Any]:
 
 def _unfence(text: str) -> str:
     """Text without a code fence around the whole of it (claude-agent-acp, codex-acp)."""
-    fenced = _FENCE.fullmatch(text) if text.startswith("```") else None
-    return fenced["text"] if fenced else text
+    opening = _FENCE.match(text) if text.startswith("```") else None
+    body = text.removesuffix("\n")
+    if opening is None or len(body) < opening.end() + len(opening[1]) or not body.endswith(opening[1]):
+        return text
+    return body[opening.end() : len(body) - len(opening[1])].removesuffix("\n")
 
 
 _GEMINI_STOPPED = re.compile(
     r"(?P<note>Command cancelled by user\.)(?:\s*Output before cancellation:\n(?P<rest>.*))?", re.S
 )
-_OPENCODE_NOTE = re.compile(r"\n*<shell_metadata>\n(?P<note>.*?)\n</shell_metadata>\s*\Z", re.S)
+_OPENCODE_NOTE = ("<shell_metadata>\n", "\n</shell_metadata>")
+"""Around the note at the end of an output."""
 _OPENCODE_INVALID = "Invalid Tool"
 """The title of the tool that runs in place of one that does not exist or was called wrongly. It always succeeds."""
 
 
-def _take_off_notes(stated: _Stated, status: str) -> tuple[_Stated, str | None, str]:
+def _take_off_notes(stated: _Stated, status: str, provider: str) -> tuple[_Stated, str | None, str]:
     """Gemini CLI 0.61 and OpenCode 1.18 report a stopped command as `completed`, with a note in its output."""
     if stated.text is not None and (found := _GEMINI_STOPPED.fullmatch(stated.text)):
         return stated._replace(text=found["rest"]), found["note"], "cancelled"
     raw = stated.raw
     output = raw.get("output") if type(raw) is dict else None
-    if type(output) is str and "<shell_metadata>" in output and (found := _OPENCODE_NOTE.search(output)):
-        status = "cancelled" if found["note"] == "User aborted the command" else status
-        return stated._replace(raw={**raw, "output": output[: found.start()]}), found["note"], status
+    if provider == "opencode" and type(output) is str and (ending := last_part(output, *_OPENCODE_NOTE)) is not None:
+        printed, note = ending
+        status = status_in_words(note, "opencode", flagged=False) or status
+        return stated._replace(raw={**raw, "output": printed.rstrip("\n")}), note, status
     return stated, None, status
-
-
-_TASK_RESULT = re.compile(r"<task_result>\n?(?P<text>.*?)\n?</task_result>", re.S)
 
 
 def _read_opencode(name: str, output: str, metadata: Line) -> Any:
@@ -224,8 +277,8 @@ def _read_opencode(name: str, output: str, metadata: Line) -> Any:
         return {"todos": metadata["todos"]}
     if name != "Task":
         return output
-    found, child = _TASK_RESULT.search(output), string(metadata.get("sessionId"))
-    value = {"content": found["text"] if found else output}
+    found, child = between(output, "<task_result>", "</task_result>"), string(metadata.get("sessionId"))
+    value = {"content": output if found is None else found.removeprefix("\n").removesuffix("\n")}
     return {**value, "sessionId": child} if child is not None else value
 
 

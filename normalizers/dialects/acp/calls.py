@@ -1,4 +1,4 @@
-"""Tool calls of an ACP session, to-do lists, and what the client is asked about calls.
+"""Tool calls of an ACP session, to-do lists, and reviews of calls.
 
 The first line opens a call, later ones are merged into it, a terminal status ends it.
 
@@ -14,35 +14,32 @@ import msgspec
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.acp.answers import printed_so_far, read_result
-from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, questions, text_of
-from tooltap.normalizers.dialects.acp.inputs import ToolUse, json_object, mcp_name, raw_name, read_input, stated_name
+from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, text_of
+from tooltap.normalizers.dialects.acp.inputs import ToolUse, json_object, read_input
+from tooltap.normalizers.dialects.acp.names import KINDS, PROXY, mcp_name, raw_name, stated_name
+from tooltap.normalizers.dialects.acp.relayed import ended_shells, started_shell
 from tooltap.normalizers.dialects.acp.sessions import Sessions
-from tooltap.normalizers.dialects.acp.state import Asked
 from tooltap.normalizers.dialects.acp.terminals import Terminals
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
-from tooltap.normalizers.wire.values import record, records, string
+from tooltap.normalizers.tools import tool_input
+from tooltap.normalizers.tools.outcome import status_word
+from tooltap.normalizers.tools.payload import without_nulls
+from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import OutputRef
 
-__all__ = ["PERMISSIONS", "ToolCalls", "id_in"]
+__all__ = ["ToolCalls", "response_in", "use_of"]
 
-ELICITATIONS = ("elicitation/create", "session/elicitation")
-PERMISSIONS = ("session/request_permission", *ELICITATIONS)
-"""Methods with which an agent asks the user."""
-
+SHELLS = 64
 _RUNNING = ("in_progress", "paused")
-_ENDED = ("completed", "failed", "cancelled")
+_OPEN = (None, "pending", "in_progress", "paused")
+"""Statuses of a call that has not ended; v2 adds `cancelled` to those that say that it has."""
 _INPUT_FIELDS = frozenset({"rawInput", "title", "kind", "name", "content", "locations"})
-_ACTIONS = {"accept": "answered", "decline": "denied", "cancel": "cancelled"}
 _VERDICTS = {"approved": "allowed", "denied": "denied", "aborted": "cancelled", "timedOut": "expired"}
-
-
-def id_in(key: str) -> str:
-    """The JSON-RPC id of a request."""
-    return key.partition(":")[2]
 
 
 class ToolCalls(Terminals):
@@ -54,30 +51,36 @@ class ToolCalls(Terminals):
         call = self.calls.get(call_id) if type(call_id) is str else None
         if call is None and (type(call_id) is not str or not self.calls.is_known(call_id)):
             self.ensure_turn()
-        skip = self._report(call_id, call, update, self.info.stopping)
         stated = update.get("rawOutput") or update.get("rawInput")
-        if type(stated) is dict and "reviewId" in stated:
-            self._review(update, stated)
-        return skip
+        if type(stated) is dict and "reviewId" in stated and type(stated.get("targetItemId")) is str:
+            return self._review(update, stated, stated["targetItemId"])
+        return self._report(call_id, call, update, self.info.stopping)
 
     def _report(self, call_id: Any, call: Call | None, update: Line, stopping: bool) -> Skip:
         """Read what an update states of its call, which may be open. `stopping`: the client asked to stop the turn."""
         if type(call_id) is not str:
             return self.unparsed("unknown-type", update)
         self.texts.flush()
-        bodies, response = Bodies(self), _response_in(update)
+        if call is not None and "_meta" in update and record(update["_meta"]).get("subagentProgress") is True:
+            # Qwen Code 0.24.4: what the subagent does, which its own calls state, too
+            self.calls.update(call, status="running", progress={"text": text_of(update.get("content"))})
+            return None
+        bodies, response = Bodies(self), response_in(update)
         if response is None:  # else it stays as it is until the result, which has the same bodies
             update = bodies.take(update)
-        ended, skip = update.get("status") in _ENDED, None
+        ended, skip = _has_ended(update), None
         if (call is None and not self.calls.is_done(call_id)) or (
             update["sessionUpdate"] == "tool_call" and self._begins_another(call_id, update)
         ):
             opens = update["sessionUpdate"] == "tool_call" or self.state.protocol_version >= 2
             use = ToolUse()
-            call = self._open_call(call_id, use, update, response, synthetic=not opens)
+            if opens or not ended or _names_tool(update, call_id):
+                call = self.open_call(call_id, use, update, response, synthetic=not opens)
+            else:  # the call itself may still come
+                call, _ = None, _merge(use, update)
         elif call is not None:
-            use = _use_of(call)
-            skip = self._update_call(call, use, update, response)
+            use = use_of(call)
+            skip = self.update_call(call, use, update, response)
         elif ended:
             use = ToolUse()
         else:
@@ -95,7 +98,7 @@ class ToolCalls(Terminals):
         call = self.calls.get(call_id) if isinstance(call_id, str) else None
         if call is None:
             return "late-update"
-        use = _use_of(call)
+        use = use_of(call)
         items = [Bodies(self).take(chunk.get("content"))]
         self.embed_terminals(use, call.id, items)
         if (text := text_of(items)) is not None and call.status == "running":
@@ -107,7 +110,7 @@ class ToolCalls(Terminals):
         return None
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
-        use = _use_of(call)
+        use = use_of(call)
         terminal = self.terminal_of(use)
         return printed_so_far(use, terminal), terminal.printed.outputs("/output/stdout") if terminal else None
 
@@ -121,7 +124,7 @@ class ToolCalls(Terminals):
         todos, text = plan.get("entries"), plan.get("content") or plan.get("uri")
         if isinstance(todos, list):
             digest = todos_digest(todos)
-            if self.info.todos == digest:
+            if digest == self.info.todos or (not todos and self.info.todos is None):
                 return "unchanged"
             self.info.todos = digest
             self.state.plans += 1
@@ -135,93 +138,27 @@ class ToolCalls(Terminals):
         self.notice("plan", text)
         return None
 
-    # -- permissions, questions and elicitations ----------------------------------------------------------------
+    # -- reviews ------------------------------------------------------------------------------------------------------
 
-    @Sessions.request("session/request_permission")
-    def _permission_asked(self, params: Line, key: str) -> None:
-        """v2 has a subject where v1 has the call, and a title of its own."""
-        subject = record(params.get("subject"))
-        self.ensure_turn()
+    def _review(self, update: Line, stated: Line, target: str) -> Skip:
+        """codex-acp 2.6.0: a second model decides about risky calls. The wire shows its review as a call of kind
+        `think`, whose input and output are the same object. It is also a permission, which an agent answers."""
+        review, permissions = without_nulls(record(stated.get("review"))), self.permissions
+        call_id, permission_id = string(update.get("toolCallId")), string(stated.get("reviewId"))
+        if call_id is None or permission_id is None:
+            return self.unparsed("unknown-type", update)
         self.texts.flush()
-        tool_call = record(params.get("toolCall") or subject.get("toolCall"))
-        call_id = self._before_permission(tool_call) or string(subject.get("toolCallId"))
-        command = subject and {name: subject[name] for name in ("command", "cwd") if type(subject.get(name)) is str}
-        self.permissions.ask(
-            id_in(key),
-            call_id=call_id,
-            type=self._type(call_id, "permission"),
-            title=string(params.get("title") or tool_call.get("title")),
-            input=command or None,
-            options=[
-                {"id": option["optionId"], "name": option.get("name"), "kind": option.get("kind")}
-                for option in records(params.get("options"))
-                if isinstance(option.get("optionId"), str)
-            ],
-        )
-
-    @Sessions.answer("session/request_permission")
-    def _permission_answered(self, result: Line, asked: Asked, key: str) -> None:
-        answer, permission_id = record(result.get("outcome")), id_in(key)
-        option_id = string(answer.get("optionId"))
-        outcome = "allowed" if self.permissions.allows(permission_id, option_id) else "denied"
-        if answer.get("outcome") == "cancelled" or option_id is None:
-            outcome = "cancelled"
-        self.permissions.answer(permission_id, outcome, by="user", option_id=option_id)
-
-    @Sessions.request(*ELICITATIONS)
-    def _elicit(self, params: Line, key: str) -> None:
-        self.texts.flush()
-        call_id = string(params.get("toolCallId"))
-        self.permissions.ask(
-            id_in(key),
-            call_id=call_id,
-            type=self._type(call_id, "elicitation"),
-            title=string(params.get("message")),
-            questions=questions(params) or None,
-        )
-
-    @Sessions.answer(*ELICITATIONS)
-    def _elicited(self, result: Line, asked: Asked, key: str) -> None:
-        content, outcome = result.get("content"), _ACTIONS.get(str(result.get("action")), "cancelled")
-        answers = content if isinstance(content, dict) else None
-        self.permissions.answer(id_in(key), outcome, by="user", answers=answers)
-
-    def _before_permission(self, tool_call: Line) -> str | None:
-        """Open the call that a permission is requested for, unless it is known; returns its id.
-
-        If the input of the call is known, the request is not read: OpenCode shows a diff there in place of the text,
-        codex-acp another title."""
-        call_id = tool_call.get("toolCallId")
-        if not isinstance(call_id, str):
-            return None
-        call = self.calls.get(call_id)
-        if call is not None:
-            use = _use_of(call)
-            if not use.has_input:
-                stated = {key: item for key, item in tool_call.items() if key != "status"}
-                self._update_call(call, use, stated, _response_in(stated))
-        elif not self.calls.is_done(call_id):
-            response = _response_in(tool_call)
-            self._open_call(call_id, ToolUse(), tool_call, response, synthetic=False, status="awaiting-permission")
-        return call_id
-
-    def _type(self, call_id: str | None, default: str) -> str:
-        """The type of a request about this call."""
-        is_question = call_id is not None and self.calls.name_of(call_id) == "AskUserQuestion"
-        return "question" if is_question else default
-
-    def _review(self, update: Line, stated: Line) -> None:
-        """codex-acp 2.6.0: a second model decides about risky calls. Its review is a call of its own that names the
-        other one, which fails if it is denied."""
-        review, permissions = record(stated.get("review")), self.permissions
-        permission_id, call_id = string(stated.get("reviewId")), string(stated.get("targetItemId"))
-        if permission_id is None or call_id is None:
-            return
-        status, message = review.get("status"), string(review.get("rationale"))
+        status, message = string(review.get("status")), string(review.get("rationale"))
+        value = {"review": review, "action": stated.get("action"), "targetItemId": target}
+        skip = self.calls.show(call_id, raw_name(update, call_id), value, raw=update, title=string(update.get("title")))
         if status == "inProgress":
-            permissions.ask(permission_id, call_id=call_id, title=update.get("title"))
-        elif status in _VERDICTS:
-            permissions.answer(permission_id, _VERDICTS[status], call_id=call_id, by="agent", message=message)
+            permissions.ask(permission_id, call_id=target, title=string(update.get("title")))
+        elif type(status) is str and status in _VERDICTS:
+            permissions.answer(permission_id, _VERDICTS[status], call_id=target, by="agent", message=message)
+        if not _has_ended(update):
+            return skip
+        ended = status_word(update.get("status")) or "completed"
+        return self.calls.answer(call_id, Answer(None, ended, message), raw=update)
 
     # -- calls --------------------------------------------------------------------------------------------------
 
@@ -235,17 +172,17 @@ class ToolCalls(Terminals):
             return False
         use, name = ToolUse(), raw_name(update, call_id)
         _merge(use, update)
-        if update.get("status") not in _ENDED and isinstance(update.get("content"), list):
+        if not _has_ended(update) and isinstance(update.get("content"), list):
             use.content = update["content"]
         value, canonical = self._read_input(use, name)
         return not self.calls.repeats(call_id, name, value, name=canonical)
 
-    def _open_call(
+    def open_call(
         self, call_id: str, use: ToolUse, update: Line, response: Any, *, synthetic: bool, status: str | None = None
     ) -> Call:
         self._learn(use, call_id, update, response, runs=False)
         # An update of a call that was not seen may state nothing of its tool.
-        is_named = not synthetic or use.kind is not None or stated_name(update) is not None
+        is_named = not synthetic or _names_tool(update, call_id)
         name = raw_name(update, call_id) if is_named else UNKNOWN_TOOL
         value, canonical = self._read_input(use, name)
         canonical = canonical if is_named else "Unknown"
@@ -256,14 +193,15 @@ class ToolCalls(Terminals):
         self._note_todos(call, value)
         if "_meta" in update:
             self.read_terminal_meta(use, call_id, update["_meta"])
-        self.calls.remember(call, use.memory())
+        if self.calls.get(call_id) is call:  # else its result came before it
+            self.calls.remember(call, use.memory())
         return call
 
-    def _update_call(self, call: Call, use: ToolUse, update: Line, response: Any) -> Skip:
+    def update_call(self, call: Call, use: ToolUse, update: Line, response: Any) -> Skip:
         was_known, before, terminals = bool(call.memory), use.running or "", use.terminals
         runs = update.get("status") in _RUNNING
         learned, carries = self._learn(use, call.id, update, response, runs=runs or call.status == "running")
-        name = stated_name(update) or (use.kind if call.raw_name == UNKNOWN_TOOL else None) or call.raw_name
+        name = self._name_now(call, use, update)
         value: Any = msgspec.UNSET
         canonical = None
         # If the memory was dropped, there is nothing to merge with.
@@ -285,6 +223,17 @@ class ToolCalls(Terminals):
             return None
         return "partial" if running != before else "unchanged"
 
+    def _name_now(self, call: Call, use: ToolUse, update: Line) -> str:
+        """The name of the tool after an update: a call that is known by its kind alone may learn what it is."""
+        name, known = stated_name(update), call.raw_name
+        if name is not None:
+            return known if name == PROXY else name
+        if known != UNKNOWN_TOOL and known not in KINDS:
+            return known
+        stated = {"title": use.title, "kind": use.kind, "rawInput": use.raw_input}
+        name = raw_name(stated, call.wire_id or call.id)
+        return known if name in KINDS and use.kind is None else name
+
     def _learn(self, use: ToolUse, call_id: str, update: Line, response: Any, *, runs: bool) -> tuple[bool, bool]:
         """Merge an update into what is known. Returns whether anything was learned, terminals aside, and whether it
         holds something that only a later event will show.
@@ -293,13 +242,10 @@ class ToolCalls(Terminals):
         the result.
         """
         learned = _merge(use, update)
-        content, ended = update.get("content"), update.get("status") in _ENDED
+        content, ended = update.get("content"), _has_ended(update)
         if content and type(content) is list:
-            if use.kind is None and use.raw_input is None and not ended:
-                arguments = text_of(content) or ""
-                if arguments.startswith("{"):  # Kimi streams the arguments so, and has neither kind nor raw input
-                    use.raw_input = json_object(arguments) or None
-                    return True, use.raw_input is not None
+            if not ended and _are_arguments(use, content, is_given="rawInput" in update, runs=runs):
+                return True, use.raw_input is not None
             self.embed_terminals(use, call_id, content)
             if not (runs or ended) or diffs(content):
                 use.content, learned = content, True
@@ -332,15 +278,38 @@ class ToolCalls(Terminals):
         skip = self.calls.answer(call_id, answer, raw=update)
         if use.terminals and not answer.is_async:
             self.release_terminals(use)
+        if skip is None:
+            self._end_shells(call_id, name, use, update, answer)
         return skip
 
+    def _end_shells(self, call_id: str, name: str, use: ToolUse, update: Line, answer: Answer) -> None:
+        """Remember the shell of a command that runs on; end the calls whose shells have ended."""
+        shells = self.state.shells
+        if answer.is_async and (shell := started_shell(update)) is not None:
+            put(shells, f"{self.session}/{shell}", call_id, SHELLS)
+        elif shells:
+            for shell, ended in ended_shells(name, use.raw_input, update.get("rawOutput")):
+                if (started := shells.pop(f"{self.session}/{shell}", None)) is not None:
+                    self.calls.answer(started, ended, raw=update)
+
     def _note_todos(self, call: Call, value: Any) -> None:
-        """Remember a to-do list: a plan that repeats it is not shown again (OpenCode before 1.0)."""
-        if call.name == "TodoWrite" and isinstance(value, dict) and isinstance(value.get("todos"), list):
-            self.info.todos = todos_digest(value["todos"])
+        """Remember a to-do list: a plan that repeats it is not shown again (OpenCode before 1.0, Vibe, Kimi Code)."""
+        if call.name == "TodoWrite" and isinstance(value, dict) and value:
+            todos = tool_input("TodoWrite", value, call.raw_name).get("todos")
+            if isinstance(todos, list):
+                self.info.todos = todos_digest(todos)
 
 
-def _use_of(call: Call) -> ToolUse:
+def _has_ended(update: Line) -> bool:
+    status = update.get("status")
+    return status not in _OPEN and status_word(status) is not None
+
+
+def _names_tool(update: Line, call_id: str) -> bool:
+    return type(update.get("kind")) is str or raw_name(update, call_id) not in KINDS
+
+
+def use_of(call: Call) -> ToolUse:
     return msgspec.convert(call.memory, ToolUse)
 
 
@@ -360,7 +329,24 @@ def _merge(use: ToolUse, update: Line) -> bool:
     return learned
 
 
-def _response_in(update: Line) -> Any:
+def _are_arguments(use: ToolUse, content: list[Any], *, is_given: bool, runs: bool) -> bool:
+    """Whether the content is only the text of the arguments, as far as the model has written it: Kimi streams them so,
+    from an empty text on (1.x without a kind), until it states the input, beside the whole text."""
+    if use.raw_input is not None and not (is_given and use.streams_input):
+        return False
+    text, streams = text_of(content), use.streams_input or use.kind is None
+    if is_given:
+        use.streams_input = False
+        return text is not None and not diffs(content) and json_object(text) == use.raw_input
+    if text == "":
+        use.streams_input = use.streams_input or not runs
+    elif text is not None and text.startswith("{") and streams:
+        use.raw_input = json_object(text) or None
+        return True
+    return False
+
+
+def response_in(update: Line) -> Any:
     """claude-agent-acp: the tool's own result object."""
     meta = update.get("_meta")
     if type(meta) is not dict:

@@ -10,7 +10,7 @@ from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Attachment
 
-__all__ = ["attach", "blocks", "diffs", "is_block", "linked", "questions", "read_prompt", "text_of"]
+__all__ = ["attach", "blocks", "diffs", "is_block", "linked", "questions", "read_prompt", "text_of", "texts_of"]
 
 _BLOCK_TYPES = ("text", "image", "audio", "resource", "resource_link")
 
@@ -68,13 +68,19 @@ def blocks(content: Any) -> list[Line]:
     return found
 
 
-def text_of(content: Any) -> str | None:
-    """The text of a tool call's content, one line per block; None if there is none."""
+def texts_of(content: Any) -> list[str]:
+    """The texts of a tool call's content, one of each block."""
     texts = []
     for block in blocks(content):
         text = (record(block["resource"]) or block if "resource" in block else block).get("text")
         if type(text) is str:
             texts.append(text)
+    return texts
+
+
+def text_of(content: Any) -> str | None:
+    """The text of a tool call's content, one line per block; None if there is none."""
+    texts = texts_of(content)
     return "\n".join(texts) if texts else None
 
 

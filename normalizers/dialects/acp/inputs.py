@@ -1,24 +1,24 @@
-"""The tools of ACP calls: their names, and what they were called with.
+"""What the tools of ACP calls were called with.
 
-The protocol has a kind and a title for each call, and only since recently a name. The input is the raw input, if the
-agent sends one. Gemini CLI and others do not: then it is what the title, the diffs and the locations state.
+The input is the raw input, if the agent sends one. Gemini CLI and others do not: then it is what the title, the diffs
+and the locations state.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import msgspec
 
 from tooltap.normalizers.dialects.acp.content import diffs, text_of
-from tooltap.normalizers.dialects.opencode.answers import split_mcp_name
+from tooltap.normalizers.dialects.acp.names import CODEX_EVENT, says_more
+from tooltap.normalizers.tools.files import PATH_KEYS
 from tooltap.normalizers.tools.names import canonical_name
-from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
-from tooltap.normalizers.wire.values import first_string, record, records, string
+from tooltap.normalizers.wire.decode import decode_text
+from tooltap.normalizers.wire.values import record, records, string
 
-__all__ = ["ToolUse", "decoded", "json_object", "mcp_name", "raw_name", "read_input", "stated_name"]
+__all__ = ["ToolUse", "decoded", "json_object", "read_input"]
 
 
 class ToolUse(msgspec.Struct, omit_defaults=True):
@@ -33,6 +33,8 @@ class ToolUse(msgspec.Struct, omit_defaults=True):
     locations: list[Any] = []
     running: str | None = None
     """Shown while the call ran: the whole output so far."""
+    streams_input: bool = False
+    """The content is the text of the arguments, as far as the model has written it."""
     terminals: list[str] = []
     response: Any = None
     """claude-agent-acp: the tool's own result object, which arrives before the result."""
@@ -52,6 +54,8 @@ class ToolUse(msgspec.Struct, omit_defaults=True):
             memory["locations"] = self.locations
         if self.running is not None:
             memory["running"] = self.running
+        if self.streams_input:
+            memory["streams_input"] = True
         if self.terminals:
             memory["terminals"] = self.terminals
         if self.response is not None:
@@ -62,7 +66,7 @@ class ToolUse(msgspec.Struct, omit_defaults=True):
     def has_input(self) -> bool:
         """Whether the agent has stated the input; `{}`, or a directory alone, means that it will."""
         raw = self.raw_input
-        return (_says_more(raw) if type(raw) is dict else bool(raw)) or bool(diffs(self.content))
+        return (says_more(raw) if type(raw) is dict else bool(raw)) or bool(diffs(self.content))
 
 
 def read_input(use: ToolUse, name: str, mcp: str | None) -> tuple[Any, str | None]:
@@ -75,8 +79,10 @@ def read_input(use: ToolUse, name: str, mcp: str | None) -> tuple[Any, str | Non
             raw = raw["invocation"]
         if ("arguments" in raw or "args" in raw) and (arguments := _arguments(raw, name, mcp)) is not None:
             return arguments, mcp
-        if _says_more(raw):
-            return raw, mcp
+        if "call_id" in raw and not CODEX_EVENT.keys().isdisjoint(raw):
+            raw = {key: item for key, item in raw.items() if key not in _OF_EVENT}
+        if says_more(raw):
+            return _located(raw, name, use) if mcp is None and use.locations else raw, mcp
     elif raw is not None:
         return raw, mcp
     if mcp is not None:
@@ -85,18 +91,13 @@ def read_input(use: ToolUse, name: str, mcp: str | None) -> tuple[Any, str | Non
     return {**(raw or {}), **value}, canonical
 
 
-def _says_more(raw: dict[str, Any]) -> bool:
-    """Whether a raw input has more than the directory."""
-    return len(raw) > ("cwd" in raw)
-
-
 def json_object(text: str | None) -> dict[str, Any]:
     """The object that a text is the JSON of, else {}."""
     if text is None or not text.lstrip().startswith("{"):
         return {}
     try:
-        return record(msgspec.json.decode(text))
-    except msgspec.DecodeError:
+        return record(decode_text(text))
+    except ValueError:
         return {}
 
 
@@ -108,9 +109,29 @@ def decoded(raw: Any) -> Any:
 def _arguments(raw: dict[str, Any], name: str, mcp: str | None) -> dict[str, Any] | None:
     """The arguments in a raw input that also names the tool."""
     for key in ("arguments", "args"):
-        if key in raw and (mcp is not None or len(raw) == 1 or raw.get("tool") == name):
+        if key in raw and (mcp is not None or len(raw) == 1 or name in (raw.get("tool"), raw.get("name"))):
             return record(raw[key])
     return None
+
+
+_OF_EVENT = ("call_id", "turn_id", "started_at_ms", "available_decisions", "proposed_execpolicy_amendment")
+"""Keys of Codex's own events that say nothing about what was called."""
+_NAMES_FILES = (*PATH_KEYS, "file_paths", "paths", "files", "items")
+_ON_FILES = ("Read", "Write", "Edit", "MultiEdit", "Delete")
+
+
+def _located(raw: dict[str, Any], name: str, use: ToolUse) -> dict[str, Any]:
+    """The raw input with the files that only the locations state (Copilot names none when it requests permission)."""
+    if not raw.keys().isdisjoint(_NAMES_FILES) or canonical_name(name, raw, "") not in _ON_FILES:
+        return raw
+    return {**_paths(use), **raw}
+
+
+def _paths(use: ToolUse) -> dict[str, Any]:
+    paths = [path for item in records(use.locations) if (path := string(item.get("path")))]
+    if not paths:
+        return {}
+    return {"file_paths": paths} if len(paths) > 1 else {"file_path": paths[0]}
 
 
 def _read_shown(use: ToolUse, name: str, never_sent: bool) -> tuple[dict[str, Any], str | None]:
@@ -119,11 +140,7 @@ def _read_shown(use: ToolUse, name: str, never_sent: bool) -> tuple[dict[str, An
         shown, suggested = _read_changes(changes, name)
         return shown, suggested if name in _NAMELESS else None
     canonical = canonical_name(name, {}, "")
-    value: dict[str, Any] = {}
-    if use.locations and canonical != "Bash":
-        paths = [path for item in records(use.locations) if (path := string(item.get("path")))]
-        if paths:
-            value = {"file_paths": paths} if len(paths) > 1 else {"file_path": paths[0]}
+    value = _paths(use) if use.locations and canonical != "Bash" else {}
     title = (use.title or "").removeprefix(f"{name}: ")
     is_command = canonical == "Bash" and _BACKTICKS.fullmatch(title)
     if (never_sent or is_command) and title not in ("", name):
@@ -212,9 +229,7 @@ def _patch_entry(change: Change) -> dict[str, Any]:
 
 # -- titles ---------------------------------------------------------------------------------------------------------
 
-_SHELL_NOTE = re.compile(
-    r" ?\[(?:current working directory|in) (?P<cwd>[^\]]*)\](?: \((?P<description>.*)\))?", re.DOTALL
-)
+_SHELL_NOTE = re.compile(r" ?\[(?:current working directory|in) ")
 _BACKTICKS = re.compile(r"`(?P<command>.+)`", re.DOTALL)
 _QUOTED = re.compile(r'"(.*)"', re.DOTALL)
 _URL = re.compile(r"https?://[^\s\"'<>]+")
@@ -246,142 +261,27 @@ def _command(title: str, use: ToolUse) -> dict[str, Any]:
         return {"description": title}
     if text.startswith("$ "):
         return {"command": text[2:]}
-    note = _SHELL_NOTE.search(title)
-    command = title[: note.start()] if note else title
+    command, noted = _split_note(title)
+    if noted is None:
+        before, noted = _split_note(text)
+        noted = None if before else noted
     if quoted := _BACKTICKS.fullmatch(command):
         command = quoted["command"]
-    return {"command": command, **_groups(note or _SHELL_NOTE.fullmatch(text))}
+    return {"command": command, **(noted or {})}
+
+
+def _split_note(text: str) -> tuple[str, dict[str, Any] | None]:
+    """What is before the note on a command, and what the note says; None if there is none."""
+    note = _SHELL_NOTE.search(text)
+    end = text.find("]", note.end()) if note else -1
+    if note is None or end < 0:
+        return text, None
+    said = {"cwd": text[note.end() : end]}
+    last = text.rfind(")")
+    if text.startswith(" (", end + 1) and last >= end + 3:
+        said["description"] = text[end + 3 : last]
+    return text[: note.start()], {key: one for key, one in said.items() if one}
 
 
 def _groups(found: re.Match[str] | None) -> dict[str, Any]:
     return {key: value for key, value in found.groupdict().items() if value} if found else {}
-
-
-# -- names ----------------------------------------------------------------------------------------------------------
-
-DEFAULT_KIND = "other"
-"""The protocol's default."""
-_KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", DEFAULT_KIND)
-
-_ID_NAMES = (
-    # Gemini CLI: `read_file__read_file_1795293973564_0`, a tool's name, `__`, and the model's id or a synthetic one.
-    re.compile(r"(?P<name>.+?)__(?P=name)_\d"),
-    re.compile(r"(?P<name>[a-z][a-z0-9]*(?:_[a-z0-9]+)*)__"),
-)
-# Before 0.50: `run_shell_command-1769335045695`.
-_STAMPED_ID = re.compile(r"(?P<name>[A-Za-z][\w.]*)-\d{12,}")
-_WORD = re.compile(r"[A-Za-z_][\w-]*")
-# Kimi `Shell: ls`, Hermes `patch (replace): a.py`.
-_NAMED_TITLE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?: \([^)]*\))?: .")
-_MCP_TITLES = {
-    "mcp.": re.compile(r"mcp\.(?P<server>[^.\s]+)\.(?P<tool>\S+)"),  # codex-acp 2.6.0
-    "Tool: ": re.compile(r"Tool: (?P<server>[^/\s]+)/(?P<tool>\S+)"),  # codex-acp before 1.0
-    " MCP Server)": re.compile(r"(?P<tool>\S+) \((?P<server>.+) MCP Server\)"),  # Gemini CLI
-    " (MCP)": re.compile(r"(?P<server>.+) - (?P<tool>\S+) \(MCP\)"),  # Claude Code
-}
-"""A part of a title -> the form of the whole title."""
-_SERVER_KEYS = (("server", "tool"), ("providerIdentifier", "toolName"))
-"""Where a raw input has an MCP server and its tool: Codex; Cursor."""
-_ANNOUNCED_TITLE = re.compile(r"(?P<server>.+?) - (?P<tool>[\w.-]+)")
-
-
-_NAMES_IN_RAW = frozenset({"_toolName", "arguments"})
-
-
-def stated_name(update: dict[str, Any]) -> str | None:
-    """The name in an update: its own field, else one in a vendor's `_meta` or beside the arguments in the raw input."""
-    name: Any = update.get("name")
-    if name and type(name) is str:
-        return name
-    meta = update.get("_meta")
-    if meta and type(meta) is dict and (name := _name_in_meta(meta)) is not None:
-        return name
-    raw = update.get("rawInput")
-    if type(raw) is not dict or _NAMES_IN_RAW.isdisjoint(raw):
-        return None
-    if name := first_string(raw, "_toolName"):  # Cursor
-        return name
-    is_named = isinstance(raw.get("arguments"), dict) and "server" not in raw
-    return first_string(raw, "tool") if is_named else None  # Hermes, in permission requests
-
-
-def _name_in_meta(meta: dict[str, Any]) -> str | None:
-    """The name in a vendor's object, or in the `toolCall` of one."""
-    owners = [meta]
-    for owner in meta.values():
-        if type(owner) is dict:
-            owners.append(owner)
-    for owner in owners:
-        if name := first_string(owner, "toolName", "tool_name"):
-            return name
-    for owner in owners:  # goose
-        if "toolCall" in owner and (name := first_string(record(owner["toolCall"]), "toolName", "tool_name")):
-            return name
-    return first_string(record(meta["x.ai/tool"]), "name") if "x.ai/tool" in meta else None  # Grok
-
-
-def raw_name(update: dict[str, Any], call_id: str) -> str:
-    """The agent's name for the tool of a call, read from the update that opens the call."""
-    title = string(update.get("title")) or ""
-    kind = string(update.get("kind")) or DEFAULT_KIND
-    return stated_name(update) or _name_in_id(call_id) or _name_in_title(title, kind, update) or kind
-
-
-def _name_in_id(call_id: str) -> str | None:
-    if "__" in call_id:
-        for pattern in _ID_NAMES:
-            if found := pattern.match(call_id):
-                return found["name"]
-    found = _STAMPED_ID.match(call_id) if "-" in call_id else None
-    return found["name"] if found else None
-
-
-def _name_in_title(title: str, kind: str, update: dict[str, Any]) -> str | None:
-    """A title in the form of an MCP call; or a known name before a colon; or one word that cannot be an argument.
-
-    OpenCode's first title is the tool's name, while the input is empty except for the directory. When it replays a
-    session, the input is whole and the title is an argument.
-    """
-    if _match_mcp_title(title) is not None:
-        return title
-    named = _NAMED_TITLE.match(title) if ": " in title else None
-    if named and canonical_name(named["name"], {}, "") in CANONICAL_TOOLS:
-        return named["name"]
-    raw_input = update.get("rawInput")
-    not_yet = type(raw_input) is dict and not _says_more(raw_input)
-    return title if _WORD.fullmatch(title) and (not_yet or kind == DEFAULT_KIND) else None
-
-
-def mcp_name(name: str, title: str, raw_input: Any, servers: Collection[str]) -> str | None:
-    """`mcp__<server>__<tool>`, if the wire or the name of an announced server shows where to split."""
-    if type(raw_input) is dict:
-        owner = record(raw_input.get("invocation")) or raw_input
-        for server_key, tool_key in _SERVER_KEYS:
-            if server_key in owner and tool_key in owner:
-                server, tool = owner[server_key], owner[tool_key]
-                if type(server) is str and type(tool) is str:
-                    return _joined(server, tool)
-    if found := _match_mcp_title(name, title):
-        return _joined(found["server"], found["tool"])
-    if not servers:
-        return None
-    announced = _ANNOUNCED_TITLE.fullmatch(title) if " - " in title and name in _KINDS else None
-    if announced and announced["server"] in servers:
-        return _joined(announced["server"], announced["tool"])
-    # Without a character between them, there are no server and tool in it.
-    if name.isalnum() or name.startswith("mcp__") or canonical_name(name, {}, "") != name:
-        return None
-    splits = split_mcp_name(name.removeprefix("mcp_"), servers)
-    return next((_joined(server, tool.removeprefix("_")) for server, tool in splits if tool != "_"), None)
-
-
-def _match_mcp_title(*titles: str) -> re.Match[str] | None:
-    for sign, pattern in _MCP_TITLES.items():
-        for title in titles:
-            if sign in title and (found := pattern.fullmatch(title)):
-                return found
-    return None
-
-
-def _joined(server: str, tool: str) -> str:
-    return f"mcp__{server}__{tool}"

@@ -1,11 +1,14 @@
 """ACP, the Agent Client Protocol: JSON-RPC between an editor and an agent, both directions or the agent's side alone.
 
-Learned from Gemini CLI 0.61, OpenCode 1.18, claude-agent-acp 0.100 and codex-acp 2.6, and from the protocol's schemas
-(v1, v2 and what is marked unstable in SDK 2.4). A turn runs from a `session/prompt` to its answer; v2 states `idle`
-instead. Where only the agent's side is on the wire, content opens a turn and an answer with a stop reason ends it.
+Learned from Gemini CLI 0.61, OpenCode 1.18, claude-agent-acp 0.23 and 0.100, codex-acp 0.16 and 2.6, Copilot CLI
+1.0.102, Qwen Code 0.24.4, Vibe 3.0.2, Kimi Code 2.1 and Droid 0.215, and from the protocol's schemas (v1, v2 and what
+is marked unstable in SDK 2.4). What vendors add to it is in `names`, `relayed` and `extensions`.
+
+A turn runs from a `session/prompt` to its answer; v2 states `idle` instead. Where only the agent's side is on the wire,
+content opens a turn and an answer with a stop reason ends it.
 
 This module ties answers to requests, and reads messages. The rest is read in `sessions` (set-up, changes, usage),
-`calls` (and permissions) and `terminals`.
+`calls`, `permissions` and `terminals`.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ import msgspec
 from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.dialects.acp.calls import PERMISSIONS, ToolCalls, id_in
 from tooltap.normalizers.dialects.acp.content import attach, is_block, read_prompt
-from tooltap.normalizers.dialects.acp.sessions import SKIPPED, Sessions
+from tooltap.normalizers.dialects.acp.extensions import is_extension, stated_lineage
+from tooltap.normalizers.dialects.acp.permissions import PERMISSIONS, PermissionRequests, id_in
+from tooltap.normalizers.dialects.acp.sessions import SKIPPED, Sessions, read_usage
 from tooltap.normalizers.dialects.acp.state import AcpState, Asked
 from tooltap.normalizers.wire.values import record, string
-from tooltap.protocol.events import Message, Notice
+from tooltap.protocol.events import Message, Notice, Usage
 
 __all__ = ["Acp"]
 
@@ -31,7 +35,10 @@ AGENT = "out"
 ASKED = 1_024
 CHILDREN = 256
 
-_FROM_AGENT = ("session/update", "session/request_permission", "elicitation/", "fs/", "terminal/", "_auth/", "auth/s")
+_FROM_AGENT = (
+    *("session/update", "session/request_permission", "session/elicitation", "elicitation/"),
+    *("fs/", "terminal/", "_auth/", "auth/s"),
+)
 """Beginnings of the methods that an agent calls; a client calls all others."""
 _SHAPES = (
     ("stopReason", AGENT, "session/prompt"),
@@ -60,9 +67,9 @@ _ROLES = {
 }
 
 
-class Acp(ToolCalls, Parser):
+class Acp(PermissionRequests, Parser):
     dialect = protocol = default_provider = "acp"
-    SKIPS = frozenset({"echo", "late-update", "partial"})
+    SKIPS = frozenset({"echo", "empty", "extension", "late-update", "partial"})
     state_type = AcpState
 
     def read(self, value: Line) -> Skip:
@@ -73,16 +80,14 @@ class Acp(ToolCalls, Parser):
             return self.unparsed("unknown-type", value)
         direction, state = self.direction, self.state
         is_agents = direction == AGENT if direction is not None else method.startswith(_FROM_AGENT)
-        if not is_agents:
+        if not is_agents and (direction is not None or not is_extension(method)):
             state.hears_client = True
         params = record(value.get("params"))
         self.enter_session(params.get("sessionId"))
         if method == "session/update":
             update = record(params.get("update"))
             if "_meta" in update:
-                claude = record(update["_meta"]).get("claudeCode")
-                if type(claude) is dict and (parent := string(claude.get("parentToolUseId"))):
-                    self.agent = self.parent = parent
+                self.enter_agent(update["_meta"])
             return self.update.read(self, update, line=value)
         key = ""
         if "id" in value:
@@ -92,7 +97,33 @@ class Acp(ToolCalls, Parser):
             asked[key] = Asked(method, self.session)
             if len(asked) > ASKED:
                 keep_newest(asked, ASKED)
+        if is_extension(method) and not self.request.knows(method):
+            self.extensions.append(method)
+            return "extension"
         return self.request.read(self, params, key, kind=method, line=value)
+
+    def enter_agent(self, meta: Any) -> None:
+        """Set the line's scope to the subagent that a vendor's part of an update states."""
+        parent, agent = stated_lineage(meta)
+        if parent is None and agent is not None:
+            parent = self._spawner_of(agent)
+        if parent is not None:
+            self.agent, self.parent = agent or parent, parent
+
+    def _spawner_of(self, agent: str) -> str | None:
+        """The call that spawned a subagent: where the wire does not say, the only open one that has no subagent yet."""
+        agents = self.state.agents
+        if agent not in agents:
+            taken = agents.values()
+            tasks = (call.wire_id or call.id for call in self.state.calls.open.values() if call.name == "Task")
+            free = [
+                call_id for call_id in tasks if call_id not in taken and self.calls.session_of(call_id) == self.session
+            ]
+            if len(free) != 1:
+                return None
+            agents[agent] = free[0]
+            keep_newest(agents, CHILDREN)
+        return agents[agent]
 
     # -- requests -----------------------------------------------------------------------------------------------
 
@@ -106,7 +137,9 @@ class Acp(ToolCalls, Parser):
 
     @Sessions.request("session/cancel")
     def _cancel(self, params: Line, key: str) -> None:
-        self.info.stopping = self.turn is not None
+        info = self.info
+        info.stopping = self.turn is not None
+        info.cutting = info.stopping and self.calls.is_open(self.session, self.turn, self.agent)
         self.notice("interrupt", "The client cancelled the turn.")
 
     @Sessions.request("$/cancel_request")
@@ -133,6 +166,8 @@ class Acp(ToolCalls, Parser):
         if asked is None:
             return "answer"
         self.enter_session(asked.session)
+        if is_extension(asked.method) and not self.answer.knows(asked.method):
+            return "extension"
         if isinstance(error, dict):
             return self._error(asked, key, error)
         return self.answer.read(self, result, asked, key, kind=asked.method, line=value)
@@ -148,10 +183,11 @@ class Acp(ToolCalls, Parser):
         askers = _BY_AGENT if answerer == CLIENT else _BY_CLIENT
         if answerer is None and self.state.hears_client:
             askers = _BY_BOTH
-        for asker in askers:
-            key = f"{asker}:{answer_id}"
-            if key in asked:
-                return key, asked.pop(key)
+        keys = [key for asker in askers if (key := f"{asker}:{answer_id}") in asked]
+        if len(keys) == 2:  # a prompt's answer comes after those to what the agent requested for it
+            keys = [key for key in reversed(asked) if key in keys]
+        if keys:
+            return keys[0], asked.pop(keys[0])
         return f"{askers[0]}:{answer_id}", Asked(shape[2]) if shape is not None else None
 
     def _error(self, asked: Asked, key: str, error: Line) -> Skip:
@@ -191,6 +227,8 @@ class Acp(ToolCalls, Parser):
         self.ensure_turn()
         message_id = self.info.last_message = string(update.get("messageId"))
         text = block.get("text")
+        if text == "":
+            return self._empty_chunk(update)
         if type(text) is str:
             self.texts.append(role, text, message_id=message_id)
             return None
@@ -199,6 +237,14 @@ class Acp(ToolCalls, Parser):
             return self.unparsed("unknown-type", update)
         role = "assistant" if role == "reasoning" else role
         self.emit(Message, role=role, text="", message_id=message_id, attachments=attachments)
+        return None
+
+    def _empty_chunk(self, update: Line) -> Skip:
+        """Qwen Code 0.24.4: the tokens of the model's answer, which ends here."""
+        ended, usage = self.end_block(), read_usage(record(update.get("_meta")), "step")
+        if usage is None:
+            return None if ended else "empty"
+        self.emit(Usage, **usage)
         return None
 
     @Sessions.update("user_message", "agent_message", "agent_thought")

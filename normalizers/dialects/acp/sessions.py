@@ -18,10 +18,10 @@ from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.tokens import token_fields
 from tooltap.normalizers.dialects.acp.state import AcpState, Asked, SessionInfo
-from tooltap.normalizers.wire.values import number, record, records, string, whole
+from tooltap.normalizers.wire.values import dollars, record, records, string, whole
 from tooltap.protocol.events import Chunk, SessionEvent, ToolUpdate, Usage
 
-__all__ = ["SKIPPED", "Sessions", "provider_name"]
+__all__ = ["SKIPPED", "Sessions", "provider_name", "read_usage"]
 
 SESSIONS = 64
 SERVERS = 256
@@ -136,6 +136,15 @@ class Sessions(Emitter):
             chunk = Chunk(stream="output", text=text, offset=offset)
             self.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk)
 
+    def end_block(self) -> bool:
+        """The model's answer is complete, so that a text without a message id ends; returns whether there was one."""
+        opened = self.state.texts.open
+        if not opened or self.info.last_message is not None:
+            return False
+        before = len(opened)
+        self.texts.flush()
+        return len(opened) < before
+
     # -- turns --------------------------------------------------------------------------------------------------
 
     @property
@@ -145,8 +154,10 @@ class Sessions(Emitter):
 
     def begin_prompted_turn(self) -> str:
         """Start the turn of a prompt; a turn that no prompt began ends."""
-        if (own := self.info.own_turn) is not None:
-            self.end_running_turn("completed", own, synthetic=True)
+        info = self.info
+        if info.own_turn is not None:
+            self.end_running_turn("completed", info.own_turn, synthetic=True)
+        info.stopping = info.cutting = False
         return self.start_turn()
 
     def ensure_turn(self) -> None:
@@ -156,14 +167,15 @@ class Sessions(Emitter):
 
     def end_stopped_turn(self, stated: Line, turn_id: str | None = None) -> None:
         """End a turn as the agent states it: its stop reason, and the tokens it used."""
-        reason, usage = stated.get("stopReason"), _read_usage(stated)
+        reason, usage = stated.get("stopReason"), read_usage(stated, "turn")
         before = ((Usage, usage),) if usage is not None else ()
-        self.end_running_turn(_OUTCOMES.get(str(reason), "completed"), turn_id, reason=string(reason), before=before)
+        # Not every agent has the protocol's word for it.
+        outcome = "cancelled" if self.info.cutting else _OUTCOMES.get(str(reason), "completed")
+        self.end_running_turn(outcome, turn_id, reason=string(reason), before=before)
 
     def end_running_turn(self, outcome: str, turn_id: str | None, **fields: Any) -> None:
         self.end_turn(outcome, turn_id=turn_id, **fields)
         info = self.info
-        info.stopping = False
         if turn_id in (None, info.own_turn):
             info.own_turn = None
 
@@ -300,19 +312,20 @@ class Sessions(Emitter):
     @update("usage_update")
     def _used(self, update: Line) -> Skip:
         """The context window, and the session's cost so far."""
-        info, cost, dollars = self.info, update.get("cost"), None
+        info, cost, stated = self.info, update.get("cost"), None
         if type(cost) is dict and cost.get("currency") == "USD":
-            dollars = number(cost.get("amount"))
-        usage = (whole(update.get("used")), whole(update.get("size")), info.usage[2] if dollars is None else dollars)
+            stated = dollars(cost.get("amount"))
+        usage = (whole(update.get("used")), whole(update.get("size")), info.usage[2] if stated is None else stated)
+        ended = self.end_block()
         if usage == info.usage:
-            return "unchanged"
+            return None if ended else "unchanged"
         info.usage = usage
         self.emit(Usage, scope="session", context_used=usage[0], context_size=usage[1], cost_usd=usage[2])
         return None
 
 
-def _read_usage(result: Line) -> dict[str, Any] | None:
-    """The tokens in the answer to a prompt: `usage`, else `_meta.quota` (Gemini CLI).
+def read_usage(result: Line, scope: str) -> dict[str, Any] | None:
+    """The tokens in the answer to a prompt, or in `_meta` of a chunk: `usage`, else `_meta.quota` (Gemini CLI).
 
     claude-agent-acp and codex-acp exclude the cache from the input; OpenCode also excludes the thoughts from the
     output. Without a total that shows which, the protocol's rule holds: the total is the sum of all kinds.
@@ -327,4 +340,4 @@ def _read_usage(result: Line) -> dict[str, Any] | None:
             if key in stated and (count := whole(stated[key])) is not None:
                 break
         tokens.append(count)
-    return None if tokens[0] is None and tokens[1] is None else {"scope": "turn", **token_fields(*tokens)}
+    return None if tokens[0] is None and tokens[1] is None else {"scope": scope, **token_fields(*tokens)}

@@ -41,7 +41,9 @@ class SessionInfo(msgspec.Struct, omit_defaults=True):
     loading: bool = False
     """The agent replays the session's history."""
     stopping: bool = False
-    """The client asked to stop the running turn."""
+    """The client asked to stop the turn, and has sent no prompt since."""
+    cutting: bool = False
+    """It asked while a call was running."""
     todos: int | None = None
     """CRC of the to-do list that was last shown."""
     last_message: str | None = None
@@ -62,8 +64,12 @@ class AcpState(State, kw_only=True):
     sessions: dict[str, SessionInfo] = msgspec.field(default_factory=dict)
     children: dict[str, str] = msgspec.field(default_factory=dict)
     """Session of a subagent -> root session."""
+    agents: dict[str, str] = msgspec.field(default_factory=dict)
+    """Subagent -> id of the call that spawned it, where the wire states only the subagent."""
     asked: dict[str, Asked] = msgspec.field(default_factory=dict)
     """`<side that asked>:<JSON-RPC id>` -> request."""
+    shells: dict[str, str] = msgspec.field(default_factory=dict)
+    """`<session>/<shell>` of a command that runs in the background -> id of its call."""
     terminals: dict[str, Terminal] = msgspec.field(default_factory=dict)
     servers: list[str] = msgspec.field(default_factory=list)
     """Names of the MCP servers that sessions were set up with."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING
-from tooltap.normalizers.wire.values import record
+from tooltap.normalizers.wire.values import record, string
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_claude_stream(value: dict[str, Any]) -> bool:
     """Qwen Code prints almost the same lines; one with neither agent's marks decides nothing."""
-    kind = value.get("type")
+    kind = string(value.get("type"))
     if "session_id" not in value or "isSidechain" in value:
         return False
     if kind in ("assistant", "user"):
@@ -41,7 +41,7 @@ _TRANSCRIPT_LINES = {
 
 
 def _is_claude_transcript(value: dict[str, Any]) -> bool:
-    kind = value.get("type")
+    kind = string(value.get("type"))
     if kind == "summary":
         return "leafUuid" in value
     if kind == "file-history-snapshot":
@@ -49,9 +49,10 @@ def _is_claude_transcript(value: dict[str, Any]) -> bool:
     if "sessionId" not in value:
         return False
     if kind in ("assistant", "user", "system", "attachment", "progress"):
-        # Qwen Code's own session files have the same chain of lines, without sidechains.
-        return "isSidechain" in value and "uuid" in value
-    return kind in _TRANSCRIPT_LINES and _TRANSCRIPT_LINES[kind] in value
+        # Qwen Code's own session files have the same chain of lines; those of subagents (0.24.4) are sidechains too.
+        message = value.get("message")
+        return "isSidechain" in value and "uuid" in value and not (isinstance(message, dict) and "parts" in message)
+    return type(kind) is str and kind in _TRANSCRIPT_LINES and _TRANSCRIPT_LINES[kind] in value
 
 
 PRODUCT = "Claude Code"
@@ -66,6 +67,7 @@ DIALECTS = (
         arrives="streams text",
         omits="–; partials only with `--include-partial-messages`, permission requests only with the control "
         "protocol, no prompt that is given as an argument",
+        shows_prompts=False,
         unproven="`redacted_thinking`, `conversation_reset`, other control requests than the recorded, SDK notices",
         endless="endless:claude_stream",
     ),
@@ -77,9 +79,31 @@ DIALECTS = (
         tapped_with="`tooltap serve --follow claude`",
         arrives="streams blocks",
         omits="permission requests",
-        unproven="`progress` lines, `api_error`, `compact_boundary`, `queued_command`, hook attachments",
+        unproven="`progress` lines, `api_error`, `compact_boundary`, `queued_command`, `task_status`, hook "
+        "attachments, notifications of 2.0",
         endless="endless:claude_transcript",
     ),
+)
+
+_PROMPT = Prompt(
+    flags=(
+        "-p --print --verbose --include-partial-messages --include-hook-events --dangerously-skip-permissions"
+        " --allow-dangerously-skip-permissions -c --continue --fork-session --strict-mcp-config --ide"
+        " --mcp-debug --no-session-persistence --disable-slash-commands --replay-user-messages --bare --brief"
+        " --chrome --no-chrome --exclude-dynamic-system-prompt-sections"
+    ),
+    valued=(
+        "--output-format --model --fallback-model --max-turns --max-budget-usd --permission-mode --settings"
+        " --effort --permission-prompt-tool --append-system-prompt --append-system-prompt-file --system-prompt"
+        " -r --resume -n --system-prompt-file --session-id --setting-sources --agent --agents --json-schema"
+        " --max-thinking-tokens --plugin-dir --debug-file -d --debug --from-pr -w --worktree --name"
+    ),
+    several=(
+        "--allowedTools --allowed-tools --disallowedTools --disallowed-tools --tools --add-dir --mcp-config"
+        " --betas --file"
+    ),
+    never="--input-format",
+    stdin=True,
 )
 
 AGENTS = (
@@ -88,6 +112,14 @@ AGENTS = (
         ("--output-format stream-json", "--output-format json"),
         "-p --output-format stream-json --verbose",
         package="@anthropic-ai/claude-code",
-        store=Store("claude-transcript", "CLAUDE_CONFIG_DIR", ".claude", "projects", re.compile(r".+\.jsonl")),
+        store=Store(
+            "claude-transcript",
+            "CLAUDE_CONFIG_DIR",
+            ".claude",
+            "projects",
+            re.compile(r".+\.jsonl"),
+            note=(".meta.json", "toolUseId"),
+        ),
+        prompt=_PROMPT,
     ),
 )

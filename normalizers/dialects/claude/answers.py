@@ -12,43 +12,39 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import orjson
-
 from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.tools.outcome import stated_status, status_in_words
 from tooltap.normalizers.tools.views import diff_of
-from tooltap.normalizers.wire.values import record, string, whole
+from tooltap.normalizers.wire.decode import decode_text
+from tooltap.normalizers.wire.marks import last_part
+from tooltap.normalizers.wire.values import record, string, strings, whole
 from tooltap.protocol.events import Display
 
-__all__ = ["read_answer", "read_server_answer", "text_of"]
+__all__ = ["BACKGROUND_TOOLS", "read_answer", "read_server_answer", "text_of"]
 
-_EXIT_CODE = re.compile(r"Exit code (-?\d+)(?:\n|$)")
+_EXIT_CODE = re.compile(r"Exit code (-?\d{1,15})(?:\n|$)")
 _ERROR_TAG = re.compile(r"<tool_use_error>(.*)</tool_use_error>\s*", re.S)
-_ABORTED = re.compile(r"\n?<error>(.*?)</error>\s*$", re.S)
-_IN_BACKGROUND = re.compile(r"Command running in background with ID: ([\w-]+)")
-_PERSISTED = re.compile(
-    r"<persisted-output>\n.*?saved to: (?P<path>[^\n]+)\n(?:\nPreview [^\n]*\n(?P<head>.*?)(?:\n\.\.\.)?\n)?"
-    r"</persisted-output>\s*",
-    re.S,
-)
-_REMINDER = re.compile(r"\n*<system-reminder>.*</system-reminder>\s*\Z", re.S)
+_IN_BACKGROUND = re.compile(r"Command [^\n]{0,200}?background[^\n]{0,40}? with ID: ([\w-]+)")
+"""`Command running in background with ID: …`, `Command was manually backgrounded by user with ID: …`."""
+_AGENT_LAUNCHED = re.compile(r"Async agent launched successfully[^\n]*\nagentId: ([\w-]+)")
+_LAUNCHED = {"Bash": _IN_BACKGROUND, "Task": _AGENT_LAUNCHED}
+_PERSISTED = ("<persisted-output>\n", "</persisted-output>")
+_REMINDER = ("<system-reminder>", "</system-reminder>")
 _LINKS = re.compile(r"^Links: (\[.*\])$", re.M)
 _SEARCH_FRAME = re.compile(r"\AWeb search results for query: .*|^REMINDER: .*", re.M)
-_TAGGED = re.compile(r"<(\w+)>\n?(.*?)\n?</\1>", re.S)
+_TAG = re.compile(r"<(\w+)>")
+_CLOSING_TAG = re.compile(r"</(\w+)>")
 _FOUND = re.compile(r"Found \d+ files?[^\n]*\n")
 _TREE_LINE = re.compile(r"((?:  )*)- (.*)")
 _TREE_NOTE = "NOTE: do any of the files above seem malicious?"
 _NOTHING_FOUND = ("No files found", "No matches found")
 
-# Before version 2.1 only the text distinguishes a refusal from a failure (seen in 1.0.128 and in transcripts of 2.0).
-_REFUSED = re.compile(
-    r"The user doesn't want to (?:proceed with this tool use|take this action)"
-    r"|Claude requested permissions? to "
-    r"|This command requires approval"
-    r"|Exit plan mode\?$"
-    r"|Permission (?:to use|for) .* (?:has been )?denied"
-)
 _NOT_EXECUTED = frozenset({"user-rejected", "permission-rule"})
 """`non_execution_kind` of a refused call."""
+
+_STATING = frozenset({"success", "status", "ok"})
+BACKGROUND_TOOLS = frozenset({"BashOutput", "KillShell", "TaskOutput", "TaskStop"})
+"""Tools that look after another call: their results state how that one goes."""
 
 _REPEATED = frozenset({"content", "oldString", "newString", "edits", "originalFile", "originalFileContents"})
 """What the twin of a written file repeats of its call, and the whole file before; `structuredPatch` has the change."""
@@ -66,10 +62,16 @@ def read_answer(name: str, block: dict[str, Any], twin: Any, meta: dict[str, Any
     if type(twin) is not dict:
         if block.get("is_error") is True:
             return _failure(name, text, None, meta, stopped)
-        is_async = name == "Bash" and _IN_BACKGROUND.match(text) is not None
-        return Answer(_text_value(name, content, text), is_async=is_async)
+        started = _LAUNCHED[name].match(text) if name in _LAUNCHED else None
+        value = _text_value(name, content, text)
+        if started is not None and name == "Task":
+            value = {"content": text, "agentId": started[1]}
+        return Answer(value, is_async=started is not None)
     if block.get("is_error") is True or twin.get("interrupted") is True:
         return _failure(name, text, twin, meta, stopped)
+    if not _STATING.isdisjoint(twin) and (status := _stated(name, twin)) is not None:
+        error = string(twin.get("error")) or text or None
+        return Answer(_twin_value(name, text, twin), status, error, _duration(twin))
     is_async = twin.get("isAsync") is True or twin.get("status") == "async_launched" or "backgroundTaskId" in twin
     display = _display(name, text, twin) if name in _SHOWN else None
     return Answer(_twin_value(name, text, twin), duration_ms=_duration(twin), display=display, is_async=is_async)
@@ -107,7 +109,30 @@ def _display(name: str, text: str, twin: dict[str, Any]) -> Display | None:
 
 def _is_persisted(text: str) -> bool:
     """Whether the model got only a note on where the output is, and its beginning."""
-    return text.startswith("<persisted-output>") and _PERSISTED.fullmatch(text) is not None
+    return text.startswith(_PERSISTED[0]) and _persisted(text) is not None
+
+
+def _persisted(text: str) -> tuple[str, str] | None:
+    """The path and the beginning of an output that is elsewhere, if that is all the text is about."""
+    note = last_part(text, *_PERSISTED)
+    if note is None or note[0]:
+        return None
+    path, newline, rest = note[1].partition("saved to: ")[2].partition("\n")
+    if not path or not newline or not rest:
+        return (path, "") if path and newline else None
+    _, newline, head = rest.partition("\n")[2].partition("\n")
+    if not rest.startswith("\nPreview ") or not newline or not head.endswith("\n"):
+        return None
+    return path, head[:-1].removesuffix("\n...")
+
+
+def _stated(name: str, twin: dict[str, Any]) -> str | None:
+    """What a twin says went wrong though its block is not flagged: `{"success": false, "error": "Task not found"}`.
+    That of an MCP server may state anything."""
+    if name in BACKGROUND_TOOLS or name.startswith("mcp__"):
+        return None
+    status = stated_status(twin)
+    return None if status == "completed" else status
 
 
 def _duration(twin: dict[str, Any]) -> int | None:
@@ -123,8 +148,10 @@ def _failure(name: str, text: str, twin: dict[str, Any] | None, meta: dict[str, 
         status = "denied"
     elif stopped or record(twin).get("interrupted") is True:
         status = "cancelled"
-    elif string(meta.get("non_execution_kind")) in _NOT_EXECUTED or _REFUSED.match(text):
+    elif string(meta.get("non_execution_kind")) in _NOT_EXECUTED:
         status = "denied"
+    elif not _EXIT_CODE.match(text):  # before 2.1 only the text distinguishes a refusal from a failure
+        status = status_in_words(text, "claude") or status
     value: dict[str, Any] | None = None
     error = text
     if name == "Bash" and (code := _EXIT_CODE.match(text)):
@@ -133,7 +160,7 @@ def _failure(name: str, text: str, twin: dict[str, Any] | None, meta: dict[str, 
         error = f"Exit code {code[1]}"
     elif name == "Bash" and twin is not None:
         value = twin
-        aborted = _ABORTED.search(text)
+        aborted = last_part(text, "<error>", "</error>")
         error = aborted[1] if aborted else ""
     return Answer(value, status, error or None, _duration(record(twin)))
 
@@ -156,21 +183,22 @@ def _twin_value(name: str, text: str, twin: dict[str, Any]) -> Any:
 def _shell_twin(twin: dict[str, Any], text: str) -> Any:
     answer = {key: item for key, item in twin.items() if item is not False}  # flags that do not apply
     if "isImage" in answer:
-        del answer["stdout"]  # the picture, as a data URL
+        answer.pop("stdout", None)  # the picture, as a data URL
     return {**answer, "message": text} if "backgroundTaskId" in answer or _is_persisted(text) else answer
 
 
 def _grep_twin(twin: dict[str, Any], text: str) -> Any:
     counts = {key: item for key, item in _without(twin, "content", "filenames").items() if item != 0}
     if twin.get("mode") == "files_with_matches":
-        return {**counts, "matches": [{"filePath": path} for path in twin.get("filenames", [])]}
+        return {**counts, "matches": [{"filePath": path} for path in strings(twin.get("filenames"))]}
     found = twin.get("content") or _grep_text(text)
     return {**counts, **(found if isinstance(found, dict) else {"content": found})}
 
 
 def _search_twin(twin: dict[str, Any], text: str) -> Any:
     results: list[Any] = []
-    for item in twin.get("results", []):
+    stated = twin.get("results")
+    for item in stated if isinstance(stated, list) else ():
         found = record(item).get("content")
         results += found if isinstance(found, list) else [{"snippet": item} if isinstance(item, str) else item]
     return {**twin, "results": results}
@@ -208,8 +236,8 @@ _FROM_TWIN: dict[str, Callable[[dict[str, Any], str], Any]] = {
 def _shell_text(text: str) -> dict[str, Any]:
     if started := _IN_BACKGROUND.match(text):
         return {"message": text, "backgroundTaskId": started[1]}
-    if note := _PERSISTED.fullmatch(text):
-        return {"stdout": note["head"] or "", "persistedOutputPath": note["path"]}
+    if text.startswith(_PERSISTED[0]) and (note := _persisted(text)) is not None:
+        return {"stdout": note[1], "persistedOutputPath": note[0]}
     return {"stdout": text}
 
 
@@ -253,6 +281,12 @@ def _search_text(text: str) -> dict[str, Any]:
     return {"results": [*results, {"snippet": summary}] if summary else results}
 
 
+def _without_reminder(text: str) -> str:
+    """Claude Code 1.0 puts one at the end of a file."""
+    reminded = last_part(text, *_REMINDER)
+    return text if reminded is None else reminded[0].rstrip("\n")
+
+
 def _object_text(text: str) -> Any:
     value = _json(text)
     return value if isinstance(value, dict) else text
@@ -260,16 +294,26 @@ def _object_text(text: str) -> Any:
 
 def _json(text: str) -> Any:
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return decode_text(text)
+    except ValueError:
         return None
 
 
 def _tagged_text(text: str) -> Any:
-    """Read what BashOutput answers: `<status>running</status>` and so on."""
-    fields: dict[str, Any] = dict(_TAGGED.findall(text))
+    """Read what BashOutput and TaskOutput answer: `<status>running</status>` and so on."""
+    fields: dict[str, Any] = {}
+    closed = {tag[1]: tag.start() for tag in _CLOSING_TAG.finditer(text)}
+    """Where the last closing tag of each name is."""
+    at = 0
+    while tag := _TAG.search(text, at):
+        at = tag.end()
+        if closed.get(tag[1], -1) < at:
+            continue
+        end = text.find(f"</{tag[1]}>", at)
+        fields[tag[1]] = text[at:end].removeprefix("\n").removesuffix("\n")
+        at = end
     code = fields.get("exit_code", "")
-    if code.lstrip("-").isdigit():
+    if code.lstrip("-").isdecimal() and len(code) < 12:
         fields["exit_code"] = int(code)
     return fields or text
 
@@ -281,7 +325,8 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "Grep": _grep_text,
     "KillShell": _object_text,
     "LS": _tree_text,
-    "Read": lambda text: _REMINDER.sub("", text) if "<system-reminder>" in text else text,  # 1.0 puts one at the end
+    "Read": _without_reminder,
+    "TaskOutput": _tagged_text,
     "TaskStop": _object_text,
     "WebSearch": _search_text,
 }

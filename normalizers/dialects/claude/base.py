@@ -6,7 +6,6 @@ between them.
 
 from __future__ import annotations
 
-import re
 import zlib
 from typing import Any
 
@@ -20,22 +19,30 @@ from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.claude.answers import read_answer, read_server_answer, text_of
-from tooltap.normalizers.dialects.claude.reports import Reports, TasksState
+from tooltap.normalizers.dialects.claude.answers import (
+    BACKGROUND_TOOLS,
+    read_answer,
+    read_server_answer,
+    text_of,
+)
+from tooltap.normalizers.dialects.claude.deltas import Deltas, DeltasState
+from tooltap.normalizers.dialects.claude.reports import Reports
+from tooltap.normalizers.dialects.claude.tasks import Tasks, TasksState, task_named
+from tooltap.normalizers.dialects.claude.wrapped import INTERRUPTED, Wrapped, asks_the_model, read_wrapped
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Attachment, Message, Reasoning, SessionEvent
 
-__all__ = ["ClaudeParser", "ClaudeState", "Streamed", "TurnNotes", "is_prompt", "message_of"]
+__all__ = ["ClaudeParser", "ClaudeState", "TurnNotes", "is_prompt", "message_of"]
 
 MESSAGES = 1_024
 
 _CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-_INTERRUPTED = "[Request interrupted by user"
-_LOCAL_COMMAND = "<bash-input>"
-"""A command that the user ran himself (`! ls`)."""
-_LOCAL_OUTPUT = re.compile(r"<((?:local-command|bash)-std(?:out|err))>(.*?)</\1>\s*", re.S)
-_LOCAL_OUTPUTS = re.compile(rf"(?:{_LOCAL_OUTPUT.pattern})+", re.S)
-"""What such a command printed, or one of Claude Code's own (`/cost`)."""
+_BACKGROUND_NAMES = BACKGROUND_TOOLS | {"KillBash", "AgentOutputTool"}
+"""Raw names, of all versions."""
+_NOT_HUMAN = frozenset({"auto-continuation", "coordinator", "peer", "task-notification"})
+"""`origin.kind` of lines that no user wrote (2.1); a user's is `human`, or not stated."""
+_NO_CONTENT = "(no content)"
+"""What Claude Code writes where the model said nothing."""
 _ERROR_KEYS = {
     "error": "error",
     "api_error_status": "status",
@@ -54,19 +61,6 @@ class SeenMessage(msgspec.Struct):
 class BlocksState(msgspec.Struct):
     messages: dict[str, SeenMessage] = {}
     """The last messages, by id."""
-
-
-class Streamed(msgspec.Struct):
-    """The message whose deltas an agent is printing."""
-
-    message_id: str | None = None
-    block: int | None = None
-    """Index of the block that has started and not stopped."""
-
-
-class DeltasState(msgspec.Struct):
-    messages: dict[str, Streamed] = {}
-    """By agent; empty for the main agent."""
 
 
 class TurnNotes(msgspec.Struct):
@@ -96,13 +90,16 @@ class ClaudeParser(Parser):
     state: ClaudeState
     _is_main = True
     """Whether the line is the main agent's."""
+    OF_LINE = frozenset({"_is_main"})
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
-        self._reports = Reports(self, self.state.tasks)
+        self._deltas = Deltas(self, self.state.deltas)
+        self._reports = Reports(self)
+        self._tasks = Tasks(self, self.state.tasks)
 
     def finish(self, reason: str) -> None:
-        self._reports.finish()
+        self._tasks.finish()
 
     # -- for dialects to override -------------------------------------------------------------------------------
 
@@ -113,6 +110,10 @@ class ClaudeParser(Parser):
     def _answered(self, name: str, block: Line, twin: Any, meta: Line, *, stopped: bool) -> Answer:
         """The answer of the canonical tool `name`; see `read_answer`."""
         return read_answer(name, block, twin, meta, stopped=stopped)
+
+    def _shown_to_model(self, block: Line) -> Any:
+        """What the model got as this result: see `Answer.model`."""
+        return block.get("content") or ""
 
     def _is_echo(self, value: Line) -> bool:
         """Whether the line repeats a prompt that the client's own line has."""
@@ -165,7 +166,9 @@ class ClaudeParser(Parser):
         notes = self._notes()
         if self._is_main and notes.interrupted:
             return "repeated"
-        notes.interrupted = notes.interrupted or self._is_main
+        if self._is_main:
+            notes.interrupted = True
+            self.goes_on()  # what was said before is not the answer
         self.notice("interrupt", text)
         return None
 
@@ -195,28 +198,15 @@ class ClaudeParser(Parser):
                 known = SeenMessage(self.turn)
                 put(state.blocks.messages, message_id, known, MESSAGES)
             seen = known
-        if state.deltas.messages and len(content) == 1 and (index := self._claim(message_id)) is not None:
+        if state.deltas.messages and len(content) == 1 and (index := self._deltas.claim(message_id)) is not None:
             seen.blocks = index
         outcomes: list[Skip] = []
         for block in content:
             if state.texts.open:
-                self._drop_deltas(message_id, seen.blocks)
+                self._deltas.drop(message_id, seen.blocks)
             outcomes.append(self._assistant_block(block, titles, is_new, message_id, seen.blocks))
             seen.blocks += 1
         return best(outcomes) if outcomes else "empty"
-
-    def _claim(self, message_id: str | None) -> int | None:
-        """Return the index of the block being streamed, if it is one of this message: it now came whole."""
-        current = self.state.deltas.messages.get(self.agent or "")
-        if current is None or current.block is None or current.message_id not in (None, message_id):
-            return None
-        index, current.block = current.block, None
-        self._drop_deltas(current.message_id, index)
-        return index
-
-    def _drop_deltas(self, message_id: str | None, index: int) -> None:
-        """Forget the deltas of a block, which came whole."""
-        self.texts.drop(f"{message_id or ''}/{index}")
 
     def _harness_message(self, value: Line, message: Line) -> Skip:
         """Emit a message that Claude Code made itself, without the model."""
@@ -237,7 +227,7 @@ class ClaudeParser(Parser):
             return self._call(block, titles.get(block["id"]), is_new)
         if kind == "text" or kind == "thinking":
             text = block.get(kind)
-            if not text or type(text) is not str:
+            if type(text) is not str or not text or text.isspace() or text == _NO_CONTENT:
                 return "empty"
             if kind == "text":
                 self.emit(Message, role="assistant", text=text, message_id=message_id, block=index)
@@ -262,7 +252,8 @@ class ClaudeParser(Parser):
             seen = calls.repeats(call_id, raw_name, given) if is_new is None else calls.is_done(call_id)
             if seen:
                 return "repeated"
-        calls.open(call_id, raw_name, given, raw=block, title=title)
+        memory = task_named(given) if raw_name in _BACKGROUND_NAMES else None
+        calls.open(call_id, raw_name, given, raw=block, title=title, memory=memory)
         return None
 
     # -- user lines ---------------------------------------------------------------------------------------------
@@ -279,49 +270,56 @@ class ClaudeParser(Parser):
             if kind == "tool_result" and type(block.get("tool_use_id")) is str:
                 outcomes.append(self._tool_result(block, twin, metas.get(block["tool_use_id"], {})))
             elif kind == "text" and type(block.get("text")) is str:
-                outcomes.append(self._user_text(block["text"], value) if block["text"] else "empty")
+                outcomes.append(self._user_text(block["text"], value) if block["text"].strip() else "empty")
             else:
                 outcomes.append(self._media(block, role="user"))
         return best(outcomes) if outcomes else "empty"
 
     def _user_text(self, text: str, value: Line) -> Skip:
         """Emit a text of a user line, which is not always the user's."""
-        if text.startswith("<") and _LOCAL_OUTPUTS.fullmatch(text):
-            printed = "".join(part for _, part in _LOCAL_OUTPUT.findall(text))
-            if not printed:
-                return "empty"
-            self.emit_text("system", printed)
-        elif _is_synthetic(value):
+        if text[0] in "<C\n " and (wrapped := read_wrapped(text)) is not None:
+            return self._wrapped(wrapped, text, _is_synthetic(value))
+        if _is_synthetic(value):
             return "synthetic-prompt"
-        elif self._is_echo(value):
+        if self._is_echo(value):
             return "echo"
-        elif text.startswith(_INTERRUPTED):
+        if text.startswith(INTERRUPTED):
             return self._interrupted(text)
-        else:
-            self.emit_text("user", text)
+        self.emit_text("user" if _is_human(value) else "system", text)
         return None
+
+    def _wrapped(self, wrapped: Wrapped, text: str, is_synthetic: bool) -> Skip:
+        """Emit what a text consists of that Claude Code wrote or wrapped."""
+        outcomes = self._tasks.noted(wrapped.tasks, text)
+        for role, part in wrapped.parts:
+            if role == "system" or not is_synthetic:
+                self.emit_text(role, part)
+                outcomes.append(None)
+        return best(outcomes) if outcomes else "synthetic-prompt"
 
     def _tool_result(self, block: Line, twin: Any, meta: Line) -> Skip:
         """`_raw` is the block, with the twin beside it under `tool_use_result`."""
         call_id = block["tool_use_id"]
-        call, stopped = self.calls.get(call_id), False
+        call, stopped, named = self.calls.get(call_id), False, None
         if call is None:
             name = self.calls.name_of(call_id) or ""
         else:
-            name, stopped = call.name, call.memory.get("task") == "cancelled"
+            name, stopped, named = call.name, call.memory.get("task") == "cancelled", call.memory.get("named")
         raw = block if twin is None else {**block, "tool_use_result": twin}
         answer = self._answered(name, block, twin, meta, stopped=stopped)
         outcome = self._answer_call(block, raw, answer)
-        if answer.is_async or name == "KillShell":
-            self._reports.learn_from(name, block, answer)
+        if answer.is_async:
+            self._tasks.began(call_id, answer)
+        elif name in BACKGROUND_TOOLS:
+            self._tasks.learn_from(name, block, answer, named)
         return outcome
 
     def _answer_call(self, block: Line, raw: Line, answer: Answer) -> Skip:
         bodies = Bodies(self)
         raw = bodies.take(raw)
         value = bodies.take(answer.value)
-        if (attachments := bodies.attachments) is not None or value is not answer.value:
-            answer = answer.replace(value=value, attachments=attachments)
+        model = bodies.take(self._shown_to_model(block))
+        answer = answer.replace(value=value, model=model, attachments=bodies.attachments)
         return self.calls.answer(block["tool_use_id"], answer, raw=raw)
 
     def _media(self, block: Line, /, **fields: Any) -> Skip:
@@ -340,11 +338,18 @@ class ClaudeParser(Parser):
 
 
 def is_prompt(value: Line) -> bool:
-    """Whether a user line asks for something, and does not report an interrupt or a local command."""
-    text = text_of(message_of(value).get("content"))
-    if text.startswith((_INTERRUPTED, _LOCAL_COMMAND)) or _is_synthetic(value):
+    """Whether a user line asks for something, and does not report an interrupt, a command or the end of a task."""
+    if _is_synthetic(value) or not _is_human(value):
         return False
-    return not text.startswith("<") or _LOCAL_OUTPUTS.fullmatch(text) is None
+    return asks_the_model(text_of(message_of(value).get("content")))
+
+
+def _is_human(value: Line) -> bool:
+    """Whether the user wrote a line, as far as it says: Claude Code 2.1 states where others come from."""
+    if value.get("commandMode") == "task-notification":
+        return False
+    origin = value.get("origin")
+    return type(origin) is not dict or str(origin.get("kind")) not in _NOT_HUMAN
 
 
 def _is_synthetic(value: Line) -> bool:

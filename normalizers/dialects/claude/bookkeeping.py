@@ -10,7 +10,7 @@ import re
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.wire.values import record
 
-__all__ = ["BOOKKEEPING", "bookkeeping", "glance"]
+__all__ = ["BOOKKEEPING", "QUEUE", "bookkeeping", "glance"]
 
 BOOKKEEPING = {
     **{kind: kind for kind in ("api-request", "atis-latch", "last-prompt", "queue-operation", "tools-used")},
@@ -22,10 +22,11 @@ BOOKKEEPING = {
     **dict.fromkeys(("isolation-latch", "relocated", "speculation-accept", "worktree-state"), "session-metadata"),
 }
 """Line type -> reason. A queued prompt comes again when it is taken: as a prompt, or as an attachment."""
+QUEUE = "queue-operation"
 
 _READ_ATTACHMENT = re.compile(
     r"hook_(?:blocking_error|cancelled|error_during_execution|non_blocking_error|stopped_continuation|success)"
-    r"|queued_command"
+    r"|queued_command|task_status"
 )
 """Attachments that report what happened; the others are context for the model."""
 
@@ -42,7 +43,14 @@ def bookkeeping(value: Line) -> str | None:
     kind = str(value.get("type"))
     if kind == "attachment":
         return _of_attachment(str(record(value.get("attachment")).get("type")))
+    if kind == QUEUE and _is_notification(value):
+        return None
     return BOOKKEEPING.get(kind)
+
+
+def _is_notification(value: Line) -> bool:
+    """Whether a queued text may be the end of background work: it may never come again."""
+    return value.get("operation") == "enqueue" and "-notification>" in str(value.get("content"))
 
 
 def glance(line: bytes) -> str | None:
@@ -50,6 +58,8 @@ def glance(line: bytes) -> str | None:
     reason = None
     if first := _TYPE_FIRST.match(line):
         reason = BOOKKEEPING.get(first[1].decode())
+        if reason == QUEUE and b"-notification>" in line:
+            return None
     elif attachment := _ATTACHMENT.match(line):
         reason = _of_attachment(attachment[1].decode())
     return reason if reason and line.rstrip().endswith(b"}") and not _SEVERAL(line) else None

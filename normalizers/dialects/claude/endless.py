@@ -29,6 +29,8 @@ def claude_stream() -> Iterator[Any]:
         yield {"type": "system", "subtype": "hook_started", **hook, **common}
         denial = {"tool_name": "Bash", "tool_use_id": f"never_{n}", "message": TEXT, "uuid": f"f{n}"}
         yield {"type": "system", "subtype": "permission_denied", **denial, **common}
+        failed = {"type": "tool_result", "tool_use_id": f"child_{n}", "content": f"{n} {TEXT}", "is_error": True}
+        yield {"type": "user", "message": {"role": "user", "content": [failed]}, **common}
         yield {"type": "control_request", "request_id": f"r{n}", "request": {"subtype": f"new_{n}", "x": TEXT}}
         if n % 7 == 0:
             yield {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1, **common}
@@ -62,5 +64,7 @@ def claude_transcript() -> Iterator[Any]:
         launched = {"isAsync": True, "status": "async_launched", "agentId": f"t{n}"}
         block = {"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": TEXT}
         yield line("user", message={"role": "user", "content": [block]}, toolUseResult=launched)
+        told = f"<task-notification><task-id>u{n}</task-id><summary>{TEXT}</summary></task-notification>"
+        yield line("user", uuid=f"told{n}", message={"role": "user", "content": told})
         yield {"type": "summary", "summary": f"{n} {TEXT}", "leafUuid": f"l{n}"}
         yield line("system", subtype=f"new_{n}", content=TEXT)

@@ -17,35 +17,42 @@ from typing import Any, ClassVar
 import msgspec
 import orjson
 
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bounded import put
+from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.dialects.claude.answers import text_of
-from tooltap.normalizers.dialects.claude.base import ClaudeParser, ClaudeState, Streamed, TurnNotes, message_of
+from tooltap.normalizers.dialects.claude.base import ClaudeParser, ClaudeState, TurnNotes, message_of
 from tooltap.normalizers.dialects.claude.reports import Reports
+from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.dialects.claude.usage import Usages, result_usage
 from tooltap.normalizers.tools import tool_input
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Message, Notice
 
-__all__ = ["ClaudeStream"]
+__all__ = ["ClaudeStream", "StreamState"]
 
 DENIALS = 1_024
-STREAMED = 64
-"""Agents whose current message is followed."""
+FAILURES = 64
+FAILURE_TEXT = 2_000
 
 _QUESTIONS = "AskUserQuestion"
-_ROLES = {"text": "assistant", "thinking": "reasoning"}
-"""Type of a block whose deltas are emitted -> role."""
-_DELTAS = {f"{kind}_delta": kind for kind in _ROLES}
-"""Type of a delta of such a block -> type of the block, and key of the text."""
 _VAGUE = frozenset({"success", "error", "error_during_execution"})
 """Subtypes of results that state less than `terminal_reason` and `stop_reason` do."""
+
+
+class Failure(msgspec.Struct):
+    event: str
+    """Id of the result's event."""
+    error: str
 
 
 class ControlState(msgspec.Struct):
     denied: list[str] = []
     """The last calls whose denial was emitted."""
+    failed: dict[str, Failure] = {}
+    """The turn's last failed results, by call: its end may name some of them as denied."""
 
 
 class StreamState(ClaudeState, kw_only=True):
@@ -60,14 +67,16 @@ class StreamState(ClaudeState, kw_only=True):
 
 class ClaudeStream(ClaudeParser):
     dialect = "claude-stream"
-    SKIPS = ClaudeParser.SKIPS | {"control", "echo", "partial", "status"}
-    line = Lines("type", skip={"keep_alive": "keep-alive"}, _reports=Reports.lines)
-    system = Lines("subtype", _reports=Reports.system)
+    SKIPS = ClaudeParser.SKIPS | {"control", "echo", "partial", "status", "subagent-result"}
+    line = Lines("type", skip={"keep_alive": "keep-alive"}, _reports=Reports.lines, _tasks=Tasks.lines)
+    system = Lines("subtype", _reports=Reports.system, _tasks=Tasks.system)
     state_type = StreamState
     state: StreamState
     MODE_KEY: ClassVar[str] = "permissionMode"
     VERSION_KEY: ClassVar[str] = "claude_code_version"
     """Of the `init` line."""
+    IDS_ARE_OF_API: ClassVar[bool] = True
+    """Whether a whole message has the id that it has in the API's stream."""
 
     def enter(self, value: Line) -> None:
         session = value.get("session_id")
@@ -126,6 +135,8 @@ class ClaudeStream(ClaudeParser):
     @line("assistant")
     def _assistant(self, value: Line) -> Skip:
         self._ensure_main_turn()
+        if self.IDS_ARE_OF_API and self.state.texts.open:
+            self._deltas.replace(message_of(value))
         return self._assistant_message(value, _titles(value) if "tool_use_meta" in value else {})
 
     @line("user")
@@ -145,62 +156,30 @@ class ClaudeStream(ClaudeParser):
             metas = {str(meta.get("id")): meta for meta in records(value["tool_result_meta"])}
         return self._user_message(value, message, value.get("tool_use_result"), metas)
 
+    def _tool_result(self, block: Line, twin: Any, meta: Line) -> Skip:
+        outcome = super()._tool_result(block, twin, meta)
+        if outcome is None and block.get("is_error") is True:
+            event = self.items[-1]
+            if isinstance(event, Produced) and event.kind == "tool-result" and event.fields.status == "failed":
+                failure = Failure(event.id, text_of(block.get("content"))[:FAILURE_TEXT])
+                put(self.state.control.failed, block["tool_use_id"], failure, FAILURES)
+        return outcome
+
     def _is_echo(self, value: Line) -> bool:
         return value.get("isReplay") is True and self.state.reads_input
 
-    # -- the API's own stream -----------------------------------------------------------------------------------
-
     @line("stream_event")
     def _stream_event(self, value: Line) -> Skip:
-        """Read a delta. Every block comes whole in a later `assistant` line, which replaces its deltas; a text that
-        never comes whole is emitted from its deltas when its turn ends."""
-        event = record(value.get("event"))
-        kind, index = event.get("type"), event.get("index")
-        if kind == "content_block_delta" and type(index) is int:
-            delta = event.get("delta")
-            if type(delta) is dict and (field := _DELTAS.get(str(delta.get("type")))) is not None:
-                self._append(delta, field, index)
-        elif kind == "content_block_start" and type(index) is int:
-            self._streamed().block = index
-            block = record(event.get("content_block"))
-            field = str(block.get("type"))
-            if field in _ROLES:
-                self._append(block, field, index)
-        elif kind == "content_block_stop":
-            self._streamed().block = None
-        elif kind == "message_start":
-            self._start_message(string(record(event.get("message")).get("id")))
-        elif kind == "error":
-            error = record(event.get("error"))
-            text = str(error.get("message") or error.get("type") or "error")
-            self.notice("provider-error", text, "error", error or None)
-            return None
-        elif kind not in ("message_delta", "message_stop", "ping"):
-            return self.unparsed("unknown-type", value)
-        return "partial"
-
-    def _start_message(self, message_id: str | None) -> Streamed:
-        messages, agent = self.state.deltas.messages, self.agent or ""
-        messages.pop(agent, None)
-        put(messages, agent, Streamed(message_id), STREAMED)
-        return messages[agent]
-
-    def _streamed(self) -> Streamed:
-        """The message being streamed; a new one if the stream was tapped in the middle of a message."""
-        return self.state.deltas.messages.get(self.agent or "") or self._start_message(None)
-
-    def _append(self, part: Line, kind: str, index: int) -> None:
-        """Append the text of a block of this kind."""
-        text = string(part.get(kind))
-        if text:
-            message_id = self._streamed().message_id
-            key = f"{message_id or ''}/{index}"
-            self.texts.append(_ROLES[kind], text, message_id=message_id, block=index, key=key, preview=True)
+        return self._deltas.read(record(value.get("event")), value)
 
     # -- the end of a turn --------------------------------------------------------------------------------------
 
     @line("result")
-    def _result(self, value: Line) -> None:
+    def _result(self, value: Line) -> Skip:
+        if not self._is_main:  # a subagent's
+            for kind, fields in (usages := self._usages(value)):
+                self.emit(kind, **fields)
+            return None if usages else "subagent-result"
         self.ensure_turn()
         turn_id = self._ended_turn(value)
         notes = self.state.notes.pop(turn_id, TurnNotes())
@@ -216,8 +195,19 @@ class ClaudeStream(ClaudeParser):
             self.emit(Message, role=role, text=text, turn=turn_id)
         for denial in records(value.get("permission_denials")):
             self._denied({"tool_use_id": denial.get("tool_use_id")})
+            self._correct(denial)
+        self.state.control.failed.clear()
         duration = whole(value.get("duration_ms"))
         self.end_turn(state, turn_id=turn_id, reason=reason, duration_ms=duration, before=self._usages(value))
+        return None
+
+    def _correct(self, denial: Line) -> None:
+        """Correct the result of a call that failed because it was denied, which 2.0 states here alone."""
+        call_id = str(denial.get("tool_use_id"))
+        failure = self.state.control.failed.get(call_id)
+        if failure is not None:
+            answer = Answer(None, "denied", failure.error)
+            self.calls.correct(call_id, failure.event, answer, raw=denial)
 
     def _usages(self, value: Line) -> Usages:
         return result_usage(value)
@@ -343,7 +333,8 @@ def _outcome(value: Line, *, interrupted: bool) -> tuple[str, str | None]:
     """(state of the turn, the provider's reason). A failed request is subtype `success` with `is_error` (2.1.330)."""
     subtype, terminal = string(value.get("subtype")), string(value.get("terminal_reason"))
     stop = string(value.get("stop_reason"))
-    state = "completed" if subtype == "success" and value.get("is_error") is not True else "failed"
+    failed = value.get("is_error") is True or (subtype != "success" and (subtype is not None or value.get("error")))
+    state = "failed" if failed else "completed"
     if interrupted or str(terminal).startswith("aborted"):
         state = "cancelled"
     if subtype is not None and subtype not in _VAGUE:

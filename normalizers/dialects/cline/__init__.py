@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
@@ -17,6 +18,10 @@ def _is_cline_json(value: dict[str, Any]) -> bool:
 _CLINE_JSON_KEYS = {"agent_event": "event", "hook_event": "hookEventName", "run_result": "finishReason"}
 
 
+def _is_cline_session(value: dict[str, Any]) -> bool:
+    return value.keys() >= {"agent", "messages", "sessionId", "updated_at"}
+
+
 PRODUCT = "Cline"
 
 DIALECTS = (
@@ -27,9 +32,23 @@ DIALECTS = (
         reads="Cline CLI's JSON output",
         tapped_with="`tooltap run -- cline --json …`",
         arrives="streams text",
-        omits="prompts, permission requests",
+        omits="prompts, permission requests; what the model saw of files and commands, the server of an MCP tool",
+        shows_prompts=False,
         unproven="notices, errors, subagents",
         endless="endless:lines",
+    ),
+    Dialect(
+        "cline-session",
+        "session:ClineSession",
+        _is_cline_session,
+        reads="Cline's session documents",
+        tapped_with="`tooltap serve --follow cline`",
+        arrives="streams blocks",
+        omits="permission requests, cost; failed requests, what the model saw of most results, and the end of a turn "
+        "that was interrupted",
+        unproven="shortened histories, pictures",
+        takes_from=("openai-chat",),
+        endless="endless:documents",
     ),
 )
 
@@ -38,5 +57,21 @@ AGENTS = (
         "cline",
         ("--json", "--acp"),
         "--json",
+        store=Store(
+            "cline-session",
+            "CLINE_DIR",
+            ".cline",
+            "data/sessions",
+            re.compile(r"(?P<session>[^/]+)/[^/]+\.messages\.json"),
+        ),
+        prompt=Prompt(
+            flags="--json -y --yolo -p --plan -a --act -v --verbose --double-check-completion",
+            valued=(
+                "--auto-approve -m --model -P --provider -k --key --config -c --cwd -t --timeout --thinking --retries"
+                " --id --data-dir --hooks-dir --max-consecutive-mistakes"
+            ),
+            never="auth config history mcp hub schedule update version kanban",
+            stdin=True,
+        ),
     ),
 )

@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
 from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.tools.outcome import error_words, stated_status, status_in_words
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.wire.values import record, records, string
 
 __all__ = ["read_result"]
 
-_REJECTED = "NOT a tool or system failure"
-"""Cline appends this to the reason for which it did not allow a call."""
 _NUMBERED = re.compile(r" *(\d+) \| ?(.*)", re.ASCII | re.DOTALL)
 _EXIT_CODE = re.compile(r"\[Command exited with code (-?\d+)\]\n?", re.ASCII)
 _STDERR = "\n[stderr]\n"
@@ -26,24 +27,43 @@ def read_result(name: str, event: dict[str, Any]) -> Answer:
     """The answer in a `content_end` without its output bodies."""
     output = event.get("output")
     parts = records(output)
-    is_batch, failed, errors = bool(parts), False, []
+    is_batch, errors = bool(parts), []
     if not is_batch and type(output) is dict and "success" in output:
         parts, is_batch = [output], True
+    statuses = [_failure(stated_status(event)), _failure(stated_status(output))]
     for part in parts:
         if "success" not in part:
             is_batch = is_batch and "result" in part
-        elif part["success"] is False:
-            failed = True
-            if words := string(part.get("error")):
+        if status := _failure(stated_status(part)):
+            statuses.append(status)
+            if words := error_words(part.get("error")):
                 errors.append(words)
     value = _batch(name, parts) if is_batch else output
     words = "\n".join(errors) or None
-    stated = string(record(output).get("error")) or string(event.get("error"))
+    stated = error_words(record(output).get("error")) or error_words(event.get("error"))
     if not is_batch and stated is not None:
-        value, failed, words = None, True, string(record(decode_json(stated)).get("error")) or stated
-    if not failed:
-        return Answer(value)
-    return Answer(value, "denied" if words is not None and _REJECTED in words else "failed", words)
+        value, words = None, error_words(record(decode_json(stated)).get("error")) or stated
+        statuses.append("failed")
+    answer = Answer(value, model=_seen_by_model(output))
+    status = next(filter(None, statuses), None)
+    if status is None:
+        return answer
+    words = words if words is not None or is_batch else blocks_text(record(output).get("content", output))
+    refused = status_in_words(words, "cline")
+    return answer.replace(status=refused or status, error=words, value=None if value == words else value)
+
+
+def _failure(status: str | None) -> str | None:
+    return None if status == "completed" else status
+
+
+def _seen_by_model(output: Any) -> Any:
+    """A text or content blocks go to the model as they are. Of a batch only its client gets these objects."""
+    content = output.get("content") if type(output) is dict else output
+    if isinstance(content, str):
+        return content
+    is_blocks = bool(content) and type(content) is list and all(record(one).get("type") for one in content)
+    return content if is_blocks else msgspec.UNSET
 
 
 def _batch(name: str, parts: list[dict[str, Any]]) -> Any:

@@ -12,26 +12,34 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.running import RunningCalls, RunningState
 from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.dialects.cline.answers import read_result
+from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import number, record, string, whole
+from tooltap.normalizers.wire.values import dollars, record, string, whole
 from tooltap.protocol.events import Usage
 
 __all__ = ["ClineJson"]
 
-_OUTCOMES = {"completed": "completed", "aborted": "cancelled", "cancelled": "cancelled", "interrupted": "cancelled"}
-"""Finish reason -> outcome of the turn; every other reason is a failure."""
+MANY_AGENTS = 1_024
+
+_OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": "cancelled"}
+"""Status that the reason of the end names -> outcome of the turn; every other reason is a failure."""
 
 _TEXTS = {"text": "assistant", "reasoning": "reasoning"}
 _LEVELS = {"recovery": "warning", "stop": "warning"}
 
 
 class ClineState(SessionState, kw_only=True):
+    root: str | None = None
+    """The main agent."""
+    spawned: dict[str, str | None] = msgspec.field(default_factory=dict)
+    """Subagent -> id of the call that spawned it, if that is known."""
     writing: str | None = None
     """The kind of text that is being received."""
     told: list[str] = msgspec.field(default_factory=list)
@@ -61,28 +69,47 @@ class ClineJson(RunningCalls, Parser):
     @line("agent_event")
     def _agent_event(self, value: Line) -> Skip:
         event = record(value.get("event"))
-        if "parentAgentId" in event:
+        if "agentId" in event:
             self._enter_agent(event)
         return self.event.read(self, event, line=value)
 
     def _enter_agent(self, value: Line) -> None:
-        """An agent that has a parent is a subagent."""
-        if isinstance(value.get("parentAgentId"), str) and isinstance(value.get("agentId"), str):
-            self.agent = value["agentId"]
+        """An agent that has a parent is a subagent; so is one that starts while another's turn is open."""
+        agent, state = value.get("agentId"), self.state
+        if not isinstance(agent, str):
+            return
+        is_other = state.root is not None and agent != state.root and self.turn is not None
+        if isinstance(value.get("parentAgentId"), str) or is_other:
+            if agent not in state.spawned:
+                self._learn_spawner(agent, string(value.get("parentAgentId")))
+            self.agent, self.parent = agent, state.spawned.get(agent)
+
+    def _learn_spawner(self, agent: str, parent: str | None) -> None:
+        """Only where one call can have spawned the agent: no line says which."""
+        state = self.state
+        known = set(state.spawned.values())
+        owner = parent if parent in state.spawned else None
+        calls = [call for call in state.calls.open.values() if call.name == "Task" and call.agent == owner]
+        calls = [call for call in calls if (call.wire_id or call.id) not in known]
+        make_room(state.spawned, MANY_AGENTS)
+        state.spawned[agent] = (calls[0].wire_id or calls[0].id) if len(calls) == 1 else None
 
     # -- session and turns --------------------------------------------------------------------------------------
 
     @line("hook_event")
     def _hook(self, value: Line) -> Skip:
+        self._enter_agent(value)
+        if self.agent is not None:  # its task is another, but the session is its parent's
+            return "hook"
         if session := string(value.get("taskId")):
             self.set_session(session)
-        self._enter_agent(value)
         name = value.get("hookEventName")
         if name == "agent_error":
             self.state.outcome = self.state.outcome or "failed"
-        if name != "agent_start" or self.agent is not None:
+        if name != "agent_start":
             return None if self.items else "hook"
         self._finish_turn()
+        self.state.root, self.state.spawned = string(value.get("agentId")), {}
         self.begin_session(None)
         self.start_turn()
         return None
@@ -96,7 +123,7 @@ class ClineJson(RunningCalls, Parser):
     def _done(self, event: Line) -> None:
         self.ensure_turn()
         reason = string(event.get("reason"))
-        outcome = _OUTCOMES.get(reason or "", "failed")
+        outcome = _outcome(reason)
         if outcome == "failed" and (words := string(event.get("text"))):
             self.notice("provider-error", words, "error")
         if self.agent is None:
@@ -108,25 +135,22 @@ class ClineJson(RunningCalls, Parser):
         self.uses_model(string(record(value.get("model")).get("id")))
         if self.state.outcome is None:
             self.state.reason = string(value.get("finishReason"))
-            self.state.outcome = _OUTCOMES.get(self.state.reason or "", "failed")
+            self.state.outcome = _outcome(self.state.reason)
         self.state.usage = self.state.usage or _tokens(record(value.get("usage")), "totalCost")
         self._finish_turn(whole(value.get("durationMs")))
         if session_usage := _tokens(record(value.get("aggregateUsage")), "totalCost"):
             self.emit(Usage, scope="session", **session_usage)
 
     def _finish_turn(self, duration_ms: int | None = None) -> None:
-        """End the turn as the agent stated; without a stated outcome it is cancelled."""
+        """End the turn as the agent stated, or as a stream that just ends."""
         state = self.state
         outcome, reason, usage = state.outcome, state.reason, state.usage
         state.outcome, state.reason, state.usage = None, None, {}
-        if self.turn is not None:
-            self.end_turn(
-                outcome or "cancelled",
-                reason=reason,
-                duration_ms=duration_ms,
-                synthetic=outcome is None,
-                before=((Usage, {"scope": "turn", **usage}),) if usage else (),
-            )
+        if outcome is None:
+            self.give_up_turns()
+        elif self.turn is not None:
+            before = ((Usage, {"scope": "turn", **usage}),) if usage else ()
+            self.end_turn(outcome, reason=reason, duration_ms=duration_ms, before=before)
 
     def finish(self, reason: str) -> None:
         if self.state.outcome is not None:
@@ -214,7 +238,13 @@ class ClineJson(RunningCalls, Parser):
             return self.unparsed("unknown-type", event)
         self.ensure_turn()
         self._flush_text()
-        return self.calls.show(call_id, name, event.get("input"), raw=event, repeated="repeated")
+        canonical = self._mcp_name(name) if "__" in name else None
+        return self.calls.show(call_id, name, event.get("input"), raw=event, name=canonical, repeated="repeated")
+
+    def _mcp_name(self, name: str) -> str | None:
+        """The canonical name of `<server>__<tool>`, if the publisher named the server."""
+        server, _, tool = name.partition("__")
+        return f"mcp__{name}" if tool and server in self.context.mcp_servers else None
 
     @event("content_update")
     def _content_update(self, event: Line) -> Skip:
@@ -242,6 +272,10 @@ class ClineJson(RunningCalls, Parser):
         return self.calls.answer(call_id, answer, raw=raw)
 
 
+def _outcome(reason: str | None) -> str:
+    return "completed" if reason is None else _OUTCOMES.get(status_word(reason) or "", "failed")
+
+
 def _tokens(usage: dict[str, Any], cost_key: str) -> dict[str, Any]:
     """Cline's `inputTokens` includes cached tokens. Empty where nothing was used."""
     prompt, output = whole(usage.get("inputTokens")), whole(usage.get("outputTokens"))
@@ -253,5 +287,5 @@ def _tokens(usage: dict[str, Any], cost_key: str) -> dict[str, Any]:
         "output_tokens": output,
         "cache_read_tokens": read,
         "cache_write_tokens": write,
-        "cost_usd": number(usage.get(cost_key)),
+        "cost_usd": dollars(usage.get(cost_key)),
     }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 from tooltap.normalizers.core.lines import Line
-from tooltap.normalizers.wire.values import record
+from tooltap.normalizers.wire.values import record, string
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
@@ -65,7 +65,7 @@ def _is_app_server(value: Line) -> bool:
 
 
 def _is_rollout(value: Line) -> bool:
-    if value.get("type") in _ROLLOUT_LINES:
+    if string(value.get("type")) in _ROLLOUT_LINES:
         return isinstance(value.get("payload"), dict)
     return {"id", "timestamp", "instructions"} <= set(value) and "type" not in value  # to 0.31
 
@@ -80,8 +80,10 @@ DIALECTS = (
         reads="`codex exec --json`",
         tapped_with="`tooltap run -- codex exec --json …`",
         arrives="streams blocks",
-        omits="prompts, permission requests, cost; a refused approval leaves no trace, an interrupted run has "
-        "no end, a changed file has only its path and the kind of change",
+        omits="prompts, permission requests, cost; what the model saw of a result, a refused approval leaves no trace, "
+        "an interrupted run has no end, a changed file has only its path and the kind of change",
+        hides_subagents=True,
+        shows_prompts=False,
         unproven="versions before 0.120",
         endless="endless:codex_exec",
     ),
@@ -92,7 +94,7 @@ DIALECTS = (
         reads="`codex mcp-server`: `codex/event` notifications and approvals",
         tapped_with="`tooltap proxy -- codex mcp-server`",
         arrives="streams text",
-        omits="cost",
+        omits="cost; what the model saw of a tool that runs at the API",
         unproven="`codex/event/<type>` methods with `conversationId`, collaboration, review mode, questions by request",
         endless="endless:codex_mcp",
     ),
@@ -103,7 +105,7 @@ DIALECTS = (
         reads="`codex app-server`: JSON-RPC, both directions",
         tapped_with="`tooltap proxy -- codex app-server`",
         arrives="streams text",
-        omits="cost",
+        omits="cost; what the model saw of a result",
         unproven="questions, permission profiles, the older approvals, MCP progress",
         endless="endless:codex_app_server",
     ),
@@ -114,10 +116,28 @@ DIALECTS = (
         reads="the session files that Codex stores under `~/.codex/sessions`",
         tapped_with="`tooltap serve --follow codex`",
         arrives="streams blocks",
-        omits="permission requests, cost",
+        omits="permission requests, cost; what the model saw of a tool that runs at the API, or that its script calls",
         unproven="versions before 0.120; sessions forked by users",
         endless="endless:codex_rollout",
     ),
+)
+
+_PROMPT = Prompt(
+    after=("exec", "e"),
+    skipped={"resume": 1},
+    not_skipped="--last",
+    flags=(
+        "--json --experimental-json --oss --full-auto --dangerously-bypass-approvals-and-sandbox --yolo"
+        " --search --skip-git-repo-check --ephemeral --include-plan-tool --no-alt-screen --ignore-user-config"
+        " --ignore-rules --last --all"
+    ),
+    valued=(
+        "-c --config --enable --disable -m --model -p --profile -s --sandbox -a --ask-for-approval -C --cd"
+        " --add-dir --output-schema -o --output-last-message --color --local-provider"
+    ),
+    several="--image -i",
+    never="review",
+    stdin=True,
 )
 
 AGENTS = (
@@ -127,5 +147,6 @@ AGENTS = (
         "exec --json",
         package="@openai/codex",
         store=Store("codex-rollout", "CODEX_HOME", ".codex", "sessions", re.compile(r"(?:.+/)?rollout-[^/]+\.jsonl")),
+        prompt=_PROMPT,
     ),
 )

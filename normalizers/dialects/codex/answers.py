@@ -11,29 +11,44 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.tools.payload import decode_json
+from msgspec import UNSET
 
-__all__ = ["read_answer"]
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.lines import Line
+from tooltap.normalizers.dialects.codex.items import duration_of
+from tooltap.normalizers.tools.outcome import stated_status, status_in_words, status_word
+from tooltap.normalizers.tools.payload import blocks_text, decode_json
+from tooltap.normalizers.tools.views import by_structure
+from tooltap.normalizers.wire.values import first_string, record
+
+__all__ = [
+    "dynamic_answer",
+    "end_of_process",
+    "mcp_answer",
+    "model_output",
+    "patch_answer",
+    "process_of",
+    "read_answer",
+]
 
 _HEADER = re.compile(
-    r"(?:(?:Chunk ID: \S*|Script \w+|Original token count: \d+|Total output lines: \d+"
+    r"(?:(?:Chunk ID: \S*|Original token count: \d+|Total output lines: \d+"
+    r"|Script (?:running with cell ID (?P<cell>\S+)|(?P<script>\w+))"
     r"|Wall time:? (?P<seconds>[\d.]+) seconds"
     r"|(?:Exit code:|Process exited with code) (?P<code>-?\d+)"
     r"|Process running with session ID (?P<session>\S+))\n)+"
     r"Output:(?:\n|\Z)"
 )
 
-_REFUSED = re.compile(
-    r"(?P<cancelled>(?:Wall time:? [\d.]+ seconds\n)?aborted by user)"
-    r"|(?P<denied>(?:exec command|patch) rejected by user|user (?:rejected|cancelled) MCP tool call"
-    r"|approval policy is Never; reject command|MCP tool call requires approval, but"
-    r'|exec_command failed for .*: CreateProcess { message: "Rejected\()'
-    r"|(?P<failed>exec_command failed for|write_stdin failed|execution error: |apply_patch verification failed"
-    r"|unsupported call: |failed to parse function arguments|unable to locate image at|\w+ is unavailable in \w+ mode)",
-    re.DOTALL,
+_FAILED = re.compile(
+    r"exec_command failed(?: for|:)|write_stdin failed|execution error: |apply_patch verification failed"
+    r"|unsupported call: |failed to parse function arguments|unable to locate image at|\w+ is unavailable in \w+ mode"
 )
-"""The first words of texts that are not output; the group is the status (Codex 0.46 to 0.169)."""
+"""The first words of texts that are not output (Codex 0.46 to 0.169)."""
+_MCP_KEYS = {"is_error": "isError", "structured_content": "structuredContent"}
+"""Keys of `codex exec` -> MCP's own."""
+_REJECTED = re.compile(r'CreateProcess ?{ ?(?:message: ")?Rejected\(')
+"""Behind the command, in the text of one that was not started (0.120)."""
 
 
 def read_answer(output: Any) -> Answer:
@@ -50,17 +65,54 @@ def read_answer(output: Any) -> Answer:
     return _read_decoded(output)
 
 
+def model_output(output: Any) -> Any:
+    """What the model gets of `function_call_output.output`: its text, or its content parts; UNSET where it has none."""
+    if isinstance(output, dict) and "content" in output:
+        output = output["content"]
+    return output if isinstance(output, str | list) else UNSET
+
+
+def process_of(output: Any) -> str | None:
+    """The id under which a command, or a script of code mode, runs on in the background."""
+    header = _header_of(output)
+    return None if header is None else header["session"] or header["cell"]
+
+
+def end_of_process(output: Any) -> Answer | None:
+    """The end of a process in the background, as the output of `write_stdin` or `wait` states it."""
+    header = _header_of(output)
+    if header is None or header["session"] or header["cell"]:
+        return None
+    if (code := header["code"]) is not None:
+        value = {"exit_code": int(code)}
+        return Answer(value, stated_status(value) or "completed")
+    return Answer(None, status_word(header["script"]) or "completed") if header["script"] else None
+
+
+def _header_of(output: Any) -> re.Match[str] | None:
+    if isinstance(output, list) and output and isinstance(output[0], dict):
+        output = output[0].get("text")
+    return _HEADER.match(output) if isinstance(output, str) else None
+
+
 def _read_text(text: str) -> Answer:
     if header := _HEADER.match(text):
         rest, code = text[header.end() :], header["code"]
         value = rest if code is None else {"stdout": rest, "exit_code": int(code)}
-        duration = _milliseconds(header["seconds"])
-        return Answer(value, duration_ms=duration, is_async=header["session"] is not None)
+        duration, is_async = _milliseconds(header["seconds"]), bool(header["session"] or header["cell"])
+        return Answer(value, _status_of(header), duration_ms=duration, is_async=is_async)
     if text.startswith("failed in sandbox "):
         return _read_sandbox(text)
-    if refused := _REFUSED.match(text):
-        return Answer(None, str(refused.lastgroup), text)
+    if (status := status_in_words(text, "codex", flagged=False)) is not None:
+        return Answer(None, status, text)
+    if _FAILED.match(text):
+        return Answer(None, "denied" if _REJECTED.search(text) else "failed", text)
     return Answer(text)
+
+
+def _status_of(header: re.Match[str]) -> str:
+    code = header["code"]
+    return stated_status({"exit_code": code and int(code), "status": header["script"]}) or "completed"
 
 
 def _read_sandbox(text: str) -> Answer:
@@ -80,27 +132,70 @@ def _read_decoded(value: Any) -> Answer:
     if isinstance(metadata, dict) and isinstance(value.get("output"), str):
         seconds = metadata.get("duration_seconds")
         duration = _milliseconds(seconds) if isinstance(seconds, int | float) else None
-        return Answer({"stdout": value["output"], "exit_code": metadata.get("exit_code")}, duration_ms=duration)
+        status = stated_status(metadata) or "completed"
+        return Answer({"stdout": value["output"], "exit_code": metadata.get("exit_code")}, status, duration_ms=duration)
     return Answer(value)
 
 
 def _read_parts(parts: list[Any]) -> Answer:
-    duration = None
+    whole = Answer()
     first = parts[0].get("text") if parts and isinstance(parts[0], dict) else None
-    if isinstance(first, str) and (header := _HEADER.fullmatch(first)):
-        duration = _milliseconds(header["seconds"])
+    if isinstance(first, str) and _HEADER.fullmatch(first):
+        whole = _read_text(first)
         parts = parts[1:]
     blocks = [{**part, "type": "text"} if _is_text(part) else part for part in parts]
     if len(blocks) == 1 and _is_text(blocks[0]):
         only = _read_text(blocks[0]["text"])
         if only.error is not None:
-            return only.replace(duration_ms=duration)
-    return Answer({"content": blocks}, duration_ms=duration)
+            return only.replace(duration_ms=whole.duration_ms)
+    return whole.replace(value={"content": blocks})
 
 
 def _is_text(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") in ("input_text", "output_text", "text")
+    if not isinstance(part, dict) or not isinstance(part.get("text"), str):
+        return False
+    return part.get("type") in ("input_text", "output_text", "text")
 
 
 def _milliseconds(seconds: str | float | None) -> int | None:
     return None if seconds is None else round(float(seconds) * 1000)
+
+
+def patch_answer(answer: Answer) -> Answer:
+    """The answer of `apply_patch`, which states an exit code like a command's."""
+    value = answer.value
+    if not isinstance(value, dict) or not isinstance(value.get("exit_code"), int):
+        return answer
+    if value["exit_code"] == 0:
+        return answer.replace(value={**value, "success": True})
+    failed = {"exit_code": value["exit_code"], "success": False}
+    return answer.replace(value=failed, status="failed", error=first_string(value, "stdout"))
+
+
+def mcp_answer(msg: Line) -> Answer:
+    result = record(msg.get("result"))
+    value = record(result.get("Ok")) or ({} if "Err" in result else result)
+    error = first_string(result, "Err") or first_string(record(msg.get("error")), "message")
+    error = error or first_string(msg, "error")
+    status = stated_status(msg) or "completed"
+    if status == "completed" and (error is not None or value.get("isError") is True):
+        status = "failed"
+    if status == "failed":
+        error = error or blocks_text(value.get("content"))
+        said = read_answer(error).status
+        status = status if said == "completed" else said
+    value, display = by_structure(_mcp_result(value))
+    return Answer(value, status, error, duration_of(msg), display)
+
+
+def _mcp_result(result: Line) -> Line:
+    """The result of an MCP tool under MCP's own keys, without those that say nothing: `codex exec` has them in snake
+    case, the app-server states each as null."""
+    named = {_MCP_KEYS.get(key, key): value for key, value in result.items() if value is not None}
+    return {key: value for key, value in named.items() if (key, value) != ("isError", False)}
+
+
+def dynamic_answer(msg: Line) -> Answer:
+    parts = msg.get("content_items")
+    value = {"content": parts} if isinstance(parts, list) else msg.get("result")
+    return Answer(value, (stated_status(msg) or "completed"), first_string(msg, "error"), duration_of(msg))

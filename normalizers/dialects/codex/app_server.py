@@ -16,10 +16,11 @@ import msgspec
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.dialects.codex.emitter import CodexState
-from tooltap.normalizers.dialects.codex.items import core_item, mode_of, nonempty, snake, snake_keys
+from tooltap.normalizers.dialects.codex.items import core_item, cwd_of, mode_of, nonempty, snake, snake_keys
 from tooltap.normalizers.dialects.codex.parser import CodexParser
+from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import strings
-from tooltap.normalizers.wire.values import first_string, record
+from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import SessionEvent
 
 __all__ = ["CodexAppServer"]
@@ -110,8 +111,9 @@ class CodexAppServer(CodexParser):
     state: CodexAppServerState
 
     def enter(self, value: Line) -> None:
-        self.event_turn, emitted = None, value.get("emittedAtMs")
-        if type(emitted) is int:
+        super().enter(value)
+        emitted = whole(value.get("emittedAtMs"))
+        if emitted is not None:
             self.ts = emitted
 
     def read(self, value: Line) -> Skip:
@@ -240,15 +242,19 @@ class CodexAppServer(CodexParser):
         self._scope({"threadId": thread_id})
         sandbox = snake(first_string(record(settings.get("sandbox")), "type") or "").replace("_", "-") or None
         shown = {
-            "cwd": first_string(settings, "cwd") or first_string(thread, "cwd"),
+            "cwd": cwd_of(settings) or cwd_of(thread),
             "model": first_string(settings, "model") or first_string(thread, "model"),
             "mode": mode_of({"approval_policy": settings.get("approvalPolicy"), "sandbox_policy": sandbox}),
         }
         if self.thread.settings:
             return self.change_settings(**shown)
         self.thread.settings = {key: value for key, value in shown.items() if value is not None}
-        version, title = first_string(thread, "cliVersion"), first_string(thread, "name")
-        self.begin_thread(resumed=bool(thread.get("turns")), title=title, agent_version=version, **shown)
+        stated = {
+            "agent_version": first_string(thread, "cliVersion"),
+            "title": first_string(thread, "name"),
+            "branch": first_string(record(thread.get("gitInfo")), "branch"),
+        }
+        self.begin_thread(resumed=bool(thread.get("turns")), **stated, **shown)
         return None
 
     # -- requests and answers -------------------------------------------------------------------------------------
@@ -302,16 +308,18 @@ def _core_event(method: str, params: Line) -> Line | None:
 def _turn_completed(params: Line) -> Line:
     turn = snake_keys(record(params.get("turn")))
     event = {"turn_id": turn.get("id"), **nonempty(turn, "duration_ms", "error")}
-    if turn.get("status") == "interrupted":
+    status = status_word(turn.get("status"))
+    if status in ("interrupted", "cancelled"):
         return {**event, "type": "turn_aborted", "reason": "interrupted"}
-    if turn.get("status") == "failed":
+    if status == "failed":
         event.setdefault("error", {"message": "failed"})
     return {**event, "type": "task_complete"}
 
 
 def _error(params: Line) -> Line:
     kind = "stream_error" if params.get("willRetry") else "error"
-    event = {**snake_keys(record(params.get("error"))), "type": kind}
+    error = params.get("error")
+    event = {**(snake_keys(error) if type(error) is dict else {"message": error}), "type": kind}
     info = event.get("codex_error_info")
     return {**event, "codex_error_info": snake(info)} if isinstance(info, str) else event
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.codex.calls import CodexCalls
-from tooltap.normalizers.dialects.codex.items import call_id_of, nonempty
+from tooltap.normalizers.dialects.codex.emitter import ASKED
+from tooltap.normalizers.dialects.codex.items import call_id_of, file_changes, nonempty
 from tooltap.normalizers.tools import tool_input
 from tooltap.normalizers.wire.values import first_string, record, records
 
@@ -37,6 +39,9 @@ network rule."""
 _ACTIONS = {"accept": "allowed", "decline": "denied", "cancel": "cancelled"}
 """MCP's answers to an elicitation."""
 
+_RESULTS = {"denied": "denied", "cancelled": "cancelled"}
+"""What was answered -> status of a call that only asks."""
+
 _MCP_APPROVAL = "mcp_tool_call_approval_"
 """What Codex 0.120 puts before the call's id when it asks for a tool of an MCP server."""
 
@@ -47,12 +52,14 @@ class CodexApprovals(CodexCalls):
     @events("exec_approval_request")
     def request_command(self, msg: Line) -> None:
         if self.calls.get(call_id_of(msg)) is None:
+            self.begins = "event"
             self.begin_command(msg)
         self._ask(msg, "command", "cwd", "parsed_cmd", options=_options(msg.get("available_decisions")))
 
     @events("apply_patch_approval_request")
     def request_patch(self, msg: Line) -> None:
         if self.calls.get(call_id_of(msg)) is None:
+            self.begins = "event"
             self.begin_patch(msg)
         self._ask(msg, "changes", "grant_root")
 
@@ -84,11 +91,14 @@ class CodexApprovals(CodexCalls):
     def _show(self, msg: Line, raw_name: str, *keys: str) -> None:
         """Open the call in which the model asks, where no other line has."""
         if not self.calls.is_known(call_id_of(msg)):
+            self.begins = ASKED
             self.show_call(msg, raw_name, nonempty(msg, *keys))
 
     def _ask(self, msg: Line, *keys: str, options: list[dict[str, Any]] | None = None) -> None:
         """Emit a request about a call; `keys`: what the user is shown of it."""
         call_id, value = call_id_of(msg), nonempty(msg, *keys)
+        if "changes" in value:
+            value["changes"] = file_changes(value["changes"])
         call = self.calls.get(call_id)
         shown = tool_input(call.name, value, call.raw_name) if call is not None else value
         permission_id, title = first_string(msg, "approval_id") or call_id, first_string(msg, "reason")
@@ -98,10 +108,11 @@ class CodexApprovals(CodexCalls):
         """Read the client's JSON-RPC answer. `asked`: JSON-RPC id -> permission; loses what is answered."""
         if (permission_id := asked.pop(str(response["id"]), None)) is None:
             return "answer"
+        call_id = self.permissions.call_of(permission_id)
         result = record(response.get("result"))
-        option = None
-        if answers := record(result.get("answers")) or None:
-            outcome = "answered"
+        option = answers = None
+        if "answers" in result:
+            outcome, answers = "answered", record(result["answers"])
         elif granted := record(result.get("permissions")):
             outcome = "allowed" if any(granted.values()) else "denied"
         elif (option := _word(result.get("decision"))) is not None:
@@ -111,6 +122,9 @@ class CodexApprovals(CodexCalls):
             option = first_string(result, "action")
             outcome = _ACTIONS.get(option or "", "denied")
         self.permissions.answer(permission_id, outcome, by="user", option_id=option, answers=answers)
+        if call_id is not None and (call := self.state.calls.open.get(call_id)) is not None and call.source == ASKED:
+            value = {"answers": answers} if answers else nonempty(result, "permissions", "scope")
+            self.answer_call(response, Answer(value or None, _RESULTS.get(outcome, "completed")), of=call)
         return None
 
 

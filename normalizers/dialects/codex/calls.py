@@ -11,22 +11,46 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import UNSET
+
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Skip
-from tooltap.normalizers.dialects.codex.answers import read_answer
+from tooltap.normalizers.dialects.codex.answers import (
+    dynamic_answer,
+    end_of_process,
+    mcp_answer,
+    model_output,
+    patch_answer,
+    process_of,
+    read_answer,
+)
 from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
-from tooltap.normalizers.dialects.codex.items import OWN, call_id_of, duration_of, nonempty, own_object, raw_name_of
-from tooltap.normalizers.tools.payload import blocks_text, decode_json
-from tooltap.normalizers.tools.views import by_structure, printed
-from tooltap.normalizers.wire.values import first_string, record
+from tooltap.normalizers.dialects.codex.items import (
+    OWN,
+    call_id_of,
+    cwd_of,
+    duration_of,
+    file_changes,
+    nonempty,
+    own_object,
+    raw_name_of,
+)
+from tooltap.normalizers.dialects.codex.results import CodexResults
+from tooltap.normalizers.tools.outcome import stated_status
+from tooltap.normalizers.tools.payload import decode_json
+from tooltap.normalizers.tools.views import printed
+from tooltap.normalizers.wire.values import first_string, record, string
 
 __all__ = ["CodexCalls"]
 
-_STATUS = {"completed": "completed", "failed": "failed", "declined": "denied"}
 _SCRIPT = "exec"
 """The tool of code mode: JavaScript, from which tools are called."""
+_SCRIPTS = ("exec_command", "shell_command")
+"""Tools that take a command as a text for the shell."""
+_POLLS = {"wait": "cell_id", "write_stdin": "session_id"}
+"""Tools that read from a process in the background -> the argument that names it."""
 _MERGED = ("Bash", "SendMessage", "Task", "TaskOutput", "TaskStop", "resume_agent")
 """Calls whose input is the model's arguments together with what is run; the arguments are remembered until then."""
 _AGENT_TOOLS = {
@@ -43,7 +67,7 @@ _AGENT_OUTPUT = ("status", "statuses", "agents_states", "agent_statuses", "new_t
 _EXEC_KEYS = ("command", "cwd", "parsed_cmd", "source", "process_id", "interaction_input")
 
 
-class CodexCalls(CodexEmitter):
+class CodexCalls(CodexResults):
     events, raw_items = CodexEmitter.events, CodexEmitter.raw_items
 
     # -- what the model calls, and what it gets -------------------------------------------------------------------
@@ -55,8 +79,12 @@ class CodexCalls(CodexEmitter):
         if namespace.startswith("mcp__"):
             name = f"{namespace}__{name}"
         if name == "update_plan":
-            self.thread.plan_call = first_string(item, "call_id")
-        return self._called(item, name, decode_json(item.get("arguments")))
+            self.thread.plan_call, self.thread.plan = first_string(item, "call_id"), None
+        value = decode_json(item.get("arguments"))
+        if name in _SCRIPTS and isinstance(value, dict) and (script := first_string(value, "cmd", "command")):
+            # Run by the agent's own shell: a shell that it starts itself is the model's.
+            value = {**value, "command": ["bash", "-lc", script]}
+        return self._called(item, name, value)
 
     @raw_items("custom_tool_call")
     def _custom_call(self, item: Line) -> Skip:
@@ -69,34 +97,70 @@ class CodexCalls(CodexEmitter):
 
     def _called(self, item: Line, name: str, value: Any) -> Skip:
         call_id = first_string(item, "call_id", "id") or self.synthetic_id("call")
+        if (call := self.calls.get(call_id)) is not None and call.source != "model":
+            # To 0.58 the model's item comes after the call has been run.
+            if call.name != "Bash" or not isinstance(value, dict):
+                return "duplicate-call"
+            value = {**value, **call.memory}
         skip = self.show_call(item, name, value, call_id=call_id, by_model=True)
         if name == _SCRIPT:
             self.thread.script = self.calls.id_of(call_id)
         if (call := self.calls.get(call_id)) is not None and call.name in _MERGED and isinstance(value, dict):
             self.calls.remember(call, value)
+        elif call is not None and name in _POLLS and isinstance(value, dict):
+            self.calls.remember(call, nonempty(value, _POLLS[name]))
         return skip
 
     @raw_items("custom_tool_call_output", "function_call_output")
     def _output(self, item: Line) -> Skip:
+        """What the model gets of a call; where another line had its result, that is held until here."""
         call_id = call_id_of(item)
         call = self.calls.get(call_id)
         has_result = self.calls.is_over(call_id) if call is None else call.acknowledged
         if has_result:
             return DUPLICATE_RESULT
         raw, attachments = take_bodies(self, item)
-        answer = read_answer(raw.get("output"))
-        if attachments is not None:
-            answer = answer.replace(attachments=attachments)
-        if answer.is_async and (call is None or call.name != "Bash"):
+        answer = read_answer(raw.get("output")).replace(attachments=attachments, model=model_output(raw.get("output")))
+        if call is not None and (held := self.state.held.get(call.id)) is not None:
+            known = held.answer
+            if known.value:
+                return self.release(call.id, model=answer.model, attachments=known.attachments or attachments)
+            del self.state.held[call.id]
+            answer = answer.replace(duration_ms=known.duration_ms)
+        shows = call is not None and call.name == "Read" and answer.status == "completed"
+        if call is not None and shows and isinstance(answer.model, str):
+            return self.await_picture(call, answer, raw)
+        if answer.is_async and (call is None or not (call.name == "Bash" or call.raw_name == _SCRIPT)):
             answer = answer.replace(is_async=False)  # the result of `write_stdin` is final, whatever runs on
         if call is not None and call.name == "Patch":
-            answer = _patch_answer(answer)
+            answer = patch_answer(answer)
+        elif call is not None and answer.is_async and (process := process_of(raw.get("output"))) is not None:
+            self.remember_process(process, call)
+        elif call is not None and call.raw_name in _POLLS and (ended := end_of_process(raw.get("output"))) is not None:
+            self.process_ended(str(call.memory.get(_POLLS[call.raw_name])), ended)
         return self.answer_call(raw, answer, raw_name=first_string(item, "name") or UNKNOWN_TOOL)
+
+    def take_picture(self, item: Line) -> bool:
+        """Emit the held result of a call that shows a picture, with the picture if this item of the model's is it: to
+        0.58 it is a message of its own, behind the output. Returns whether it is."""
+        call_id, self.state.picture = self.state.picture, None
+        if call_id is None or call_id not in self.state.held:
+            return False
+        is_message = item.get("type") == "message" and item.get("role") == "user"
+        attachments = take_bodies(self, item)[1] if is_message else None
+        if attachments is None:
+            self.release(call_id)
+        else:
+            words = self.state.held[call_id].answer.model  # they are not what is in the file
+            self.release(call_id, attachments=attachments, value={"message": words})
+        return attachments is not None
 
     # -- commands -------------------------------------------------------------------------------------------------
 
     @events("exec_command_begin")
     def begin_command(self, msg: Line) -> Skip:
+        if self.state.held:  # run again, after it failed in the sandbox
+            self.state.held.pop(self.calls.id_of(call_id_of(msg)), None)
         skip = self._show_command(msg)
         return None if self.settle(call_id_of(msg), "running") else skip
 
@@ -105,6 +169,8 @@ class CodexCalls(CodexEmitter):
         call_id = call_id_of(msg)
         call = self.calls.get(call_id)
         value = nonempty(msg, *_EXEC_KEYS)
+        if (cwd := cwd_of(msg)) is not None:
+            value["cwd"] = cwd
         if call is not None and (known := call.memory):
             value = {**known, **value}
             if value == known and len(call.told) == 1:  # what the call was opened with
@@ -120,12 +186,17 @@ class CodexCalls(CodexEmitter):
         value = {key: msg[key] for key in ("stdout", "stderr", "exit_code") if msg.get(key) is not None}
         if msg.get("aggregated_output") is not None:
             value.setdefault("stdout", msg["aggregated_output"])
-        for key in ("aggregated_output", "formatted_output"):  # the model gets `formatted_output`
+        for key in ("aggregated_output", "formatted_output"):
             if msg.get(key) not in (None, value.get("stdout")):
                 value[key] = msg[key]
-        status = _STATUS.get(str(msg.get("status")), "completed")
-        error = first_string(msg, "formatted_output", "aggregated_output", "stderr") if status == "denied" else None
-        answer = Answer(value, status, error, duration_ms=duration_of(msg), display=printed(msg))
+        status = _status(msg)
+        said = first_string(msg, "formatted_output", "aggregated_output", "stderr")
+        if said is not None and msg.get("status") is None and msg.get("exit_code") == -1:
+            status = read_answer(said).status  # to 0.58 a command that was not run has only words
+        error = said if status == "denied" else None
+        # The model gets `formatted_output`; its own item, where the stream has it, frames that.
+        model = UNSET if self.state.has_raw else string(msg.get("formatted_output")) or UNSET
+        answer = Answer(value, status, error, duration_ms=duration_of(msg), display=printed(msg), model=model)
         return self.answer_call(msg, answer)
 
     @events("exec_command_output_delta")
@@ -151,7 +222,7 @@ class CodexCalls(CodexEmitter):
 
     @events("patch_apply_begin", "patch_apply_updated")
     def begin_patch(self, msg: Line) -> Skip:
-        value = nonempty(msg, "auto_approved", "changes")
+        value = {**nonempty(msg, "auto_approved"), "changes": file_changes(msg.get("changes"))}
         skip = self.show_call(msg, raw_name_of(msg, "patch_apply"), value, name="Patch")
         if (call := self.calls.get(call_id_of(msg))) is not None:
             self.calls.remember(call, {"begun": True})
@@ -162,11 +233,8 @@ class CodexCalls(CodexEmitter):
         call = self.calls.get(call_id_of(msg))
         if call is None or not call.memory:  # rollouts do not hold the beginning
             self.begin_patch(msg)
-        status = _STATUS.get(str(msg.get("status")), "completed")
-        success = status == "completed" if msg.get("success") is None else msg["success"]
-        if not success and status == "completed":
-            status = "failed"
-        value = {**nonempty(msg, "stdout", "stderr"), "success": success}
+        status = _status(msg)
+        value = {**nonempty(msg, "stdout", "stderr"), "success": status == "completed"}
         error = first_string(value, "stderr", "stdout") or first_string(msg, "error")
         return self.answer_call(msg, Answer(value, status, error))
 
@@ -175,12 +243,13 @@ class CodexCalls(CodexEmitter):
     @events("mcp_tool_call_begin")
     def _begin_mcp(self, msg: Line) -> Skip:
         call = record(msg.get("invocation")) or msg
-        name = f"mcp__{call.get('server')}__{call.get('tool')}"
+        server, tool = first_string(call, "server"), first_string(call, "tool") or UNKNOWN_TOOL
+        name = tool if server is None else f"mcp__{server}__{tool}"
         return self.show_call(msg, name, call.get("arguments") or {})
 
     @events("mcp_tool_call_end")
     def _end_mcp(self, msg: Line) -> Skip:
-        return self._end(msg, self._begin_mcp, _mcp_answer)
+        return self._end(msg, self._begin_mcp, mcp_answer)
 
     @events("dynamic_tool_call_request", "dynamic_tool_call_begin")
     def _begin_dynamic(self, msg: Line) -> Skip:
@@ -188,7 +257,7 @@ class CodexCalls(CodexEmitter):
 
     @events("dynamic_tool_call_response", "dynamic_tool_call_end")
     def _end_dynamic(self, msg: Line) -> Skip:
-        return self._end(msg, self._begin_dynamic, _dynamic_answer)
+        return self._end(msg, self._begin_dynamic, dynamic_answer)
 
     def _end(self, msg: Line, begin: Callable[[Line], Skip], read: Callable[[Line], Answer]) -> Skip:
         """Read the end of a call, which has its input once more and may hold pictures."""
@@ -273,6 +342,8 @@ class CodexCalls(CodexEmitter):
         value = nonempty(msg, "explanation", "plan")
         if (call := self.calls.get(self.thread.plan_call or "")) is not None:
             return self.show_call(msg, call.raw_name, value, call_id=call.id)
+        if self.state.has_raw and not self.state.raw_first and self.thread.script is None:
+            return self.hold_plan(msg)  # to 0.58 the call follows
         self.before_content()
         return self.add_synthetic_call("plan", "update_plan", value, raw=msg)
 
@@ -299,37 +370,4 @@ class CodexCalls(CodexEmitter):
 
 
 def _status(value: Line) -> str:
-    return "failed" if value.get("status") == "failed" else "completed"
-
-
-def _patch_answer(answer: Answer) -> Answer:
-    """The answer of `apply_patch`, which states an exit code like a command's."""
-    value = answer.value
-    if not isinstance(value, dict) or not isinstance(value.get("exit_code"), int):
-        return answer
-    if value["exit_code"] == 0:
-        return answer.replace(value={**value, "success": True})
-    failed = {"exit_code": value["exit_code"], "success": False}
-    return answer.replace(value=failed, status="failed", error=value["stdout"])
-
-
-def _mcp_answer(msg: Line) -> Answer:
-    result = record(msg.get("result"))
-    value = record(result.get("Ok")) or ({} if "Err" in result else result)
-    error = first_string(result, "Err") or first_string(record(msg.get("error")), "message")
-    error = error or first_string(msg, "error")
-    failed = value.get("isError") is True or msg.get("status") == "failed"
-    if error is None and failed:
-        error = blocks_text(value.get("content"))
-    status = "completed" if error is None else read_answer(error).status
-    if status == "completed" and (error is not None or failed):
-        status = "failed"
-    value, display = by_structure(value)
-    return Answer(value, status, error, duration_of(msg), display)
-
-
-def _dynamic_answer(msg: Line) -> Answer:
-    parts = msg.get("content_items")
-    value = {"content": parts} if isinstance(parts, list) else msg.get("result")
-    status = "failed" if msg.get("success") is False else _status(msg)
-    return Answer(value, status, first_string(msg, "error"), duration_of(msg))
+    return stated_status(value) or "completed"

@@ -13,8 +13,6 @@ import msgspec
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bounded import make_room
-from tooltap.normalizers.core.calls import UNKNOWN_TOOL
-from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
@@ -22,9 +20,14 @@ from tooltap.normalizers.core.running import Running, RunningState
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.codex.items import OWN, call_id_of
-from tooltap.protocol.events import OutputRef
 
-__all__ = ["CodexEmitter", "CodexState"]
+__all__ = ["ASKED", "CodexEmitter", "CodexState"]
+
+_encode = msgspec.msgpack.Encoder().encode
+ASKED = "asked"
+"""The form in which a call begins that no line shows but the question to the user."""
+_SERVER_TOOLS = ("WebSearch", "image_generation")
+"""Tools that run where the model does: no line says what it gets of them."""
 
 MANY_THREADS = 32
 """Each may hold a diff of `string_bytes`; the one used longest ago is evicted first."""
@@ -63,6 +66,8 @@ class Thread(msgspec.Struct, omit_defaults=True):
     """The newest call of the tool that runs tools (code mode)."""
     plan_call: str | None = None
     """The newest `update_plan` call."""
+    plan: Line | None = None
+    """A plan that was reported, until the call of it comes."""
     searches: int = 0
     """Web searches that ended and were not yet repeated as a response item, which has no id in 0.120."""
     diff: TextBuffer | None = None
@@ -92,12 +97,33 @@ class Thread(msgspec.Struct, omit_defaults=True):
         return True
 
 
+class Held(msgspec.Struct, omit_defaults=True):
+    """A result that was reported, of a call whose output for the model is still to come on a line of its own."""
+
+    answer: Answer
+    raw: Any
+    ts: int | None = None
+    size: int = 0
+
+
 class CodexState(State, kw_only=True):
     agent_version: str | None = None
     threads: dict[str, Thread] = msgspec.field(default_factory=dict)
     running: RunningState = msgspec.field(default_factory=RunningState)
     made_up: dict[str, int] = msgspec.field(default_factory=dict)
     """Kind of call -> how many of them got a synthetic id: plans, diffs, searches without one."""
+    has_raw: bool = False
+    """Whether the stream has the model's own items, and so what the model gets of each result."""
+    raw_first: bool = False
+    """Whether the model's item is the first line of its call (since 0.63); before, it comes after the call's result."""
+    held: dict[str, Held] = msgspec.field(default_factory=dict)
+    """Call id -> its result, until the line with what the model gets of it, or the end of the turn."""
+    exited: dict[str, Answer] = msgspec.field(default_factory=dict)
+    """Call id of a background command -> its result, while only `write_stdin` has said that it ended."""
+    processes: dict[str, str] = msgspec.field(default_factory=dict)
+    """Id of a process in the background -> id of the call that started it."""
+    picture: str | None = None
+    """The held call whose picture may come next."""
 
 
 class CodexEmitter(Emitter):
@@ -132,13 +158,15 @@ class CodexEmitter(Emitter):
     )
     """Items of the model's API, as the agent got them or sends them back."""
 
+    OF_LINE = frozenset({"event_turn", "begins"})
+
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
         self.event_turn: str | None = None
         """The turn the line says it belongs to. Scope of the line, like `session`: dialects set it for each."""
         self.begins = ""
         """The form in which the object being read begins a call: `item`, `event` or `model`; empty if it is not the
-        beginning of one. One call may begin in all three forms."""
+        beginning of one. One call may begin in all three forms. Scope of the line, too."""
         self.running = Running(self, self.state.running)
 
     @property
@@ -158,6 +186,10 @@ class CodexEmitter(Emitter):
         counts = self.state.made_up
         counts[kind] = counts.get(kind, 0) + 1
         return f"{kind}-{counts[kind]}"
+
+    def enter(self, value: Line) -> None:
+        """Set the scope of a line. Dialects extend it."""
+        self.event_turn, self.begins = None, ""
 
     # -- turns ----------------------------------------------------------------------------------------------------
 
@@ -216,20 +248,6 @@ class CodexEmitter(Emitter):
         calls.open(call_id, raw_name, arguments, raw=raw, name=name, source=begins)
         return None
 
-    def answer_call(
-        self, value: Line, answer: Answer, *, call_id: str | None = None, raw_name: str = UNKNOWN_TOOL
-    ) -> Skip:
-        """Read an object that has a call's result."""
-        call_id = call_id or call_id_of(value)
-        if self.state.permissions.pending:
-            is_question = self.calls.name_of(call_id) == "AskUserQuestion" and isinstance(answer.value, dict)
-            self.settle(call_id, answer.status, answer.value.get("answers") if is_question else None)
-        if not answer.is_async and self.state.running.calls:
-            printed, outputs = self.running.take(call_id)
-            if answer.value is None and printed:  # stopped: what it printed before is its output
-                answer = answer.replace(value=printed, outputs=outputs)
-        return self.calls.answer(call_id, answer, raw=value.get(OWN, value), raw_name=raw_name)
-
     def add_synthetic_call(
         self, kind: str, raw_name: str, value: Line, *, raw: Line | None = None, outputs: dict[str, Any] | None = None
     ) -> Skip:
@@ -237,19 +255,3 @@ class CodexEmitter(Emitter):
         call_id = self.synthetic_id(kind)
         self.calls.open(call_id, raw_name, value, raw=raw or value, synthetic=True, outputs=outputs)
         return self.calls.answer(call_id, Answer(), raw=None, synthetic=True)
-
-    def settle(self, call_id: str, status: str, answers: Any = None) -> bool:
-        """Answer the pending requests about a call that runs, or ended with this status; returns whether any were.
-
-        A client that only listens to the agent does not see the answer itself."""
-        pending = self.state.permissions.pending
-        if status == "cancelled" or not pending:  # nobody answered; the end of the turn emits that
-            return False
-        asked = [permission_id for permission_id, one in pending.items() if one.call_id == call_id]
-        outcome = "answered" if answers is not None else "denied" if status == "denied" else "allowed"
-        for permission_id in asked:
-            self.permissions.answer(permission_id, outcome, answers=answers, synthetic=True)
-        return bool(asked)
-
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
-        return self.running.take(call.id)

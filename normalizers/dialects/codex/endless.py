@@ -42,6 +42,9 @@ def codex_mcp() -> Iterator[Any]:
         arguments = orjson.dumps({"cmd": f"{n} {TEXT}"}).decode()
         item = {"type": "function_call", "name": "exec_command", "arguments": arguments, "call_id": f"c{n}"}
         yield event({"type": "raw_response_item", "item": item})
+        ended = {"type": "exec_command_end", "call_id": f"c{n}", "aggregated_output": TEXT, "exit_code": 0}
+        if n % 2:
+            yield event(ended)
         yield event({"type": "exec_command_output_delta", "call_id": f"c{n}", "stream": "stdout", "chunk": "eHh4eHg="})
         yield event({"type": "exec_command_output_delta", "call_id": f"lost{n}", "stream": "stdout", "chunk": "eHh4"})
         delta = {"thread_id": thread, "turn_id": f"turn{n}", "item_id": f"i{n}", "delta": TEXT}
@@ -92,6 +95,10 @@ def codex_rollout() -> Iterator[Any]:
         yield line("event_msg", type="user_message", message=f"{n} {TEXT}")
         arguments = orjson.dumps({"cmd": f"{n} {TEXT}"}).decode()
         yield line("response_item", type="function_call", name="exec_command", arguments=arguments, call_id=f"c{n}")
+        running = f"Process running with session ID {n}\nOutput:\n{TEXT}"
+        yield line("response_item", type="function_call_output", call_id=f"c{n}", output=running)
+        arguments = orjson.dumps({"session_id": n}).decode()
+        yield line("response_item", type="function_call", name="write_stdin", arguments=arguments, call_id=f"p{n}")
         yield line("response_item", type="custom_tool_call", name="exec", input=TEXT, call_id=f"x{n}")
         command = {"type": "CommandExecution", "id": f"exec-{n}", "command": [TEXT], "status": "completed"}
         yield line("event_msg", type="item_completed", item=command)

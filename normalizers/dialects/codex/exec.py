@@ -13,7 +13,7 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.dialects.codex.emitter import CodexState
-from tooltap.normalizers.dialects.codex.items import call_id_of, core_item, counts_of, mode_of, nonempty
+from tooltap.normalizers.dialects.codex.items import call_id_of, core_item, counts_of, cwd_of, mode_of, nonempty
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import Message, Usage
@@ -68,7 +68,7 @@ class CodexExec(CodexParser):
         resumed = session is not None and session == self.state.session
         if session is not None:
             self.set_session(session)
-        cwd, version = first_string(value, "cwd"), first_string(value, "cli_version")
+        cwd, version = cwd_of(value), first_string(value, "cli_version")
         model, mode = first_string(value, "model"), first_string(value, "sandbox_mode")
         self.begin_thread(cwd, resumed=resumed, model=model, mode=mode, agent_version=version)
 
@@ -85,7 +85,7 @@ class CodexExec(CodexParser):
     def _give_up_turn(self) -> None:
         """End a turn that was broken off, which has no end of its own."""
         if self.turn is not None:
-            self.end_turn("cancelled", turn_id=self.turn, synthetic=True)
+            self.give_up_turns()
 
     def before_content(self, *, prompt: bool = False) -> None:
         if self.turn is None and self.event_turn is None:

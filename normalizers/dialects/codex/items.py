@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 from tooltap.normalizers.core.lines import Line
-from tooltap.normalizers.wire.values import first_string
+from tooltap.normalizers.wire.values import first_string, whole
 
 __all__ = [
     "CALL_ITEMS",
@@ -22,13 +23,18 @@ __all__ = [
     "call_id_of",
     "core_item",
     "counts_of",
+    "cwd_of",
     "duration_of",
+    "file_changes",
+    "is_by_user",
+    "local_path",
     "mode_of",
     "nonempty",
     "own_object",
     "raw_name_of",
     "snake",
     "snake_keys",
+    "with_type",
 ]
 
 OWN = "<item>"
@@ -69,6 +75,9 @@ CALL_ITEMS = {
 """Type of a turn item that is a call -> the older events, without `_begin` or `_end`."""
 
 _PART_TYPES = {"image": "image", "localImage": "local_image", "local_image": "local_image"}
+
+
+_DRIVE = re.compile(r"/[A-Za-z]:(?=/|\Z)")
 
 
 # -- translations -------------------------------------------------------------------------------------------------
@@ -123,6 +132,16 @@ def snake_keys(value: Any) -> Any:
     }
 
 
+def with_type(value: Line) -> Line:
+    """An object that names its type as Rust's enums do by default, `{"AgentMessage": {…}}` (turn items and the parts
+    of their content in 0.58), with the type under `type`."""
+    if len(value) == 1:
+        ((kind, inner),) = value.items()
+        if type(inner) is dict:
+            return {"type": kind, **inner}
+    return value
+
+
 def core_item(item: Line) -> Line:
     """A turn item in the core's words."""
     kind = _core_types[first_string(item, "item_type", "type") or ""]
@@ -133,7 +152,9 @@ def core_item(item: Line) -> Line:
         core["summary_text"] = core.get("summary_text") or [core.get("text")]
         core["raw_content"] = core.get("content")
     elif kind == "UserMessage":
-        core["content"] = [_part(part) for part in core["content"]] if isinstance(core.get("content"), list) else []
+        content = core.get("content")
+        parts = content if isinstance(content, list) else [content] if isinstance(content, str) else []
+        core["content"] = [_part(part) for part in parts]
     core["type"] = kind
     core[OWN] = item
     return core
@@ -152,7 +173,7 @@ def as_event(item: Line, phase: str) -> Line:
     event = {OWN: item.get(OWN, item), **item}
     for key in ("cwd", "path"):
         if type(path := item.get(key)) is str:
-            event[key] = path.removeprefix("file://")
+            event[key] = local_path(path)
     event["type"] = f"{CALL_ITEMS[item['type']]}_{phase}"
     event["call_id"] = item.get("id")
     return event
@@ -178,15 +199,59 @@ def raw_name_of(value: Line, event_name: str) -> str:
     return event_name if type(own) is not dict else first_string(own, "type", "item_type") or event_name
 
 
+def local_path(path: str) -> str:
+    """A path that may be stated as a URL (0.169): `file:///work/my%20app` is `/work/my app`."""
+    if not path.startswith("file://"):
+        return path
+    plain = unquote(path.removeprefix("file://"))
+    return plain[1:] if _DRIVE.match(plain) else plain
+
+
+def file_changes(changes: Any) -> Any:
+    """The changes of a patch in the form of the rollouts: path -> `{type, content | unified_diff, move_path}`.
+
+    `codex exec` has a list of `{path, kind}`, the app-server of `{path, kind: {type, move_path}, diff}`; 0.58 has the
+    type around the rest, `{"update": {…}}`."""
+    if type(changes) is list:
+        changes = {one["path"]: one for one in changes if type(one) is dict and type(one.get("path")) is str}
+    if type(changes) is not dict:
+        return {}
+    return {local_path(path): _file_change(change) for path, change in changes.items()}
+
+
+def _file_change(change: Any) -> Any:
+    if type(change) is not dict:
+        return change
+    change = {key: value for key, value in with_type(change).items() if key != "path" and value is not None}
+    kind = change.pop("kind", None)
+    change |= {"type": kind} if type(kind) is str else kind if type(kind) is dict else {}
+    if type(diff := change.pop("diff", None)) is not str:
+        return change
+    move_path = change.get("move_path")
+    if move_path is not None:  # the app-server repeats it
+        diff = diff.removesuffix(f"\n\nMoved to: {move_path}")
+    return {**change, "unified_diff" if change.get("type") == "update" else "content": diff}
+
+
+def cwd_of(value: Line) -> str | None:
+    cwd = first_string(value, "cwd")
+    return cwd and local_path(cwd)
+
+
+def is_by_user(value: Line) -> bool:
+    """Whether an event or item is about a command that the user runs, not the model."""
+    return value.get("is_user_shell_command") is True or snake(str(value.get("source"))) == "user_shell"
+
+
 def duration_of(value: Line) -> int | None:
     """Milliseconds: a number of them, or Rust's `Duration`, `{secs, nanos}`."""
-    stated, duration = value.get("duration_ms"), value.get("duration")
-    if type(stated) is int:
+    stated, duration = whole(value.get("duration_ms")), value.get("duration")
+    if stated is not None:
         return stated
     if type(duration) is not dict:
         return None
-    secs, nanos = duration.get("secs"), duration.get("nanos")
-    return round(secs * 1000 + nanos / 1e6) if type(secs) is int and type(nanos) is int else None
+    secs, nanos = whole(duration.get("secs")), whole(duration.get("nanos"))
+    return None if secs is None or nanos is None else whole(round(secs * 1000 + nanos / 1e6))
 
 
 def nonempty(value: Line, *keys: str) -> Line:

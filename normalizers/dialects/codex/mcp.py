@@ -53,11 +53,13 @@ class CodexMcp(CodexParser):
     line = Lines("method")
     state_type = CodexMcpState
     state: CodexMcpState
+    _request: Request | None = None
+    """The request that the line belongs to."""
+    OF_LINE = frozenset({"_request"})
 
     def enter(self, value: Line) -> None:
         super().enter(value)
-        self._request: Request | None = None
-        """The request that the line belongs to. Scope of the line."""
+        self._request = None
 
     def read(self, value: Line) -> Skip:
         self.enter(value)

@@ -6,20 +6,30 @@ first that arrives is emitted; a later one is recognised by its text.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
+from tooltap.normalizers.dialects.codex.items import nonempty, with_type
 from tooltap.normalizers.tools.payload import strings
 from tooltap.normalizers.wire.values import first_string, records, whole
 from tooltap.protocol.events import Attachment, Message
 
 __all__ = ["CodexMessages"]
 
-_CONTEXT_TAGS = ("<user_instructions>", "<environment_context>")
-"""How messages in the user's role begin that the user did not write (Codex to 0.31)."""
+_CONTEXT = (
+    "<user_instructions>",
+    "<environment_context>",
+    "<turn_aborted>",
+    "<skill>",
+    "# AGENTS.md instructions for ",
+)
+"""How items of the model's begin that the user did not write (Codex; the first two to 0.31)."""
+_NOTIFICATION = re.compile(r"\s*<((?:sub)?agent[-_]notification)>.*</\1>\s*\Z", re.DOTALL)
+"""What other agents report, in the user's role."""
 
 _FORMS = {
     "AgentMessage": ("assistant", "item", ("content",)),
@@ -33,6 +43,8 @@ _FORMS = {
 """Type -> role, form, and the keys that hold lists of texts and of parts with texts, …"""
 _STRINGS = ("message", "text")
 """… or one text."""
+_DELTAS = {"AgentMessage": ("agent_message_",), "Plan": ("plan_",), "Reasoning": ("reasoning_",)}
+"""Type of an item -> how the types of its deltas begin."""
 _EVENT_DELTAS = ("agent_message_delta", "agent_reasoning_delta", "agent_reasoning_raw_content_delta")
 
 
@@ -51,7 +63,7 @@ class CodexMessages(CodexEmitter):
         for key in keys:
             content = value.get(key)
             blocks += _texts([content] if key in _STRINGS else content)
-        return self._say(role, blocks, form, {} if form == "event" else value)
+        return self._say(role, blocks, form, nonempty(value, "phase") if form == "event" else value)
 
     @raw_items("message")
     def _raw_message(self, item: Line) -> Skip:
@@ -83,6 +95,8 @@ class CodexMessages(CodexEmitter):
         self.before_content()
         for index, text in new:
             self.emit_text(role, text, message_id=message_id, block=index if message_id is not None else None)
+        if item.get("phase") == "commentary":
+            self.goes_on()
         return None
 
     # -- prompts --------------------------------------------------------------------------------------------------
@@ -100,11 +114,13 @@ class CodexMessages(CodexEmitter):
     def raw_prompt(self, item: Line) -> Skip:
         """The prompt as the model gets it, for streams in which no event has it."""
         text = "".join(_texts(item.get("content")))
-        if text.lstrip().startswith(_CONTEXT_TAGS):
+        if text.lstrip().startswith(_CONTEXT):
             return "prompt-context"
         return self._prompt(text, item.get("content"), "raw", item)
 
     def _prompt(self, text: str, parts: Any, form: str, item: Line) -> Skip:
+        if _NOTIFICATION.match(text):
+            return "prompt-context"
         if not self.thread.is_new("user", text, form):
             return "duplicate"
         self.before_content(prompt=True)
@@ -145,6 +161,16 @@ class CodexMessages(CodexEmitter):
             self.texts.append(role, delta, message_id=item_id, block=index, key=key, preview=True)
         return "partial"
 
+    def abandon_texts(self, kind: str | None = None, item_id: Any = None) -> None:
+        """Forget the texts that are being received: they will not be finished. `kind`, `item_id`: only those that
+        arrive as another item of this kind; Codex sends one item of a kind after the other."""
+        receiving = self.thread.receiving
+        for key in list(receiving):
+            other_id, _, delta = key.partition(" ")
+            if kind is None or (other_id != item_id and delta.startswith(_DELTAS.get(kind, ("\0",)))):
+                self.texts.drop(key)
+                del receiving[key]
+
     def _drop_deltas(self, role: str, message_id: str | None, *, new: bool) -> None:
         """Forget the deltas of a text that has arrived whole: its item's; all where it is new and names no item."""
         receiving = self.thread.receiving
@@ -156,10 +182,10 @@ class CodexMessages(CodexEmitter):
 
 
 def _texts(content: Any) -> list[str]:
-    """The texts of a list of strings or content parts."""
+    """The texts of a list of strings or content parts, or of one."""
     texts: list[str] = []
-    for part in content if type(content) is list else ():
-        text = part.get("text") if type(part) is dict else part
+    for part in content if type(content) is list else (content,):
+        text = with_type(part).get("text") if type(part) is dict else part
         if type(text) is str:
             texts.append(text)
     return texts

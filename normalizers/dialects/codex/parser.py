@@ -13,12 +13,21 @@ from __future__ import annotations
 
 import zlib
 
-from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.codex.approvals import CodexApprovals
 from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
-from tooltap.normalizers.dialects.codex.items import CALL_ITEMS, as_event, counts_of, mode_of, nonempty
+from tooltap.normalizers.dialects.codex.items import (
+    CALL_ITEMS,
+    OWN,
+    as_event,
+    counts_of,
+    cwd_of,
+    mode_of,
+    nonempty,
+    with_type,
+)
 from tooltap.normalizers.dialects.codex.messages import CodexMessages
 from tooltap.normalizers.wire.values import first_string, record, records, whole
 from tooltap.protocol.events import SessionEvent, Usage
@@ -51,6 +60,7 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
         {
             "duplicate",  # a text or notice that another line reported
             "duplicate-call",
+            "held",  # a result or plan that is emitted when the model's own line about it comes
             "duplicate-request",  # a permission that another line asked for
             "empty",  # reasoning that is only there encrypted
             "unchanged",  # token counts, diffs and settings that are as they were
@@ -63,40 +73,57 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
 
     # -- reading --------------------------------------------------------------------------------------------------
 
-    def enter(self, value: Line) -> None:
-        self.event_turn = None
-
     def read_event(self, msg: Line, line: Line) -> Skip:
         """Read one event of a line."""
         kind, turn = msg.get("type"), msg.get("turn_id")
         if turn and type(turn) is str:
             self.event_turn = turn
         if kind in ("item_started", "item_completed"):
-            return self.read_turn_item(record(msg.get("item")), kind == "item_completed", line)
+            return self.read_turn_item(with_type(record(msg.get("item"))), kind == "item_completed", line)
         if kind == "raw_response_item":
             return self.read_raw_item(record(msg.get("item")), line)
         self.begins = "event" if type(kind) is str and kind.endswith("_begin") else ""
-        return self.events.read(self, msg, line=line)
+        before = len(self.items)
+        return self._unless_emitted(self.events.read(self, msg, line=line), before)
 
     def read_turn_item(self, item: Line, is_complete: bool, line: Line) -> Skip:
         """Read one item of a turn, in the core's words."""
         self.begins, kind = "" if is_complete else "item", item.get("type")
         if type(kind) is str and kind in CALL_ITEMS:
-            return self.events.read(self, as_event(item, "end" if is_complete else "begin"))
+            before, event = len(self.items), as_event(item, "end" if is_complete else "begin")
+            return self._unless_emitted(self.events.read(self, event), before)
+        if type(kind) is str and self.thread.receiving:
+            self.abandon_texts(kind, item.get("id"))
         if not is_complete and self.completed_items.knows(kind):
             return "started"
         return self.completed_items.read(self, item, line=line)
 
     def read_raw_item(self, item: Line, line: Line) -> Skip:
         """Read one item of the model's API, as the agent got it or sends it back."""
-        self.begins = "model"
-        return self.raw_items.read(self, item, line=line)
+        self.begins, self.state.has_raw = "model", True
+        before = len(self.items)
+        if self.state.picture is None and not self.state.exited:
+            return self._unless_emitted(self.raw_items.read(self, item, line=line), before)
+        if self.take_picture(item):
+            return None
+        self.release_exited()
+        skip = self.raw_items.read(self, item, line=line)
+        return skip if skip == UNPARSED or len(self.items) == before else None
+
+    def _unless_emitted(self, skip: Skip, before: int) -> Skip:
+        """What a reader returned. A line whose result is held may have emitted something else."""
+        return None if skip == "held" and len(self.items) > before else skip
 
     def finish(self, reason: str) -> None:
+        self.enter({})
         for turn in list(self.state.turns):
             self.session, self.agent = turn.session, turn.agent
-            failed = self.thread.failed
-            self.end_codex_turn("failed" if failed else "cancelled", turn_id=turn.id, reason=failed, synthetic=True)
+            if (failed := self.thread.failed) is not None:
+                self.end_codex_turn("failed", turn_id=turn.id, reason=failed, synthetic=True)
+            self.thread.ended = turn.id
+        self.release_exited()
+        for call_id in list(self.state.held):
+            self.release(call_id)
 
     # -- turns ----------------------------------------------------------------------------------------------------
 
@@ -117,8 +144,8 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
     def _turn_complete(self, msg: Line) -> Skip:
         self.last_message(msg)
         thread = self.thread
-        if (error := record(msg.get("error"))) and thread.failed is None:  # rollouts since 0.169
-            self._error(error)
+        if (error := msg.get("error")) and thread.failed is None:  # rollouts since 0.169
+            self._error(error if type(error) is dict else {"message": error})
         failed, duration = thread.failed, whole(msg.get("duration_ms"))
         return self.end_codex_turn("completed" if failed is None else "failed", reason=failed, duration_ms=duration)
 
@@ -144,7 +171,7 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
     def _session_configured(self, msg: Line) -> None:
         resumed, version = bool(msg.get("initial_messages")), self.state.agent_version
         stated = {"model": first_string(msg, "model"), "mode": mode_of(msg), "title": first_string(msg, "thread_name")}
-        self.begin_thread(first_string(msg, "cwd"), resumed=resumed, agent_version=version, **stated)
+        self.begin_thread(cwd_of(msg), resumed=resumed, agent_version=version, **stated)
 
     def begin_thread(self, cwd: str | None, *, resumed: bool = False, **fields: str | None) -> None:
         """Emit that a thread was started or resumed, and remember its working directory."""
@@ -203,6 +230,8 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
     @events(*_NOTICES)
     @completed_items("EnteredReviewMode", "ExitedReviewMode")
     def _notice_event(self, msg: Line) -> None:
+        if msg["type"] == "stream_error":
+            self.abandon_texts()  # the model is asked again, and begins anew
         self._notice(msg, *_NOTICES.get(msg["type"], ("review", "info")))
 
     @events("error")
@@ -210,12 +239,13 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
         info = msg.get("codex_error_info")
         reason = next(iter(info), None) if isinstance(info, dict) else info
         if reason not in _HARMLESS_ERRORS:
-            self.thread.failed = reason if isinstance(reason, str) else "error"
+            self.thread.failed = reason if reason and isinstance(reason, str) else "error"
         self._notice(msg, "provider-error", "error")
 
     def _notice(self, msg: Line, code: str, level: str) -> None:
         text = first_string(msg, "message", "summary", "user_facing_hint") or str(msg.get("type"))
-        data = {key: value for key, value in msg.items() if key not in ("type", "message") and value is not None}
+        hidden = ("type", "message", OWN)
+        data = {key: value for key, value in msg.items() if key not in hidden and value is not None}
         self.notice(code, text, level, data or None)
 
     @events("hook_completed")

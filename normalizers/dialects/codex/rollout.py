@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.dialects.codex.emitter import CodexState
-from tooltap.normalizers.dialects.codex.items import mode_of
+from tooltap.normalizers.dialects.codex.items import call_id_of, cwd_of, mode_of
 from tooltap.normalizers.dialects.codex.parser import CodexParser
+from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import first_string, record, whole
 
@@ -24,6 +25,10 @@ class CodexRolloutState(CodexState, kw_only=True):
     thread_id: str | None = None
     subagent: str | None = None
     """The thread, where it is not the session's main one."""
+    agent_path: str | None = None
+    """The subagent's place in the team, `/root/find_greet` (0.169)."""
+    spawned_by: str | None = None
+    """The call that started the subagent, where the file begins with the parent thread's history."""
     own_from: int = 0
     """Ordinal of the first line that is not a copy of the parent thread's."""
     tells_turns: bool = False
@@ -52,7 +57,9 @@ class CodexRollout(CodexParser):
         """Half of the lines emit nothing by their kind or role alone: nothing else of them is read."""
         kind, payload = value.get("type"), value.get("payload")
         if kind == "response_item":
-            if type(payload) is dict and payload.get("type") == "message" and payload.get("role") != "assistant":
+            if type(payload) is not dict or self.state.picture is not None:
+                pass
+            elif payload.get("type") == "message" and payload.get("role") != "assistant":
                 return "prompt-context"
         elif type(kind) is str and kind in self.line.skip:
             return self.line.skip[kind]
@@ -60,13 +67,15 @@ class CodexRollout(CodexParser):
         return self.line.read(self, value)
 
     def enter(self, value: Line) -> None:
-        self.event_turn, state = None, self.state
+        super().enter(value)
+        state = self.state
         self.ts = milliseconds(value.get("timestamp")) or self.ts
         if state.own_from:
             ordinal = value.get("ordinal")
             self.replay = type(ordinal) is int and 0 < ordinal < state.own_from
-        if state.subagent is not None and not self.replay:
-            self.agent = state.subagent
+        if state.subagent is not None:
+            self.agent = None if self.replay else state.subagent
+            self.parent = None if self.replay else state.spawned_by or self.parent
 
     @line.otherwise
     def _older(self, value: Line) -> Skip:
@@ -107,13 +116,14 @@ class CodexRollout(CodexParser):
         if self.replay:
             return "history"
         state, meta = self.state, record(value.get("payload")) if "type" in value else value
-        thread_id, cwd = first_string(meta, "id"), first_string(meta, "cwd")
+        thread_id, cwd = first_string(meta, "id"), cwd_of(meta)
         spawned = record(record(record(meta.get("source")).get("subagent")).get("thread_spawn"))
         parent = first_string(meta, "parent_thread_id") or first_string(spawned, "parent_thread_id")
         session = first_string(meta, "session_id") or parent or thread_id
         resumed = thread_id is not None and thread_id == state.thread_id
         state.thread_id = thread_id
         state.subagent = thread_id if session != thread_id else None
+        state.agent_path, state.spawned_by = first_string(meta, "agent_path"), None
         state.own_from = whole(meta.get("subagent_history_start_ordinal")) or 0
         if session is not None:
             self.set_session(session)
@@ -121,13 +131,22 @@ class CodexRollout(CodexParser):
         state.agent_version = first_string(meta, "cli_version")
         if cwd is not None:
             self.thread.settings["cwd"] = cwd
-        self.begin_thread(cwd, resumed=resumed, agent_version=state.agent_version)
+        branch = first_string(record(meta.get("git")), "branch")
+        self.begin_thread(cwd, resumed=resumed, agent_version=state.agent_version, branch=branch)
         return None
+
+    def _function_call(self, item: Line) -> Skip:
+        skip = super()._function_call(item)
+        if self.replay and self.state.subagent is not None and item.get("name") == "spawn_agent":
+            task = first_string(record(decode_json(item.get("arguments"))), "task_name")
+            if task is None or (self.state.agent_path or task).endswith(task):
+                self.state.spawned_by = self.calls.id_of(call_id_of(item))
+        return skip
 
     @line("turn_context")
     def _turn_context(self, value: Line) -> Skip:
         context = record(value.get("payload"))
-        cwd = first_string(context, "cwd")
+        cwd = cwd_of(context)
         self.state.cwd = cwd or self.state.cwd
         return self.change_settings(cwd=cwd, model=first_string(context, "model"), mode=mode_of(context))
 
@@ -138,7 +157,10 @@ class CodexRollout(CodexParser):
         continues = self.turn is not None or self.thread.ended is not None
         if self.state.tells_turns or (continues and not prompt):
             return
-        if self.turn is not None:
-            self.end_codex_turn("completed", turn_id=self.turn, synthetic=True)
+        for turn in self.state.turns:
+            if turn.id == self.turn:
+                outcome, reason = ("completed", None) if turn.answered else ("cancelled", "interrupted")
+                self.end_codex_turn(outcome, turn_id=turn.id, reason=reason, synthetic=True)
+                break
         self.thread.said = self.thread.said[-1:] if prompt else []
         self.start_turn(synthetic=True)

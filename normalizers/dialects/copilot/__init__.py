@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
@@ -28,10 +29,26 @@ DIALECTS = (
         reads="Copilot CLI's JSON output",
         tapped_with="`tooltap run -- copilot -p … --output-format json`",
         arrives="streams text",
-        omits="cost; the session's id arrives last",
+        omits="cost; what the model saw of a failure; the session's id arrives last",
         unproven="exit codes other than 0, permission and hook events, background shells, to-do lists as SQL",
         endless="endless:lines",
     ),
 )
 
-AGENTS = (Agent("copilot", ("--output-format json", "--acp"), "-p … --output-format json", package="@github/copilot"),)
+AGENTS = (
+    Agent(
+        "copilot",
+        ("--output-format json", "--acp"),
+        "-p … --output-format json",
+        package="@github/copilot",
+        store=Store(
+            "copilot-json",
+            "COPILOT_HOME",
+            ".copilot",
+            "session-state",
+            re.compile(r"(?P<session>[^/]+)/events\.jsonl"),
+            printed=True,
+        ),
+        prompt=Prompt(options=("-p", "--prompt"), words="none"),
+    ),
+)

@@ -11,31 +11,44 @@ import re
 from typing import Any
 
 from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.tools.outcome import error_words, stated_status, status_in_words, status_word
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Display, OutputRef
 
-__all__ = ["read_result"]
+__all__ = ["read_result", "read_shell_text"]
 
 _SHELL_ENDED = re.compile(r"<(shellId: \S+ completed with exit code (-?\d+))>\s*\Z", re.ASCII)
 _SHELL_RUNS = re.compile(r"<command [^<>]*(?:in (?:\w+ )?background|is still running)[^<>]*>\s*\Z")
 _TOO_LARGE = "Output too large to read at once"
-_DENIED = ("denied", "rejected")
 
 
 def read_result(
     name: str, data: dict[str, Any], printed: dict[str, str] | None, outputs: dict[str, OutputRef] | None
 ) -> Answer:
     """Read a `tool.execution_complete`. `printed`, `outputs`: what the tool printed while it ran."""
-    result = record(data.get("result"))
+    result, error = record(data.get("result")), data.get("error")
     content = string(result.get("content"))
-    code = whole(record(data.get("shellExecution")).get("exitCode"))
-    if data.get("success") is False:
-        error = record(data.get("error"))
-        status = "denied" if error.get("code") in _DENIED else "failed"
+    shell = record(data.get("shellExecution"))
+    code = whole(shell.get("exitCode"))
+    if data.get("success") is False or (error and data.get("success") is not True):
+        words = error_words(error)
+        status = status_word(record(error).get("code"))
+        if status not in ("cancelled", "denied"):
+            status = status_in_words(words, "copilot") or "failed"
         output = {**(printed or {}), **({} if code is None else {"exit_code": code})}
-        return Answer(output or None, status, string(error.get("message")), outputs=outputs)
+        return Answer(output or None, status, words, outputs=outputs)
     if name == "Bash":
-        return _read_shell(content or "", code, printed, outputs)
+        answer, status, words = _read_shell(content or "", code, printed, outputs), stated_status(shell), None
+    else:
+        answer, status, words = _read_content(name, data, content), stated_status(result), content
+    if status not in (None, "completed") and answer.status == "completed":
+        answer = answer.replace(status=status, error=answer.error or words)
+    return answer if content is None else answer.replace(model=content)
+
+
+def _read_content(name: str, data: dict[str, Any], content: str | None) -> Answer:
+    """What a tool other than a shell answered."""
+    result = record(data.get("result"))
     kind = record(record(data.get("toolTelemetry")).get("properties")).get("viewType")
     value: Any = content
     if name == "Read" and kind == "image":
@@ -49,6 +62,12 @@ def read_result(
         return Answer(value)
     mime_type = "text/x-diff" if shown.lstrip().startswith("diff --git ") else None
     return Answer(value, display=Display(origin="provider", text=shown, mime_type=mime_type))
+
+
+def read_shell_text(text: str) -> Answer | None:
+    """Read what the model got of a command, if the line is there that says how it ended."""
+    ended = _SHELL_ENDED.search(text)
+    return _read_shell(text, None, None, None) if ended else None
 
 
 def _read_shell(

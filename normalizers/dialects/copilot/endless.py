@@ -24,6 +24,7 @@ def lines() -> Iterator[Any]:
         call = {"toolCallId": f"c{n}", "name": "bash", "arguments": {"command": f"{n} {TEXT}"}}
         yield line("assistant.message", messageId=f"n{n}", content=TEXT, toolRequests=[call])
         yield line("subagent.started", agent=f"a{n}", toolCallId=f"c{n}", agentName="x")
+        yield line("assistant.reasoning", n, f"a{n}", reasoningId=f"r{n}", content=f"{n} {TEXT}")
         yield line("tool.shell_output", toolCallId=f"c{n}", stream="stdout", text=TEXT)
         child = {"toolCallId": f"d{n}", "toolName": "grep", "arguments": {"pattern": TEXT}}
         yield line("tool.execution_start", n, f"a{n}", **child)

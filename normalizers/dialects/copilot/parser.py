@@ -8,71 +8,22 @@ from the user's message to `assistant.idle`.
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
-
-import msgspec
 
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
-from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.running import RunningCalls, RunningState
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.copilot.answers import read_result
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import first_string, record, records, string, whole
-from tooltap.protocol.events import Message, SessionEvent, Usage
+from tooltap.normalizers.dialects.copilot.session import CopilotSession, CopilotState, stated
+from tooltap.normalizers.wire.values import first_string, record, records, string
 
 __all__ = ["CopilotJson"]
 
 MANY_AGENTS = 1_024
-MANY_SERVERS = 256
-
-
-_SKIPPED = {
-    "partial": "assistant.message_start assistant.streaming_delta assistant.tool_call_delta"
-    " tool.execution_partial_result",
-    "step": "assistant.turn_start assistant.turn_end",
-    "model-call": "model.call_start model.call_final_result",
-    "background-tasks": "session.background_tasks_changed",
-    "mcp-startup": "session.mcp_server_tools_loaded",
-    "catalogue": "session.skills_loaded session.extensions_loaded session.custom_agents_updated",
-    "subagent-setup": "subagent.configured subagent.selected subagent.deselected",
-    "hook-start": "hook.start",
-    "queue": "pending_messages.modified command.queued command.execute command.completed",
-    "prompt-context": "system.message skill.invoked",
-    "workspace": "session.context_changed session.workspace_file_changed session.plan_changed",
-    "compaction-start": "session.compaction_start",
-}
-"""Reason -> types of lines that carry no event."""
-
-_NOTICES = {
-    "abort": ("warning", "interrupt", "reason"),
-    "assistant.intent": ("info", "intent", "intent"),
-    "assistant.turn_retry": ("warning", "retry", "reason"),
-    "model.call_failure": ("warning", "provider-error", "errorMessage"),  # Copilot may try the request again
-    "session.compaction_complete": ("info", "compaction", "summaryContent"),
-    "session.error": ("error", "provider-error", "message"),
-    "session.handoff": ("info", "handoff", "summary"),
-    "session.mode_changed": ("info", "config", "newMode"),
-    "session.shutdown": ("info", "shutdown", "shutdownType"),
-    "session.snapshot_rewind": ("info", "rewound", "upToEventId"),
-    "session.task_complete": ("info", "task-complete", "summary"),
-    "session.truncation": ("info", "compaction", "performedBy"),
-    "session.warning": ("warning", "warning", "message"),
-    "system.notification": ("info", "notification", "content"),
-}
-"""Type of line -> level and code of the notice, and the key of its text."""
-_NOTICE_DATA = {
-    "abort": (),
-    "assistant.turn_retry": (),
-    "model.call_failure": ("statusCode", "retryAttempt", "failureKind", "errorType"),
-    "session.error": ("errorType", "statusCode"),
-}
-"""Type of line -> what the notice's data has of the line's, unless it is all of it."""
-_OUTCOMES = {"abort": "cancelled", "session.error": "failed"}
-"""Type of line -> how the open turn will end, now that this has happened."""
+_JOINTS = (b"", b"\n", b"\n\n")
+"""What may stand between the pieces of reasoning that a message repeats."""
 
 _DENIED_BY = {
     "denied-by-rules": "policy",
@@ -84,163 +35,11 @@ _DENIED_BY = {
 """Kind of a denied permission -> who denied it."""
 
 
-class CopilotState(State, kw_only=True):
-    model: str | None = None
-    servers: list[str] = msgspec.field(default_factory=list)
-    agents: dict[str, str] = msgspec.field(default_factory=dict)
-    """Subagent -> id of the call that spawned it."""
-    outcome: str | None = None
-    """How the open turn will end, where something went wrong."""
-    running: RunningState = msgspec.field(default_factory=RunningState)
-    context: tuple[int | None, int | None] | None = None
-    """(used, size) of the context, as emitted last."""
-
-
-class CopilotJson(RunningCalls, Parser):
+class CopilotJson(CopilotSession):
     dialect = "copilot-json"
-    protocol = default_provider = "copilot"
-    SKIPS = frozenset({"empty", "unchanged"})
-    line = Lines("type", skip={kind: reason for reason, kinds in _SKIPPED.items() for kind in kinds.split()})
+    SKIPS = frozenset({"empty", "repeated", "step", "unchanged"})
+    line = CopilotSession.line.copy()
     state_type = CopilotState
-    state: CopilotState
-
-    def enter(self, value: Line) -> None:
-        self.ts = milliseconds(value.get("timestamp")) or self.ts
-        agent = value.get("agentId")
-        if type(agent) is str and value.get("type") != "result":
-            self.agent = agent
-            parent = record(value.get("data")).get("parentToolCallId")
-            self.parent = string(parent) or self.state.agents.get(agent)
-
-    def read(self, value: Line) -> Skip:
-        """Each method gets the line and its `data`. Of a line that carries no event, nothing but its type is read."""
-        kind, data = value.get("type"), value.get("data")
-        if type(kind) is str and kind in self.line.skip:
-            return self.line.skip[kind]
-        self.enter(value)
-        return self.line.read(self, value, data if type(data) is dict else {})
-
-    # -- session and turns --------------------------------------------------------------------------------------
-
-    @line("session.start", "session.resume")
-    def _session(self, value: Line, data: Line) -> None:
-        if session := string(data.get("sessionId")):
-            self.set_session(session)
-        state = self.state
-        state.cwd = string(record(data.get("context")).get("cwd")) or state.cwd
-        state.model = string(data.get("selectedModel")) or state.model
-        what = "started" if value["type"] == "session.start" else "resumed"
-        version = string(data.get("copilotVersion"))
-        self.emit(SessionEvent, state=what, cwd=state.cwd, model=state.model, agent_version=version)
-
-    @line("session.title_changed")
-    def _title(self, value: Line, data: Line) -> None:
-        self.emit(SessionEvent, state="updated", title=string(data.get("title")))
-
-    @line("session.model_change", "session.tools_updated")
-    def _model(self, value: Line, data: Line) -> Skip:
-        model = string(data.get("newModel")) or string(data.get("model"))
-        return None if self.uses_model(model) else "unchanged"
-
-    @line("session.mcp_servers_loaded")
-    def _servers(self, value: Line, data: Line) -> None:
-        servers = [one for one in records(data.get("servers")) if isinstance(one.get("name"), str)]
-        self._add_servers([one["name"] for one in servers])
-        self.emit(SessionEvent, state="updated", mcp_servers=[_stated(one, "name", "status") for one in servers])
-
-    @line("session.mcp_server_status_changed")
-    def _server(self, value: Line, data: Line) -> Skip:
-        if name := string(data.get("serverName")):
-            self._add_servers([name])
-        if data.get("status") != "failed":
-            return "mcp-startup"
-        self.notice("mcp-startup", string(data.get("error")) or name, "error", data)
-        return None
-
-    def _add_servers(self, names: list[str]) -> None:
-        self.state.servers = list(dict.fromkeys([*self.state.servers, *names]))[:MANY_SERVERS]
-
-    @line("user.message")
-    def _user(self, value: Line, data: Line) -> Skip:
-        _, attachments = take_bodies(self, data.get("attachments"))
-        text = string(data.get("content")) or ""
-        source = string(data.get("source"))
-        role = "user" if source is None or self.agent is not None else "system"  # a skill, for example, adds a message
-        if self.agent is None and role == "user" and (self.turn is None or data.get("delivery") == "idle"):
-            self.state.outcome = None
-            self.start_turn(string(data.get("interactionId")))
-        if text or attachments:
-            message_id = string(data.get("messageId"))
-            self.emit(Message, role=role, text=text, message_id=message_id, attachments=attachments)
-        return None if self.items else "empty"
-
-    @line("assistant.idle", "session.idle")
-    def _idle(self, value: Line, data: Line) -> Skip:
-        if self.agent is not None or self.turn is None:
-            return "unchanged"
-        self.end_turn(self.state.outcome or "completed")
-        return None
-
-    @line("result")
-    def _result(self, value: Line, data: Line) -> Skip:
-        """The process ends, and states the session's id."""
-        if session := string(value.get("sessionId")):
-            self.set_session(session)
-        if self.turn is not None:
-            code = whole(value.get("exitCode"))
-            self.end_turn(self.state.outcome or ("failed" if code else "completed"))
-        return None if self.items else "unchanged"
-
-    # -- notices and usage --------------------------------------------------------------------------------------
-
-    @line(*_NOTICES)
-    def _notice(self, value: Line, data: Line) -> None:
-        kind = value["type"]
-        level, code, key = _NOTICES[kind]
-        self.state.outcome = _OUTCOMES.get(kind, self.state.outcome)
-        stated = _stated(data, *_NOTICE_DATA[kind]) or None if kind in _NOTICE_DATA else data
-        self.notice(code, string(data.get(key)), level, stated)
-
-    @line("session.info")
-    def _info(self, value: Line, data: Line) -> Skip:
-        code = string(data.get("infoType")) or "info"
-        if code == "model_retry":
-            return "unchanged"  # repeats `assistant.turn_retry`
-        self.notice(code, string(data.get("message")))
-        return None
-
-    @line("hook.end")
-    def _hook(self, value: Line, data: Line) -> None:
-        event = string(data.get("hookType"))
-        outcome, level = ("success", "info") if data.get("success") is True else ("error", "warning")
-        words = string(record(data.get("error")).get("message")) or event
-        self.notice("hook", words, level, {"event": event, "outcome": outcome})
-
-    @line("assistant.usage", "model.call_finished")
-    def _usage(self, value: Line, data: Line) -> Skip:
-        """What one request used. Copilot states tokens for models it serves itself, not for those of one's own key."""
-        prompt, answer = whole(data.get("inputTokens")), whole(data.get("outputTokens"))
-        if prompt is None and answer is None:
-            return "model-call"
-        self.emit(
-            Usage,
-            scope="step",
-            input_tokens=prompt,
-            output_tokens=answer,
-            cache_read_tokens=whole(data.get("cacheReadTokens")),
-            cache_write_tokens=whole(data.get("cacheWriteTokens")),
-            reasoning_tokens=whole(data.get("reasoningTokens")),
-        )
-        return None
-
-    @line("session.usage_info")
-    def _context(self, value: Line, data: Line, used: str = "currentTokens", size: str = "tokenLimit") -> Skip:
-        context = whole(data.get(used)), whole(data.get(size))
-        if context[0] is None or self.agent is not None or self.state.context == context:
-            return "unchanged"
-        self.state.context = context
-        self.emit(Usage, scope="session", context_used=context[0], context_size=context[1])
-        return None
 
     # -- messages -----------------------------------------------------------------------------------------------
 
@@ -250,6 +49,7 @@ class CopilotJson(RunningCalls, Parser):
         role, key = ("assistant", "messageId") if is_text else ("reasoning", "reasoningId")
         message_id = string(data.get(key))
         if text := string(data.get("deltaContent")):
+            self.state.live = True
             self.ensure_turn()
             self.texts.append(role, text, message_id=message_id, key=f"{role}\n{message_id}", preview=True)
         return "partial"
@@ -257,26 +57,53 @@ class CopilotJson(RunningCalls, Parser):
     @line("assistant.reasoning")
     def _reasoning(self, value: Line, data: Line) -> Skip:
         self.ensure_turn()
-        return self._block("reasoning", data.get("content"), string(data.get("reasoningId")))
+        return self._think(data.get("content"), string(data.get("reasoningId")))
 
-    def _block(self, role: str, text: Any, message_id: str | None) -> Skip:
-        """Emit a whole block in place of what its deltas brought."""
-        if self.state.texts.open:
-            self.texts.drop(f"{role}\n{message_id}")
+    def _think(self, text: Any, message_id: str | None) -> Skip:
+        """Emit reasoning, unless it was: alone, or as one of the pieces that the message repeats together."""
+        self.texts.drop(f"reasoning\n{message_id}")
         if not isinstance(text, str) or not text:
             return "empty"
-        self.emit_text(role, text, message_id=message_id)
+        thought, data = self.state.thought, text.encode()
+        known, crc = thought.get(self.agent or ""), zlib.crc32(data)
+        if known is not None and crc in known:
+            return "repeated"
+        make_room(thought, MANY_AGENTS)
+        joined = [crc] * len(_JOINTS)
+        if known is not None:
+            joined = [zlib.crc32(joint + data, before) for joint, before in zip(_JOINTS, known[1:], strict=True)]
+        thought[self.agent or ""] = [crc, *joined]
+        self.emit_text("reasoning", text, message_id=message_id)
         return None
 
     @line("assistant.message")
     def _assistant(self, value: Line, data: Line) -> Skip:
         self.ensure_turn()
-        message_id = string(data.get("messageId"))
-        self._block("reasoning", data.get("reasoningText"), message_id)
-        self._block("assistant", data.get("content"), message_id)
-        for request in records(data.get("toolRequests")):
+        message_id, thoughts = string(data.get("messageId")), string(data.get("reasoningText"))
+        if self.state.texts.open:
+            self._end_received_thoughts(dropped=bool(thoughts))
+            self.texts.drop(f"assistant\n{message_id}")
+        self._think(thoughts, message_id)
+        if text := string(data.get("content")):
+            self.emit_text("assistant", text, message_id=message_id)
+        requests = records(data.get("toolRequests"))
+        for request in requests:
             self._show(value, request, "name", "pending")
+        if self.agent is None:
+            self.state.answered = bool(text) and not requests
+            if self.state.outcome == "failed":
+                self.state.outcome = None  # the model answered after all
         return None if self.items else "empty"
+
+    def _end_received_thoughts(self, *, dropped: bool) -> None:
+        """Drop the pieces of reasoning that came before a message, where it repeats them, else emit them."""
+        prefix = f"{self.session}\n{self.agent or ''}\n"
+        for key in [key for key in self.state.texts.open if key.startswith(f"{prefix}reasoning\n")]:
+            name = key.removeprefix(prefix)
+            if dropped:
+                self.texts.drop(name)
+            else:
+                self.texts.flush(name, complete=True)
 
     # -- calls and permissions --------------------------------------------------------------------------------
 
@@ -287,7 +114,7 @@ class CopilotJson(RunningCalls, Parser):
             return self.unparsed("unknown-type", data)
         self.ensure_turn()
         given, canonical, title = data.get("arguments"), self._mcp_name(name, data), string(data.get("toolTitle"))
-        return self.calls.show(call_id, name, given, raw=data, name=canonical, status=status, title=title)
+        return self.calls.show(call_id, name, given, raw=data, name=canonical, status=status, title=title, renames=True)
 
     def _mcp_name(self, name: str, data: Line) -> str | None:
         """The canonical name of `<server>-<tool>`, where the line names the server or the session announced it."""
@@ -331,7 +158,7 @@ class CopilotJson(RunningCalls, Parser):
         raw_name = string(data.get("toolName")) or UNKNOWN_TOOL
         outcome = self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
         metrics = record(record(data.get("toolTelemetry")).get("metrics"))
-        self._context(value, metrics, "context_current_tokens", "context_token_limit")
+        self.read_context(value, metrics, "context_current_tokens", "context_token_limit")
         return outcome
 
     @line("subagent.started", "subagent.completed", "subagent.failed")
@@ -343,9 +170,9 @@ class CopilotJson(RunningCalls, Parser):
         call = self.calls.get(call_id or "")
         if call is None:
             return "subagent-setup"
-        stated = _stated(data, "agentName", "model", "totalToolCalls", "totalTokens", "durationMs", "error")
+        facts = stated(data, "agentName", "model", "totalToolCalls", "totalTokens", "durationMs", "error")
         text = first_string(data, "agentDisplayName", "agentName") or ""
-        self.calls.update(call, progress={"text": text, "data": stated})
+        self.calls.update(call, progress={"text": text, "data": facts})
         return None
 
     @line("permission.requested", "permission.completed")
@@ -363,8 +190,3 @@ class CopilotJson(RunningCalls, Parser):
             known = call_id if call_id is not None and self.calls.is_known(call_id) else None
             self.permissions.ask(permission_id, call_id=known, title=string(request.get("intention")))
         return None
-
-
-def _stated(data: Line, *keys: str) -> dict[str, Any]:
-    """The values under these keys, those that are null left out."""
-    return {key: data[key] for key in keys if data.get(key) is not None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
@@ -35,7 +35,7 @@ DIALECTS = (
         reads="`cursor-agent -p --output-format stream-json`",
         tapped_with="`tooltap run -- cursor-agent -p --output-format stream-json …`",
         arrives="streams blocks",
-        omits="permission requests, cost; not recorded yet",
+        omits="permission requests, cost; what the model saw of a result, not recorded yet",
         unproven="everything",
         takes_from=("claude-stream",),
         endless="endless:lines",
@@ -48,5 +48,11 @@ AGENTS = (
         ("--output-format stream-json", "acp"),
         "-p --output-format stream-json",
         provider="cursor",
+        prompt=Prompt(
+            words="all",
+            flags="-p --print --stream-partial-output -f --force --yolo --trust --approve-mcps",
+            valued="--output-format -m --model --mode --workspace -a --api-key -H --header --resume",
+            never="acp",
+        ),
     ),
 )

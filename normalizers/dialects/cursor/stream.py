@@ -16,6 +16,7 @@ from tooltap.normalizers.dialects.claude.base import message_of
 from tooltap.normalizers.dialects.claude.stream import ClaudeStream
 from tooltap.normalizers.dialects.claude.usage import Usages, turn_usage
 from tooltap.normalizers.tools.names import canonical_name
+from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.values import record, string, whole
 
@@ -26,7 +27,6 @@ _THOUGHT = "thought"
 _MESSAGE = "said"
 _KEYS = {"fileText": "content", "globPattern": "pattern", "targetDirectory": "path", "workingDirectory": "cwd"}
 """Cursor's name of an argument -> that of the schema, where the tools do not know Cursor's."""
-_DENIED = ("permissionDenied", "rejected")
 _ERROR_KEYS = ("errorMessage", "error", "reason", "message", "clientVisibleErrorMessage")
 _SHELL_KEYS = {"stdout": "stdout", "stderr": "stderr", "exitCode": "exit_code"}
 
@@ -119,4 +119,4 @@ def _read_answer(name: str | None, result: Line) -> Answer:
         value = None if error else body
     if error is None and "exit_code" not in (value or {}):
         error = end
-    return Answer(value, "denied" if end in _DENIED else "failed", error)
+    return Answer(value, status_word(end) or "failed", error)

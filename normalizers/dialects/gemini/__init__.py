@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
@@ -51,7 +51,9 @@ DIALECTS = (
         reads="`gemini --output-format stream-json`",
         tapped_with="`tooltap run -- gemini -p … --output-format stream-json`",
         arrives="streams text",
-        omits="reasoning, permission requests, cost; what the model saw of a result, contents of files, exit codes",
+        omits="reasoning, permission requests, cost; what the model saw of a result that did not fail, contents of "
+        "files, exit codes, the server of an MCP tool until one has failed",
+        hides_subagents=True,
         unproven="denials by policy, cancelled streams",
         endless="endless:gemini_stream",
     ),
@@ -62,8 +64,9 @@ DIALECTS = (
         reads="the chats that Gemini CLI saves",
         tapped_with="`tooltap serve --follow gemini`",
         arrives="streams blocks",
-        omits="permission requests, cost; calls arrive with their results",
-        unproven="`$rewindTo`, `$patch`, compaction, subagents, background shells",
+        omits="permission requests, cost; calls arrive with their results, and only the next prompt shows that a turn "
+        "is over",
+        unproven="`$rewindTo`, `$patch`, compaction, background shells",
         endless="endless:gemini_chat",
     ),
 )
@@ -74,6 +77,7 @@ AGENTS = (
         ("--output-format stream-json", "-o stream-json", "--acp", "--experimental-acp"),
         "-p … --output-format stream-json",
         package="@google/gemini-cli",
+        prompt=Prompt(options=("-p", "--prompt"), words="none"),
         store=Store(
             "gemini-chat",
             "GEMINI_CLI_HOME",

@@ -16,21 +16,27 @@ from typing import Any
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.tools import PAYLOAD_RULES
+from tooltap.normalizers.tools.outcome import error_words, stated_status, status_in_words, status_word
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Display
 
-__all__ = ["mcp_name", "name_in_id", "parts_of", "read_call", "read_response", "read_shown", "text_of"]
+__all__ = [
+    "learn_server",
+    "mcp_name",
+    "mcp_name_in_error",
+    "name_in_id",
+    "parts_of",
+    "read_call",
+    "read_response",
+    "read_shown",
+    "text_of",
+]
 
 _TITLE = re.compile(r"(?P<tool>\S+) \((?P<server>[^()]+) MCP Server\)")
-_IN_ID = re.compile(r"(?P<name>[A-Za-z][\w.]*?)(?:__(?P=name)_\d|-\d{12,})", re.ASCII)
+_MCP_FAILED = re.compile(r"MCP tool '(?P<tool>[^']+)' reported tool error")
+MANY_SERVERS = 64
+_IN_ID = re.compile(r"(?P<name>[A-Za-z][\w.]{0,127}?)(?:__(?P=name)_\d|-\d{12,})", re.ASCII)
 _NOT_IN_NAMES = re.compile(r"[^\w.-]")
-_STATUS = {"success": "completed", "error": "failed", "cancelled": "cancelled"}
-_REFUSED = re.compile(
-    r"(?:\[Operation Cancelled\] (?:Reason: )?)?"
-    r"(?:User denied execution|User did not allow tool call|Tool execution blocked: "
-    r"|Tool execution (?:for \".*\" )?(?:denied by policy|requires user confirmation))"
-)
-"""By a person, a hook or a policy (`scheduler.ts`, `policy.ts`, `coreToolHookTriggers.ts`)."""
 
 
 # -- parts and names ---------------------------------------------------------------------------------------------------
@@ -79,16 +85,33 @@ def mcp_name(raw_name: str, title: str | None, servers: Collection[str]) -> str 
     return None
 
 
+def learn_server(servers: list[str], name: str | None) -> None:
+    """Remember the server of a tool `mcp__<server>__<tool>`, for calls that do not name it."""
+    if name is not None and (server := name.removeprefix("mcp__").partition("__")[0]) not in servers:
+        servers.append(server)
+        del servers[:-MANY_SERVERS]
+
+
+def mcp_name_in_error(raw_name: str, answered: dict[str, Any]) -> str | None:
+    """The canonical name of an MCP tool whose failure names the tool alone: the server is the rest of the raw name."""
+    words = error_words(answered.get("error"))
+    found = _MCP_FAILED.match(words) if words is not None else None
+    if found is None:
+        return None
+    server = raw_name.removeprefix("mcp_").removesuffix(f"_{found['tool']}")
+    return f"mcp__{server}__{found['tool']}" if raw_name == f"mcp_{server}_{found['tool']}" and server else None
+
+
 # -- the user's side --------------------------------------------------------------------------------------------------
 
 
 def read_shown(name: str, result: dict[str, Any]) -> Answer:
     """Read a `tool_result` line: `output` is what the user saw, `error.message` what the model got."""
     shown = string(result.get("output"))
-    words = string(record(result.get("error")).get("message"))
+    words = error_words(result.get("error"))
     if words is not None:
-        return Answer(status=_status("error", words), error=words, display=_display(shown, words))
-    return _read_shown_text(name, "error" if result.get("status") == "error" else "success", shown)
+        return Answer(status=_status("error", words), error=words, display=_display(shown, words), model=words)
+    return _read_shown_text(name, status_word(result.get("status")) or "completed", shown)
 
 
 def _read_shown_text(name: str, stated: Any, shown: str | None) -> Answer:
@@ -101,7 +124,7 @@ def _read_shown_text(name: str, stated: Any, shown: str | None) -> Answer:
         answer = read_shown_shell(shown)
     else:
         answer = Answer(({"message": shown} if name in PAYLOAD_RULES else shown) if shown else None)
-    return answer.replace(assistant_view="unknown")
+    return answer
 
 
 # -- the model's side -------------------------------------------------------------------------------------------------
@@ -110,18 +133,29 @@ def _read_shown_text(name: str, stated: Any, shown: str | None) -> Answer:
 def read_call(name: str, call: dict[str, Any]) -> Answer:
     """Read an entry of `toolCalls`: `result` is what the model got, `resultDisplay` what the user saw."""
     shown, result, status = call.get("resultDisplay"), call.get("result"), call.get("status")
-    return read_response(name, result, status, shown) if result else _read_shown_text(name, status, string(shown))
+    if status_word(status) == "completed" and type(shown) is dict:
+        # The call of a subagent that failed or was stopped succeeds; what the user saw of it has the state.
+        state = shown.get("state")
+        status = state if status_word(state) in ("cancelled", "failed") else status
+    if not result:
+        return _read_shown_text(name, status, string(shown))
+    answer, agent = read_response(name, result, status, shown), string(call.get("agentId"))
+    if agent is None:
+        return answer
+    value = {"content": answer.value} if isinstance(answer.value, str) else answer.value
+    return answer.replace(value={**record(value), "agentId": agent})  # the session of the subagent's own chat
 
 
 def read_response(name: str, result: Any, stated: Any = None, shown: Any = None) -> Answer:
     """Read parts of which one is a `functionResponse`."""
     response = _response(result)
-    error, output = string(response.get("error")), response.get("output")
+    error, output = error_words(response.get("error")), response.get("output")
     text = unwrap(output) if isinstance(output, str) else None
     status = _status(stated, error)
     if text is None:
         rest = output if output is not None else {key: item for key, item in response.items() if key != "error"}
         answer = Answer(rest or None)
+        status = (stated_status(rest) or status) if status == "completed" else status
     elif status == "completed" or name == "Bash":
         answer = read_text(name, text, error)
     else:  # words about what went wrong, not the tool's output
@@ -130,8 +164,18 @@ def read_response(name: str, result: Any, stated: Any = None, shown: Any = None)
         answer = answer.replace(status=status, error=error or answer.error or text)
     printed = record(answer.value).get("stdout")
     known = answer.error if answer.status != "completed" else printed if isinstance(printed, str) else text
-    display = _display(shown, known or "")
-    return answer if display is None else answer.replace(display=display)
+    return answer.replace(display=_display(shown, known or ""), model=_seen_by_model(result, response))
+
+
+def _seen_by_model(result: Any, response: dict[str, Any]) -> Any:
+    """What the model got: a text, and the pictures beside it."""
+    texts = [text for text in response.values() if isinstance(text, str)]
+    text = texts[0] if len(response) == len(texts) == 1 else None
+    pictures = [part["inlineData"] for part in parts_of(result) if type(part.get("inlineData")) is dict]
+    if text is not None and not pictures:
+        return text
+    first = {"type": "text", "text": text} if text is not None else response
+    return [first, *({"type": "inlineData", **picture} for picture in pictures)]
 
 
 def _response(result: Any) -> dict[str, Any]:
@@ -143,8 +187,8 @@ def _response(result: Any) -> dict[str, Any]:
 
 
 def _status(stated: Any, error: str | None) -> str:
-    status = _STATUS.get(str(stated)) or ("failed" if error else "completed")
-    return "denied" if status != "completed" and error is not None and _REFUSED.match(error) else status
+    status = status_word(stated) or ("failed" if error else "completed")
+    return status if status == "completed" else status_in_words(error, "gemini") or status
 
 
 def _display(shown: Any, text: str) -> Display | None:
@@ -213,8 +257,11 @@ def _read_shell(text: str, error: str | None) -> Answer:
         if payload["exit_code"] != 0:
             error = error or f"Exit Code: {code}"
     signal = fields.get("Signal")
-    payload["signal"] = None if signal == "0" or signal in _NOTHING else signal
-    return Answer(payload, error=error)
+    if signal is None or signal == "0" or signal in _NOTHING:
+        payload["signal"] = None
+        return Answer(payload, error=error)
+    payload["signal"] = signal
+    return Answer(payload, "failed", error or f"Signal: {signal}")
 
 
 def _split_tail(text: str) -> tuple[str, dict[str, str]]:
@@ -263,9 +310,8 @@ _CUT_FILE = re.compile(
     r".*?\n--- FILE CONTENT \(truncated\) ---\n(.*)",
     re.DOTALL | re.ASCII,
 )
-_LISTING = re.compile(
-    r"Directory listing for [^\n]*:\n(?P<entries>.*?)(?:\n\n(?P<note>\(\d+ [^)]*ignored\)))?", re.DOTALL
-)
+_LISTING = re.compile(r"Directory listing for [^\n]*:\n")
+_IGNORED = re.compile(r"\(\d+ [^)]*ignored\)")
 _EMPTY_DIRECTORY = re.compile(r"Directory .* is empty\.")
 _SIZE = re.compile(r" \(\d+ bytes\)$", re.ASCII)
 _DIRECTORY = "[DIR] "
@@ -288,14 +334,17 @@ def _read_file(text: str) -> Answer:
 def _read_listing(text: str) -> Answer:
     if _EMPTY_DIRECTORY.fullmatch(text):
         return Answer({"entries": []})
-    listing = _LISTING.fullmatch(text)
-    if listing is None:
+    heading = _LISTING.match(text)
+    if heading is None:
         return Answer(text)
+    listed, gap, note = text[heading.end() :].rpartition("\n\n")
+    if not gap or _IGNORED.fullmatch(note) is None:
+        listed, note = text[heading.end() :], ""
     entries = [
         f"{line.removeprefix(_DIRECTORY)}/" if line.startswith(_DIRECTORY) else _SIZE.sub("", line)
-        for line in filter(None, listing["entries"].split("\n"))
+        for line in filter(None, listed.split("\n"))
     ]
-    return Answer({"entries": entries, "text": text} if listing["note"] else {"entries": entries})
+    return Answer({"entries": entries, "text": text} if note else {"entries": entries})
 
 
 def _read_search(text: str) -> Answer:
@@ -304,7 +353,9 @@ def _read_search(text: str) -> Answer:
     found, _, last = text.rpartition("\n\nSources:\n")
     sources = [source for source in map(_SOURCE.fullmatch, last.split("\n")) if source]
     results = [{"title": source[1], "url": source[2]} for source in sources]
-    summary = _WEB_HEADING.sub("", found if results else text, count=1)
+    summary = found if results else text
+    if heading := _WEB_HEADING.match(summary):
+        summary = summary[heading.end() :]
     return Answer({"results": [*results, {"snippet": summary}]})
 
 

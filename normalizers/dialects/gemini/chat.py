@@ -11,19 +11,15 @@ Learned from 0.61, from documents of 2025, and from the CLI's own reader (`chatR
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
-import msgspec
-
-from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import make_room
-from tooltap.normalizers.core.calls import UNKNOWN_TOOL
-from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
-from tooltap.normalizers.core.parser import Parser, best
-from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.gemini.answers import mcp_name, parts_of, read_call, read_response, text_of
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import best
+from tooltap.normalizers.dialects.gemini.answers import parts_of, text_of
+from tooltap.normalizers.dialects.gemini.chat_calls import ChatCalls, ChatState, Emitted
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Message, SessionEvent, Usage
@@ -42,40 +38,12 @@ _NOTES = (
 )
 """First words of the CLI's notes to its user -> code of the notice."""
 _CODES = {"info": "info", "warning": "warning", "error": "provider-error"}
-_FINISHED = ("success", "error", "cancelled")
-_BEFORE_IT_RUNS = {"awaiting_approval": "awaiting-permission", "scheduled": "pending", "validating": "pending"}
 
 
 _CONTENTS = frozenset({"messages", "model", "summary"})
 
 
-class Emitted(msgspec.Struct, omit_defaults=True):
-    """What was emitted of a message."""
-
-    blocks: int = 0
-    thoughts: int = 0
-    chars: int = 0
-    crc: int = 0
-    """Of the emitted text, which has `chars` code points."""
-    tokens: bool = False
-    gone: bool = False
-    """The model does not remember the message, or never saw it."""
-
-
-class ChatState(State, kw_only=True):
-    told: dict[str, Emitted] = msgspec.field(default_factory=dict)
-    """Message id -> what was emitted of it; the oldest are forgotten."""
-    agent: str | None = None
-    """The subagent whose chat this is."""
-    started: str | None = None
-    """The session that was started last."""
-    facts: dict[str, int] = msgspec.field(default_factory=dict)
-    """Field of the session's events -> CRC of its last value."""
-    outcome: str = "cancelled"
-    """How the open turn ends if nothing more comes."""
-
-
-class GeminiChat(Parser):
+class GeminiChat(ChatCalls):
     dialect = "gemini-chat"
     protocol = default_provider = "gemini"
     SKIPS = frozenset({"metadata", "prompt-context", "unchanged"})
@@ -102,7 +70,8 @@ class GeminiChat(Parser):
 
     def finish(self, reason: str) -> None:
         self.agent = self.state.agent or self.agent
-        self._end_turn(self.state.outcome)
+        if self.state.outcome == "failed":
+            self._end_turn("failed")
 
     # -- the chat itself ----------------------------------------------------------------------------------------
 
@@ -227,7 +196,7 @@ class GeminiChat(Parser):
         parts = parts_of(message.get("content"))
         for part in parts:
             if "functionResponse" in part:
-                return self._responses(parts)
+                return self.read_responses(parts)
         if emitted.blocks:
             return "unchanged"
         texts = [text_of(part) for part in parts]
@@ -263,13 +232,15 @@ class GeminiChat(Parser):
         if text := _new_text(message, emitted):
             self._block("assistant", text, message, emitted)
         calls = records(message.get("toolCalls"))
-        outcome = self._calls(calls, parts)
+        outcome = self.read_calls(calls, parts)
         if not emitted.tokens and isinstance(message.get("tokens"), dict):
             emitted.tokens = True
-            self.emit(Usage, scope="step", **_usage(message["tokens"]))
+            self.emit(Usage, scope="step", **_usage(message["tokens"]), model=string(message.get("model")))
         if len(self.items) == events:
             return outcome
         self.state.outcome = "completed" if emitted.chars and not calls else "cancelled"
+        if self.state.agent is not None and any(_completes_task(call) for call in calls):
+            self._end_turn("completed", synthetic=False)
         return None
 
     def _block(self, role: str, text: str, message: Line, emitted: Emitted, *, ts: int | None = None) -> None:
@@ -282,92 +253,10 @@ class GeminiChat(Parser):
             self.end_turn(outcome, reason=reason, synthetic=synthetic)
         self.state.outcome = "cancelled"
 
-    # -- calls --------------------------------------------------------------------------------------------------
 
-    def _calls(self, calls: list[Line], parts: list[Line]) -> Skip:
-        """Read the calls of one message. They ran side by side, so all begin before the first of them ends.
-
-        The parts repeat them, or hold them alone where the CLI wrote the message from what the model remembers."""
-        called = records([part["functionCall"] for part in parts if "functionCall" in part])
-        if called:
-            listed = {call.get("id") for call in calls if isinstance(call.get("id"), str)}
-            calls = calls + [call for call in called if isinstance(call.get("id"), str) and call["id"] not in listed]
-        if not calls:
-            return "unchanged"
-        outcomes = [self._call(call) for call in calls]
-        outcomes += [self._result(call) for call in calls if call.get("status") in _FINISHED or call.get("result")]
-        return best([*reversed(outcomes), "unchanged"])
-
-    def _call(self, call: Line) -> Skip:
-        call_id, name, args = call.get("id"), call.get("name"), call.get("args")
-        if not isinstance(call_id, str) or not isinstance(name, str):
-            return self.unparsed("unknown-type", call)
-        title = string(call.get("displayName"))
-        title = title if title != name else None
-        canonical = mcp_name(name, title, self.context.mcp_servers)
-        if isinstance(call.get("agentId"), str) or record(call.get("resultDisplay")).get("isSubagentProgress") is True:
-            # A subagent is called by `invoke_agent`, or by a tool of its own name; its result states its id.
-            canonical = "Task"
-            if isinstance(args, dict) and "agent_name" not in args:
-                args = {**args, "subagent_type": name}
-        status = _BEFORE_IT_RUNS.get(str(call.get("status")), "running")
-        known = self.calls.get(call_id)
-        if known is None:
-            if self.calls.repeats(call_id, name, args, name=canonical, retold=True):
-                return "unchanged"
-        elif known.acknowledged:
-            return "unchanged"
-        raw = {key: item for key, item in call.items() if key != "result" and key != "resultDisplay"}
-        if known is None:
-            self.ensure_turn()
-            self.calls.open(call_id, name, args, raw=raw, name=canonical, status=status, title=title)
-            return None
-        value = args if "args" in call else msgspec.UNSET
-        changed = self.calls.update(known, value, raw=raw, name=canonical, status=status, title=title)
-        return None if changed else "unchanged"
-
-    def _result(self, call: Line) -> Skip:
-        call_id = call.get("id")
-        if not isinstance(call_id, str) or not self.calls.is_known(call_id):
-            return UNPARSED  # `_call` emitted it
-        if self._is_answered(call_id):
-            return "unchanged"
-        self.ts = milliseconds(call.get("timestamp")) or self.ts
-        return self._answer(call_id, read_call, call)
-
-    def _responses(self, parts: list[Line]) -> Skip:
-        """Read results in the message that brings them to the model; their pictures are beside them."""
-        responses = records([part.get("functionResponse") for part in parts])
-        pictures = [part for part in parts if "inlineData" in part]
-        outcomes: list[Skip] = ["unchanged"]
-        for response in responses:
-            call_id = response.get("id")
-            if not isinstance(call_id, str):
-                continue  # early versions state no id: the result is with its call
-            if self._is_answered(call_id):
-                outcomes.append("duplicate-result")
-                continue
-            raw_name = string(response.get("name")) or UNKNOWN_TOOL
-            value = [{"functionResponse": response}, *(pictures if response is responses[-1] else ())]
-            outcomes.append(self._answer(call_id, read_response, value, raw_name))
-        return best([*reversed(outcomes)])
-
-    def _is_answered(self, call_id: str) -> bool:
-        call = self.calls.get(call_id)
-        return self.calls.is_over(call_id) or (call is not None and call.acknowledged)
-
-    def _answer(
-        self, call_id: str, read: Callable[[str, Any], Answer], value: Any, raw_name: str = UNKNOWN_TOOL
-    ) -> Skip:
-        raw, attachments = take_bodies(self, value)
-        name = self.calls.tool_of(call_id, raw_name)
-        answer = read(name, raw)
-        if attachments is not None:
-            value = answer.value
-            if name == "Read" and isinstance(value, str):
-                value = {"message": value}  # "Binary content provided (1 item(s))."
-            answer = answer.replace(value=value, attachments=attachments)
-        return self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
+def _completes_task(call: Line) -> bool:
+    """Whether a subagent hands in its report, which ends it (0.61)."""
+    return call.get("name") == "complete_task" and call.get("status") == "success"
 
 
 def _new_text(message: Line, emitted: Emitted) -> str:

@@ -20,6 +20,9 @@ def gemini_stream() -> Iterator[Any]:
         yield {"type": "tool_use", **now, **call}
         background = "Command moved to background (PID: 7). Output hidden. Press Ctrl+B to view."
         yield {"type": "tool_result", **now, "tool_id": f"c{n}", "status": "success", "output": background}
+        yield {"type": "tool_use", **now, "tool_name": f"mcp_s{n}_x", "tool_id": f"m{n}", "parameters": {}}
+        error = {"message": "MCP tool 'x' reported tool error"}
+        yield {"type": "tool_result", **now, "tool_id": f"m{n}", "status": "error", "error": error}
         yield {"type": "tool_result", **now, "tool_id": f"lost{n}", "status": "success", "output": TEXT}
 
 
@@ -28,7 +31,8 @@ def gemini_chat() -> Iterator[Any]:
         now = {"timestamp": "2026-11-21T20:45:09.996Z"}
         yield {"id": f"u{n}", **now, "type": "user", "content": [{"text": f"{n} {TEXT}"}]}
         call = {"id": f"c{n}", "name": "run_shell_command", "args": {"command": TEXT}, "status": "executing"}
-        yield {"id": f"g{n}", **now, "type": "gemini", "content": TEXT, "toolCalls": [call], "model": f"m{n}"}
+        mcp = {"id": f"m{n}", "name": "x", "args": {}, "displayName": f"x (s{n} MCP Server)", "status": "executing"}
+        yield {"id": f"g{n}", **now, "type": "gemini", "content": TEXT, "toolCalls": [call, mcp], "model": f"m{n}"}
         answer = {"functionResponse": {"id": f"lost{n}", "name": f"tool{n}", "response": {"output": TEXT}}}
         yield {"id": f"r{n}", **now, "type": "user", "content": [answer]}
         yield {"$set": {"summary": f"{n} {TEXT}", "sessionId": f"s{n}"}}

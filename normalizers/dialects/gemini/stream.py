@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import SessionState
-from tooltap.normalizers.dialects.gemini.answers import mcp_name, name_in_id, read_shown
+from tooltap.normalizers.dialects.gemini.answers import (
+    learn_server,
+    mcp_name,
+    mcp_name_in_error,
+    name_in_id,
+    read_shown,
+    text_of,
+)
+from tooltap.normalizers.tools.outcome import error_words, status_word
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Message, Usage
@@ -23,12 +33,18 @@ _CANCELLED = "FatalCancellationError"
 _LEVELS = ("info", "warning", "error")
 
 
+class StreamState(SessionState, kw_only=True):
+    servers: list[str] = msgspec.field(default_factory=list)
+    """MCP servers that the stream named."""
+
+
 class GeminiStream(Parser):
     dialect = "gemini-stream"
     protocol = default_provider = "gemini"
     SKIPS = frozenset({"empty", "unchanged"})
     line = Lines("type")
-    state_type = SessionState
+    state_type = StreamState
+    state: StreamState
 
     def enter(self, value: Line) -> None:
         if "timestamp" in value:
@@ -39,9 +55,13 @@ class GeminiStream(Parser):
         self.give_up_turns()  # of an earlier process
         self.begin_session(value.get("session_id"), model=string(value.get("model")))
 
-    @line("message", content=str)
+    @line("message")
     def _message(self, value: Line) -> Skip:
-        role, content = value.get("role"), value["content"]
+        role, content = value.get("role"), value.get("content")
+        if type(content) is list or type(content) is dict:  # parts, as in saved chats
+            content = text_of(content)
+        if type(content) is not str:
+            return self.unparsed("unknown-type", value)
         if role == "user":
             self.texts.flush()
             self.start_turn()
@@ -62,7 +82,7 @@ class GeminiStream(Parser):
     def _tool_use(self, value: Line) -> Skip:
         self.texts.flush()
         self.ensure_turn()
-        name = mcp_name(value["tool_name"], None, self.context.mcp_servers)
+        name = mcp_name(value["tool_name"], None, (*self.context.mcp_servers, *self.state.servers))
         return self.calls.show(
             value["tool_id"], value["tool_name"], value.get("parameters"), raw=value, name=name, renames=True
         )
@@ -73,6 +93,10 @@ class GeminiStream(Parser):
         self.texts.flush()
         self.ensure_turn()
         name, raw_name = self.calls.name_of(call_id), UNKNOWN_TOOL
+        call = self.calls.get(call_id)
+        if call is not None and (mcp := mcp_name_in_error(call.raw_name, value)) is not None:
+            learn_server(self.state.servers, mcp)
+            self.calls.update(call, name=mcp)
         if not name:
             raw_name = name_in_id(call_id) or UNKNOWN_TOOL
             name = self.calls.tool_of(call_id, raw_name)
@@ -90,9 +114,11 @@ class GeminiStream(Parser):
     @line("result")
     def _result(self, value: Line) -> None:
         self.ensure_turn()
-        status, error, stats = string(value.get("status")), record(value.get("error")), record(value.get("stats"))
-        kind, words = string(error.get("type")), string(error.get("message"))
-        state = "completed" if status == "success" else "cancelled" if kind == _CANCELLED else "failed"
+        status, error, stats = string(value.get("status")), value.get("error"), record(value.get("stats"))
+        kind, words = string(record(error).get("type")), error_words(error)
+        state = status_word(status) or ("failed" if error else "completed")
+        if state not in ("completed", "cancelled"):
+            state = "cancelled" if kind == _CANCELLED or state == "interrupted" else "failed"
         if words is not None and state == "failed":
             self.texts.flush()
             self.notice("provider-error", words, "error")

@@ -36,7 +36,7 @@ DIALECTS = (
         reads="tool traces of Happier (V1)",
         tapped_with="`tooltap ingest FILE`",
         arrives="recorded",
-        omits="prompts, reasoning, tokens, cost; it contains only tools and permissions",
+        omits="prompts, reasoning, tokens, cost; what the model saw of most results, and all but tools and permissions",
         endless="endless:happier_trace",
     ),
     Dialect(
@@ -46,7 +46,7 @@ DIALECTS = (
         reads="stored tool messages from before payloads carried `_happy`; must be set with `--dialect`",
         tapped_with="`tooltap normalize --dialect legacy FILE`",
         arrives="recorded",
-        omits="–",
+        omits="–; what the model saw of most results",
         unproven="everything: shapes from public schemas of the ancestor",
         endless="endless:legacy",
     ),

@@ -12,6 +12,7 @@ it was stored.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -19,10 +20,11 @@ import msgspec
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
-from tooltap.normalizers.core.parser import outcome_of
+from tooltap.normalizers.core.parser import Parser, outcome_of
 from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.dialects.claude.transcript import ClaudeTranscript
-from tooltap.normalizers.dialects.happier.trace import PayloadParser, PayloadsState
+from tooltap.normalizers.dialects.happier.trace import PayloadParser, PayloadsState, is_wrapped
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import first_string, record, records, string, whole
@@ -49,13 +51,18 @@ class _Transcript(ClaudeTranscript):
 
     dialect = "legacy"
 
+    def _shown_to_model(self, block: Line) -> Any:
+        """The output of Codex and Gemini, in Claude's messages, is what the app showed."""
+        return msgspec.UNSET if "callId" in block else super()._shown_to_model(block)
+
     def read_decision(self, block: Line, t: int | None) -> None:
         """Emit what the user decided about a call, which the app notes in the call's result, before the result."""
+        self._reset_scope(t)
         call_id, noted = string(block.get("tool_use_id")), block["permissions"]
         outcome = _DECISIONS.get(str(noted.get("result")))
         call = self.calls.get(call_id) if call_id is not None else None
         if call is not None and outcome is not None:
-            self.session, self.agent, self.parent, self.replay = call.session, call.agent, call.parent, False
+            self.session, self.agent, self.parent = call.session, call.agent, call.parent
             self.ts = whole(noted.get("date")) or milliseconds(noted.get("date")) or t
             self.permissions.answer(call.id, outcome, call_id=call.id, by="user", option_id=string(noted.get("mode")))
 
@@ -66,6 +73,7 @@ class Legacy(PayloadParser):
     payloads = PayloadParser.payloads.copy(skip={"token_count": "token-count"})
     state_type = LegacyState
     state: LegacyState
+    OF_LINE = frozenset({"_stored"})
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
@@ -81,13 +89,24 @@ class Legacy(PayloadParser):
     def read(self, value: Line) -> Skip:
         self.ts = whole(value.get("createdAt")) or self.ts
         if session := first_string(value, "sessionId"):
-            self.set_session(session)
+            self._name(session)
         inner = record(value.get("content"))
         message = inner if "role" in inner else value
         content = record(message.get("content"))
         if message.get("role") == "user" and isinstance(content.get("text"), str):
             return self._prompt(content["text"])
         return self._content(content if "role" in message else message)
+
+    def guests(self) -> Iterable[Parser]:
+        return () if self._claude is None else (self._claude,)
+
+    def renew_guests(self, old: Legacy) -> Iterable[tuple[Parser, Parser, str]]:
+        if old._claude is not None:
+            self._claude = _Transcript(self.context)
+            yield old._claude, self._claude, ""
+
+    def guests_have(self, call_id: str, besides: Writer | None) -> bool:
+        return self._claude is not None and self._claude is not besides and self._claude.has_call(call_id)
 
     def finish(self, reason: str) -> None:
         if self._claude is not None:
@@ -134,7 +153,11 @@ class Legacy(PayloadParser):
             return self.unparsed("unknown-type", payload)
         self.origin = self.state.agent = protocol, self.context.provider or provider
         decoded: Line = {key: _decoded(key, payload[key]) for key in ("input", "output") if key in payload}
-        self._stored = {key: one for key, one in decoded.items() if isinstance(record(one).get("_happy"), dict)}
+        self._stored = {
+            key: one
+            for key, one in decoded.items()
+            if isinstance(record(one).get("_happy"), dict) and not is_wrapped(one)
+        }
         self.calls.restore = self._restore if self._stored else None
         try:
             return self._read_payload(kind, {**payload, **decoded})
@@ -147,7 +170,7 @@ class Legacy(PayloadParser):
         if stored is None:
             return made
         name = first_string(stored["_happy"], "canonicalToolName")
-        if name and self.calls.get(call.id) is call:
+        if name and field == "input" and not self.calls.is_over(call.id):
             call.name = name
         meta = {**made["_happy"], **stored["_happy"], "v": 2, "canonicalToolName": call.name}
         return {"_raw": made["_raw"], **stored, "_happy": meta}
@@ -172,8 +195,20 @@ class Legacy(PayloadParser):
 
     # -- lines of Claude's transcripts --------------------------------------------------------------------------
 
+    def _name(self, session: str) -> None:
+        claude = self._claude
+        if claude is not None and claude.state.session is None:
+            # One event ties what both have emitted to the name.
+            self.state.named, claude.state.named = self.state.named or claude.state.named, False
+            claude.set_session(session)
+        self.set_session(session)
+
     def _transcript_line(self, line: Line) -> Skip:
-        claude = self._claude = self._claude or _Transcript(self.context)
+        claude = self._claude
+        if claude is None:
+            claude = self._claude = _Transcript(self.context)
+            if self.state.session is not None:
+                claude.set_session(self.state.session)
         claude.be_guest_of(self)
         message = record(line.get("message"))
         content = message.get("content")
@@ -186,6 +221,8 @@ class Legacy(PayloadParser):
             claude.read_decision(block, self.ts)
         line_class, items = claude.feed(msgspec.json.encode(line), self.ts)
         self.items += items
+        if claude.state.session is not None and self.state.session is None:
+            self.set_session(claude.state.session)
         outcome = outcome_of(line_class)
         return None if decided and outcome != UNPARSED else outcome
 

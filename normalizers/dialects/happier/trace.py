@@ -15,18 +15,21 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.running import RunningCalls, RunningState
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.claude.answers import read_answer, text_of
+from tooltap.normalizers.tools import PAYLOAD_RULES
 from tooltap.normalizers.tools.names import canonical_name
-from tooltap.normalizers.tools.payload import blocks_text, error_message
+from tooltap.normalizers.tools.outcome import stated_status, status_word
+from tooltap.normalizers.tools.payload import blocks_text, decode_json, error_message
 from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
-from tooltap.normalizers.wire.values import first_string, record, records, string
+from tooltap.normalizers.wire.values import first_string, record, records, string, whole
 
-__all__ = ["HappierTrace", "PayloadParser", "PayloadsState"]
+__all__ = ["HappierTrace", "PayloadParser", "PayloadsState", "is_wrapped"]
 
 _ID_KEYS = {
     "tool-call": ("callId", "id", "toolCallId"),
@@ -42,10 +45,11 @@ _NAMELESS = ("", "other", "unknown", "unknown tool")
 _NOTES = frozenset({"_acp", "locations", "description"})
 """What the ancestor adds to an ACP input; one with nothing else is empty."""
 _NAME_IN_ID = re.compile(r"([A-Za-z]\w*?)(?:__|-\d)", re.ASCII)
-_STATUS = {"failed": "failed", "error": "failed", "cancelled": "cancelled", "canceled": "cancelled"}
-_STATING = frozenset({"status", "error", "ok", "success", "applied", "isError", "is_error"})
+_STATING = frozenset({"status", "error", "ok", "success", "applied", "isError", "is_error", "exit_code", "signal"})
 """Keys of an output that may state how the call ended."""
+_AFTER_ARGUMENTS = re.compile(r"\s*(?:\([^()]* MCP Server\))?")
 _TAGGED_ERROR = "<tool_use_error>"
+_GEMINI = ("acp", "gemini")
 
 
 class PayloadsState(State, kw_only=True):
@@ -110,8 +114,11 @@ class PayloadParser(RunningCalls, Parser):
             if printed and value in (None, "", {}):
                 value, outputs = printed, refs
         if status != "completed":
-            error = error_message({**value, "isError": True}) if isinstance(value, dict) else blocks_text(value)
-            value = value if isinstance(value, dict) else None
+            value, error = _failure(value, status)
+        elif self.origin == _GEMINI and (text := blocks_text(value)) is not None:
+            tool = self.calls.name_of(call_id)
+            if tool != "Bash" and tool in PAYLOAD_RULES:
+                value = {"message": text}  # Gemini shows a sentence about the output, and a shell's output itself
         return self.calls.answer(call_id, Answer(value, status, error, outputs=outputs), raw=raw, raw_name=name)
 
     def _claude_result(self, payload: Line, call_id: str) -> Skip:
@@ -119,14 +126,17 @@ class PayloadParser(RunningCalls, Parser):
         failed = text_of(payload["content"]).startswith(_TAGGED_ERROR)
         block = {"content": payload["content"], "is_error": failed}
         answer = read_answer(self.calls.name_of(call_id) or "Unknown", block, None, {}, stopped=False)
-        return self.calls.answer(call_id, answer.replace(is_async=False), raw=payload)
+        bodies = Bodies(self)
+        raw, model = bodies.take(payload), bodies.take(payload["content"] or "")
+        answer = answer.replace(is_async=False, model=model, attachments=bodies.attachments)
+        return self.calls.answer(call_id, answer, raw=raw)
 
     @payloads("file-edit")
     def _file_edit(self, payload: Line, call_id: str) -> Skip:
         """An edit that was made, without a call: both its call and its result."""
         path = first_string(payload, "filePath")
         if path is None:
-            return self.unparsed("no-call-id", payload)
+            return self.unparsed("no-path", payload)
         if self.calls.is_known(call_id):
             return "duplicate-call"
         change = {"type": "modify", **{key: payload.get(key) for key in ("diff", "oldContent", "newContent")}}
@@ -201,9 +211,9 @@ class HappierTrace(PayloadParser):
             return self.unparsed("unknown-type", value)
         if value.get("v") != 1 or not self.payloads.knows(kind):
             return self.unparsed("unknown-type", value)
-        provider, ts, session = value.get("provider"), value.get("ts"), value.get("sessionId")
+        provider, ts, session = value.get("provider"), whole(value.get("ts")), value.get("sessionId")
         self.origin = protocol, self.context.provider or (provider if type(provider) is str else protocol)
-        if type(ts) is int:
+        if ts is not None:
             self.ts = ts
         if session and type(session) is str:
             if self.state.session is None:
@@ -221,8 +231,26 @@ def _as_sent(payload: Any, name: str) -> tuple[Any, Any, str]:
     if type(happy) is not dict:
         return payload, payload, name
     raw_name = first_string(happy, "rawToolName") or UNKNOWN_TOOL
-    value = {key: item for key, item in payload.items() if key not in ("_happy", "_raw")}
+    value: Any = {key: item for key, item in payload.items() if key not in ("_happy", "_raw")}
+    if is_wrapped(payload):
+        value = payload["value"]
     return value, payload.get("_raw", value), name if raw_name == UNKNOWN_TOOL else raw_name
+
+
+def is_wrapped(payload: Line) -> bool:
+    """Whether a normalized payload only holds what was no object, as the ancestor wraps it: `{"value": "text"}`."""
+    return "value" in payload and payload.keys() <= {"value", "_happy", "_raw"} and type(payload["value"]) is not dict
+
+
+def _failure(value: Any, status: str) -> tuple[Any, str | None]:
+    """(what is left of an output, what went wrong) of a call that did not complete. The content of one that failed is
+    words about it; one that was stopped may have an output."""
+    if not isinstance(value, dict):
+        return None, blocks_text(value)
+    error = error_message({**value, "isError": True})
+    if error is None and status == "failed" and (error := blocks_text(value.get("content"))) is not None:
+        value = {key: item for key, item in value.items() if key != "content"}
+    return value, error
 
 
 def _is_bare(value: Any) -> bool:
@@ -248,13 +276,15 @@ def _status(payload: Line, value: Any) -> str:
     is_error = payload.get("isError")
     if type(value) is not dict or _STATING.isdisjoint(value):
         return "failed" if is_error is True else "completed"
-    status = _STATUS.get(string(value.get("status")) or "")
-    if status is not None or is_error is False:
-        return status or "completed"
+    status = status_word(value.get("status"))
+    if status not in (None, "completed"):
+        return status
+    if is_error is False:
+        return "completed"
     has_error = bool(value.get("error")) and isinstance(value["error"], str | dict)
-    refused = any(value.get(key) is False for key in ("ok", "success", "applied"))
-    flagged = any(value.get(key) is True for key in ("isError", "is_error"))
-    return "failed" if is_error is True or has_error or refused or flagged else "completed"
+    if is_error is True or has_error or value.get("applied") is False:
+        return "failed"
+    return stated_status(value) or "completed"
 
 
 def _request(payload: Line) -> Line:
@@ -271,7 +301,18 @@ def _hint(tool_call: Line) -> Any:
     """What the tool is called with, as far as the ACP call in the request shows it."""
     if tool_call.get("rawInput") is not None:
         return tool_call["rawInput"]
+    if (given := _object_in(first_string(tool_call, "title"))) is not None:
+        return given
     if isinstance(tool_call.get("content"), list):
         return {"items": tool_call["content"], "locations": tool_call.get("locations")}
     title = first_string(tool_call, "title")
     return {"title": title} if title else None
+
+
+def _object_in(title: str | None) -> Line | None:
+    """The arguments of an MCP server's tool, which Gemini puts into the title: `{"title":"…"} (happier MCP Server)`."""
+    if title is None or not title.startswith("{"):
+        return None
+    end = title.rfind("}") + 1
+    given = decode_json(title[:end]) if _AFTER_ARGUMENTS.fullmatch(title, end) else None
+    return given if isinstance(given, dict) else None

@@ -1,24 +1,31 @@
-"""Kimi CLI."""
+"""Kimi CLI, and Kimi Code, which has taken its place."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect
-from tooltap.normalizers.wire.values import record
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
+from tooltap.normalizers.wire.values import record, records
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_kimi_json(value: dict[str, Any]) -> bool:
+    if "jsonrpc" in value:
+        return _is_wire(value)
+    role = value.get("role")
+    if role == "meta":
+        return isinstance(value.get("type"), str)
     if not value.keys() <= {"role", "content", "tool_calls", "tool_call_id"}:
         return False
     content = value.get("content")
-    if not isinstance(content, str | list):  # chat messages of APIs have null content beside calls
+    if "content" not in value:  # Kimi Code; in APIs, the content beside calls is null
+        return role == "assistant" and bool(records(value.get("tool_calls")))
+    if not isinstance(content, str | list):
         return False
     if isinstance(content, list) and any(record(part).get("type") in _ANTHROPIC_BLOCKS for part in content):
         return False
-    role = value.get("role")
     return role == "assistant" or (role == "tool" and isinstance(value.get("tool_call_id"), str))
 
 
@@ -26,26 +33,90 @@ _ANTHROPIC_BLOCKS = ("redacted_thinking", "thinking", "tool_result", "tool_use")
 """Types of parts in messages of Anthropic's API, which have the same keys."""
 
 
-PRODUCT = "Kimi CLI"
+def _is_wire(value: dict[str, Any]) -> bool:
+    method, params = value.get("method"), record(value.get("params"))
+    if method in ("event", "request"):
+        return isinstance(params.get("type"), str) and isinstance(params.get("payload"), dict)
+    if method == "initialize":  # MCP and ACP have `protocolVersion`
+        return "protocol_version" in params
+    if method in ("prompt", "steer"):
+        return "user_input" in params
+    result = record(value.get("result"))
+    return "protocol_version" in result or ("request_id" in result and bool(result.keys() & {"response", "answers"}))
+
+
+def _is_kimi_session(value: dict[str, Any]) -> bool:
+    kind = str(value.get("type"))
+    if kind == "metadata":
+        return value.keys() >= {"protocol_version", "created_at"}
+    is_event = isinstance(value.get("agentId"), str) or value.get("kind") == "event"
+    return is_event and "." in kind and isinstance(value.get("time"), int)
+
+
+PRODUCT = "Kimi"
 
 DIALECTS = (
     Dialect(
         "kimi-json",
         "parser:KimiJson",
         _is_kimi_json,
-        reads="Kimi CLI's printed messages",
-        tapped_with="`tooltap run -- kimi --print --output-format stream-json …`",
-        arrives="streams blocks",
-        omits="prompts, permission requests, tokens, cost; the session's id",
-        unproven="background tasks, notifications, rejections",
+        reads="Kimi's printed messages, and its wire mode: JSON-RPC, both directions",
+        tapped_with="`tooltap run -- kimi --print --output-format stream-json …`, in Kimi Code "
+        "`tooltap run -- kimi -p … --output-format stream-json`; wire mode: `tooltap proxy -- kimi --wire`",
+        arrives="streams blocks; in wire mode: streams text",
+        omits="cost; the session's id, which Kimi Code prints last. Printed messages have no prompts, permission "
+        "requests and tokens, those of Kimi Code no reasoning either, nor whether a tool of an MCP server failed, nor "
+        "what its program adds to a result for the model. Wire mode does not tell what the model saw of a result",
+        unproven="background tasks of Kimi CLI, notifications, questions, hooks, replays, goals",
+        shows_prompts=False,
         endless="endless:lines",
     ),
+    Dialect(
+        "kimi-session",
+        "session:KimiSession",
+        _is_kimi_session,
+        reads="Kimi Code's session files",
+        tapped_with="`tooltap serve --follow kimi`",
+        arrives="streams blocks",
+        omits="permission requests, cost; the session's id and folder, which the file's path has, and what the model "
+        "saw of a result beside what the tool returned",
+        unproven="background tasks, interrupts, failed requests",
+        endless="endless:session_lines",
+    ),
 )
+
+_PROMPT_FLAGS = ("-p", "--prompt")
+"""Since Kimi Code, a prompt is all it takes to print; there is no `--print` any more."""
 
 AGENTS = (
     Agent(
         "kimi",
-        ("--print … --output-format stream-json", "acp"),
-        "--print --output-format stream-json",
+        (
+            "--print … --output-format stream-json",
+            *(f"{flag} … --output-format stream-json" for flag in _PROMPT_FLAGS),
+            *(f"--output-format stream-json … {flag}" for flag in _PROMPT_FLAGS),
+            "--wire",
+            "acp",
+        ),
+        "-p … --output-format stream-json",
+        package="@moonshot-ai/kimi-code",
+        store=Store(
+            "kimi-session",
+            "KIMI_CODE_HOME",
+            ".kimi-code",
+            "sessions",
+            re.compile(r"[^/]+/(?P<session>[^/]+)/agents/[^/]+/wire\.jsonl"),
+        ),
+        prompt=Prompt(
+            options=("-p", "--prompt", "-c", "--command"),
+            words="none",
+            flags="--print --quiet --yolo -y --yes --auto-approve --afk --verbose --debug --thinking",
+            valued=(
+                "--output-format -w --work-dir -S --session -m --model --config --config-file --agent --agent-file"
+                " --mcp-config --mcp-config-file --max-steps-per-turn --add-dir"
+            ),
+            never="--input-format",
+            stdin=True,
+        ),
     ),
 )

@@ -1,156 +1,133 @@
-"""The `kimi-json` dialect: `kimi --print --output-format stream-json`.
+"""The `kimi-json` dialect: what Kimi prints, `kimi --print --output-format stream-json`, and its wire mode (`wire.py`).
 
-Learned from Kimi CLI 1.40. Each line is a chat message: the model's text with its tool calls, or one result. There is
-no prompt, no session id, no time and no usage; errors of the API are printed as plain text. MCP tools have their bare
-names. A message without calls is the model's last, and therefore ends the turn.
+Learned from Kimi CLI 1.40 and Kimi Code 2.1, in which the flag is `-p`. Each printed line is a chat message: the
+model's text with its tool calls, or one result. There is no prompt, no time and no usage; errors of the API are printed
+as plain text. MCP tools have their bare names in 1.40. A message without calls is the model's last, and therefore ends
+the turn. Beside the messages, Kimi Code prints its version, its retries, and at the end the id of the session.
 """
 
 from __future__ import annotations
 
 import re
 
-import msgspec
-
-from tooltap.normalizers.core.bodies import Bodies
-from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import State
-from tooltap.normalizers.dialects.kimi.answers import TASK_STATUS, notified_result, output_text, read_result
-from tooltap.normalizers.tools.payload import decode_json
-from tooltap.normalizers.wire.values import record, records, string
-from tooltap.protocol.events import Message
+from tooltap.normalizers.dialects.kimi.wire import KimiWire, WireState
+from tooltap.normalizers.wire.values import number, record, records, string, whole
 
 __all__ = ["KimiJson"]
 
-MANY_TASKS = 1_024
-"""Background tasks whose calls the parser remembers."""
-
-_TASK_ID = re.compile(r"^task_id: (\S+)$", re.MULTILINE)
-_LEVELS = {"warning": "warning", "error": "error"}
-"""Severity of a notification -> level; every other is info."""
-
-
-class KimiState(State, kw_only=True):
-    tasks: dict[str, str] = msgspec.field(default_factory=dict)
-    """Background task -> id of the call that started it."""
+_RPC_KEYS = frozenset({"jsonrpc", "method", "result"})
+"""A client may leave out the first."""
+_HOOK = re.compile(r"(\w{1,40}) hook( blocked)?\n\n(.*)", re.ASCII | re.DOTALL)
+"""Kimi Code 2.1 prints what a hook said as a message of the assistant."""
+_GOALS = {"blocked": "warning", "paused": "warning"}
+"""How a goal ended -> level; every other is info."""
 
 
-class KimiJson(Parser):
-    dialect = "kimi-json"
-    protocol = default_provider = "kimi"
-    SKIPS = frozenset({"empty", "unchanged", "plan-display"})
+class KimiJsonState(WireState, kw_only=True):
+    is_code: bool = False
+    """It is Kimi Code, which is today's `kimi`."""
+    retrying: str | None = None
+    """Why the model's provider is asked again, while it has not answered."""
+
+
+class KimiJson(KimiWire):
+    SKIPS = KimiWire.SKIPS
     line = Lines("role")
-    state_type = KimiState
-    state: KimiState
+    meta = Lines("type")
+    """Lines of the role `meta`, since Kimi Code 2."""
+    state_type = KimiJsonState
+    state: KimiJsonState
+
+    def read(self, value: Line) -> Skip:
+        return self.line.read(self, value) if _RPC_KEYS.isdisjoint(value) else self.read_rpc(value)
 
     @line.otherwise
     def _beside(self, value: Line) -> Skip:
         """What is beside the conversation has no role."""
         if isinstance(value.get("source_kind"), str):
-            return self._notification(value)
+            return self.show_notification(value)
         if value.keys() == {"content", "file_path"}:
             return "plan-display"  # the call of ExitPlanMode, or the file, holds the plan
         if isinstance(value.get("question"), str) and "id" in value:
-            return self._side_question("user", value["question"])
+            return self.side_question("user", value["question"])
         if "id" in value and value.keys() & {"response", "error"}:
-            return self._side_question("assistant", string(value.get("response")) or string(value.get("error")))
+            return self.side_question("assistant", string(value.get("response")) or string(value.get("error")))
+        if value.get("type") == "goal.summary":
+            return self._goal(value)
         return self.unparsed("unknown-type", value)
+
+    # -- Kimi Code ----------------------------------------------------------------------------------------------
+
+    @line("meta")
+    def _meta(self, value: Line) -> Skip:
+        self.state.is_code = True
+        return self.meta.read(self, value)
+
+    @meta("system.version", version=str)
+    def _version(self, value: Line) -> None:
+        self.begin_session(None, agent_version=value["version"])
+
+    @meta("session.resume_hint", session_id=str)
+    def _resume_hint(self, value: Line) -> Skip:
+        """The last line: the session's id, which no line before has."""
+        self.set_session(value["session_id"])
+        return None if self.items else "unchanged"
+
+    @meta("turn.step.retrying")
+    def _retry(self, value: Line) -> None:
+        names = ("failed_attempt", "next_attempt", "max_attempts", "delay_ms", "status_code")
+        data = {name: value[name] for name in names if number(value.get(name)) is not None}
+        text = string(value.get("error_message")) or string(value.get("error_name"))
+        self.ensure_turn()
+        self.state.retrying = string(value.get("error_name")) or "error"
+        self.notice("retry", text, "warning", data or None)
+
+    def finish(self, reason: str) -> None:
+        super().finish(reason)
+        if self.state.retrying is not None and self.turn is not None:  # the last error is printed as plain text
+            self.end_turn("failed", ended_by="eof", reason=self.state.retrying, synthetic=True)
+        self.state.retrying = None
+
+    def _goal(self, value: Line) -> Skip:
+        """How a goal that `/goal` set was reached."""
+        status = string(value.get("status"))
+        data = {key: value[key] for key in ("turnsUsed", "tokensUsed", "wallClockMs") if whole(value.get(key))}
+        text = ": ".join(part for part in (status, string(value.get("reason"))) if part)
+        self.notice("goal", text, _GOALS.get(status or "", "info"), data or None)
+        return None
 
     # -- messages -----------------------------------------------------------------------------------------------
 
     @line("assistant")
     def _assistant(self, value: Line) -> Skip:
+        content, calls = value.get("content"), records(value.get("tool_calls"))
+        if not calls and self.state.is_code and type(content) is str and (hook := _HOOK.fullmatch(content)):
+            self.notice("hook", hook[3], "warning" if hook[2] else "info", {"event": hook[1]})
+            return None
+        self.state.retrying = None
         self.ensure_turn()
-        outcomes = [self._message("assistant", value)]
-        calls = records(value.get("tool_calls"))
+        outcomes = [self.show_message("assistant", content)]
         outcomes += [self._call(call) for call in calls]
         if not calls:
-            self.end_turn("completed", synthetic=True)
+            self.end_turn("completed", ended_by="answer", synthetic=True)
             return None
         return None if None in outcomes else outcomes[-1]
 
     @line("user")
     def _user(self, value: Line) -> Skip:
-        return self._message("user", value)
-
-    def _message(self, role: str, value: Line) -> Skip:
-        """Emit the parts of a message, in order. A single part may be a bare string."""
-        content = value.get("content")
-        if type(content) is str:
-            if not content:
-                return "empty"
-            self.emit_text(role, content, block=None)
-            return None
-        parts = records(content)
-        before = len(self.items)
-        for index, part in enumerate(parts):
-            block = index if len(parts) > 1 else None
-            kind = part.get("type")
-            if kind in ("text", "think"):
-                if text := string(part.get(kind)):
-                    self.emit_text(role if kind == "text" else "reasoning", text, block=block)
-            else:
-                bodies = Bodies(self)
-                bodies.take(part)
-                if bodies.attachments:
-                    self.emit(Message, role=role, text="", block=block, attachments=bodies.attachments)
-                else:
-                    self.unparsed("unknown-type", part)
-        return None if len(self.items) > before else "empty"
-
-    def _side_question(self, role: str, text: str | None) -> Skip:
-        """`/btw`: a question and its answer, outside the turn."""
-        if not text:
-            return "empty"
-        self.emit_text(role, text, turn=None)
-        return None
-
-    # -- calls --------------------------------------------------------------------------------------------------
+        return self.show_message("user", value.get("content"))
 
     def _call(self, entry: Line) -> Skip:
         call_id, function = entry.get("id"), record(entry.get("function"))
         name = function.get("name")
         if not isinstance(call_id, str) or not isinstance(name, str):
             return self.unparsed("unknown-type", entry)
-        arguments = decode_json(function.get("arguments"))
-        if isinstance(arguments, str):
-            arguments = {"arguments": arguments} if arguments else {}
-        background = isinstance(arguments, dict) and arguments.get("run_in_background") is True
-        memory = {"background": True} if background else None
-        known = self.calls.get(call_id)
-        if known is not None and known.acknowledged:  # the id of a running background task is reused
-            self.calls.open(call_id, name, arguments, raw=entry, memory=memory)
-            return None
-        return self.calls.show(call_id, name, arguments, raw=entry, memory=memory)
+        return self.show_call(call_id, name, function.get("arguments"), entry)
 
     @line("tool", tool_call_id=str)
     def _result(self, value: Line) -> Skip:
-        call_id = value["tool_call_id"]
-        self.ensure_turn()
-        call = self.calls.get(call_id)
-        bodies = Bodies(self)
-        raw = bodies.take(value)
-        name = call.name if call is not None else self.calls.name_of(call_id) or ""
-        answer = read_result(name, raw.get("content"))
-        background = call is not None and call.memory.get("background") and answer.status == "completed"
-        if background and (task := _TASK_ID.search(output_text(raw.get("content")))) is not None:
-            make_room(self.state.tasks, MANY_TASKS)
-            self.state.tasks[task[1]] = self.calls.id_of(call_id)
-            answer = answer.replace(is_async=True)
-        if attachments := bodies.attachments:
-            answer = answer.replace(attachments=attachments)
-        return self.calls.answer(call_id, answer, raw=raw)
-
-    def _notification(self, value: Line) -> Skip:
-        """A notification of Kimi, mostly that a background task ended: the final result of its call."""
-        kind = string(value.get("type")) or ""
-        started_by = self.state.tasks.get(string(value.get("source_id")) or "")
-        call = self.calls.get(started_by) if started_by is not None else None
-        if call is not None and kind in TASK_STATUS:
-            self.state.tasks.pop(value["source_id"])
-            return self.calls.answer(call, notified_result(call.name, kind, value), raw=value, final=True)
-        text = ": ".join(part for part in (string(value.get("title")), string(value.get("body"))) if part)
-        level = _LEVELS.get(string(value.get("severity")) or "", "info")
-        self.notice(kind or "notification", text, level, value)
-        return None
+        """Its content is what the model sees; Kimi Code's program adds words to some."""
+        if not self.calls.is_known(value["tool_call_id"]):
+            self.ensure_turn()
+        return self.answer_call(value["tool_call_id"], value, "content", told=True)

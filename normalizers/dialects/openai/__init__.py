@@ -13,6 +13,7 @@ _EVENT_KEYS = frozenset({"response", "item", "output_index", "item_id"})
 _REQUEST_KEYS = frozenset(
     {"instructions", "tools", "store", "stream", "include", "reasoning", "text", "previous_response_id"}
 )
+_CHAT_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _CHAT_OBJECTS = ("chat.completion", "chat.completion.chunk")
 
 
@@ -22,8 +23,16 @@ def _is_openai_chat(value: dict[str, Any]) -> bool:
         first = record(choices[0]) if choices else {}
         is_choice = any(isinstance(first.get(key), dict) for key in ("delta", "message"))
         return is_choice or value.get("object") in _CHAT_OBJECTS
-    has_roles = any(isinstance(message.get("role"), str) for message in records(value.get("messages")))
-    return has_roles and isinstance(value.get("model"), str)
+    messages = value.get("messages")
+    if not isinstance(messages, list):
+        return False
+    roles = [message.get("role") for message in records(messages)]
+    if isinstance(value.get("model"), str):
+        return any(isinstance(role, str) for role in roles)
+    # A recorded conversation, without the request around it.
+    return (
+        bool(roles) and len(roles) == len(messages) and "type" not in value and _CHAT_ROLES.issuperset(map(str, roles))
+    )
 
 
 def _is_openai_responses(value: dict[str, Any]) -> bool:
@@ -47,10 +56,10 @@ DIALECTS = (
         "openai-chat",
         "chat:OpenAIChat",
         _is_openai_chat,
-        reads="Chat Completions of OpenAI-compatible servers, whole and streamed",
+        reads="Chat Completions of OpenAI-compatible servers, whole and streamed, and recorded conversations",
         tapped_with="`tooltap gateway openai --upstream URL`",
         arrives="one burst; with `stream: true`: streams text",
-        omits="permission requests; whether a command failed",
+        omits="permission requests; whether a tool failed, unless the agent wrote it into the text of the result",
         unproven="everything: shapes from public recordings of many servers",
         endless="endless:openai_chat",
     ),
@@ -61,7 +70,7 @@ DIALECTS = (
         reads="the Responses API, whole and streamed",
         tapped_with="`tooltap gateway openai --upstream URL`",
         arrives="one burst; with `stream: true`: streams text",
-        omits="–",
+        omits="–; what the model saw of a tool that runs at the API",
         unproven="everything: shapes from public recordings; `file_search_call` only from the schema",
         endless="endless:openai_responses",
     ),

@@ -6,22 +6,25 @@ tools. A turn lasts from a prompt to an answer that calls no tool. A line may al
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State
+from tooltap.normalizers.dialects.openai.answers import read_result
 from tooltap.normalizers.dialects.openai.messages import (
     PendingCall,
     ToolUse,
     collect,
     digest_of,
+    links_in,
+    media_in,
     result_ids,
     text_of,
     texts_of,
@@ -83,7 +86,7 @@ class OpenAIChat(Parser):
             return self._completion(value)
         self._end_completion()
         if isinstance(value.get("messages"), list):
-            return self._request(records(value["messages"]))
+            return self._request(records(value["messages"]), is_request="model" in value or "stream" in value)
         if value.get("error") or value.get("object") == "error":
             return self._error(value.get("error") or value)
         if isinstance(value.get("role"), str):
@@ -102,30 +105,41 @@ class OpenAIChat(Parser):
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    def _request(self, messages: list[Line]) -> Skip:
+    def _request(self, messages: list[Line], *, is_request: bool) -> Skip:
         """Read the whole conversation so far. Where it shares nothing with the last request, it is a new one, and the
-        messages before its last prompt are history."""
+        messages before its last prompt are history; those of a recorded conversation, which asks no model, are not."""
         messages = [one for one in messages if one.get("role") not in ("system", "developer")]
         digests = [digest_of(one) for one in messages]
+        history = self.state.history
         known = 0
-        for old, new in zip(self.state.history, digests, strict=False):
+        for old, new in zip(history, digests, strict=False):
             if old != new:
                 break
             known += 1
+        if not is_request and known < len(history):
+            known = 0  # recorded conversations may begin alike, and yet each is another; one that grows is not
         is_new = known == 0
+        again = _repeated(history, digests, known) if is_request else Counter()
         self.state.history = digests[:HISTORY]
         last_prompt = len(messages) - 1
         while last_prompt >= 0 and messages[last_prompt].get("role") != "user":
             last_prompt -= 1
         if known == len(messages) and self.state.answered and last_prompt >= 0:
             known = last_prompt  # requested once more, for another answer
+        is_asked = self.state.answered and last_prompt == len(messages) - 1
         self.state.answered = False
         outcomes: list[Skip] = ["history"]
         prompted = False
         for index, message in enumerate(messages[known:], known):
-            self.replay = is_new and index < last_prompt
+            self.replay = is_request and is_new and index < last_prompt
+            is_prompt = message.get("role") == "user"
+            if again[digests[index]] > 0 and not (is_prompt and (is_new or (is_asked and index == last_prompt))):
+                again[digests[index]] -= 1
+                continue
             outcomes.append(self._message(message, begins_turn=not prompted))
-            prompted |= message.get("role") == "user" and not self.replay
+            # In a request the prompts come together; in a recorded conversation those that follow one another do.
+            prompted = is_prompt or (prompted and is_request)
+            prompted &= not self.replay
         self.replay = False
         return best(outcomes)
 
@@ -138,30 +152,37 @@ class OpenAIChat(Parser):
             return self._prompt(message, begins_turn)
         if role != "assistant" or digest_of(message) in self.state.said:
             return "history"
-        uses = uses_of(message)
-        known = [self.calls.is_known(use.id or self.state.nameless) for use in uses]
-        if all(known) and (known or not texts_of(message)):
+        uses, texts = uses_of(message), texts_of(message)
+        if self._waits_for(uses) or not (uses or texts):
             return "history"
         if not self.replay:
             self.ensure_turn()
         self._emit_texts(message, None)
         self._open_calls(uses)
         if not uses and not self.replay and self.turn is not None:
-            self.end_turn("completed")
+            self.end_turn("completed", ended_by="answer")
         return None
 
+    def _waits_for(self, uses: list[ToolUse]) -> bool:
+        """Whether these are calls that wait for their results: the message repeats the answer that made them. A call
+        with the id of one that has its result is another: servers use ids again."""
+        open_calls = [self.calls.get(use.id or self.state.nameless) for use in uses]
+        names = [call.raw_name if call is not None else None for call in open_calls]
+        return bool(uses) and names == [use.name or UNKNOWN_TOOL for use in uses]
+
     def _prompt(self, message: Line, begins_turn: bool) -> Skip:
-        _, attachments = take_bodies(self, message.get("content"))
+        media = media_in(message.get("content"))
+        _, attachments = take_bodies(self, media)
+        attachments = [*(attachments or []), *links_in(media)] or None
         if begins_turn and not self.replay:
-            if self.turn is not None:
-                self.end_turn("cancelled", synthetic=True)
+            self.give_up_turns()
             self.start_turn()
         self.emit(Message, role="user", text=text_of(message), attachments=attachments)
         return None
 
     def _result(self, message: Line) -> Skip:
         """Read the client's result. Old servers give calls no id, so a result without one is the newest call's."""
-        raw, _ = take_bodies(self, message)
+        raw, attachments = take_bodies(self, message)
         if not self.replay:
             self.ensure_turn()
         outcome: Skip = "history"
@@ -169,7 +190,8 @@ class OpenAIChat(Parser):
             call_id = stated or self.state.nameless or "unknown"
             if not self.calls.is_over(call_id):
                 raw_name = first_string(message, "name") or UNKNOWN_TOOL
-                self.calls.answer(call_id, Answer(raw.get("content")), raw=raw, raw_name=raw_name)
+                answer = read_result(self.calls.tool_of(call_id, raw_name), raw)
+                self.calls.answer(call_id, answer.replace(attachments=attachments), raw=raw, raw_name=raw_name)
                 outcome = None
         return outcome
 
@@ -197,6 +219,9 @@ class OpenAIChat(Parser):
             return "repeated"
         if value.get("error"):
             return self._error(value["error"])
+        if self.state.provider is None and (served_by := first_string(value, "provider")) is not None:
+            # OpenRouter and its like name who answered; where they change that in mid-conversation, it keeps its first.
+            self.set_provider("-".join(served_by[:SHORT].lower().split()))
         model = first_string(value, "model")
         is_news = self.uses_model(model if len(model or "") <= SHORT else None)
         if state.answer is None and choices:
@@ -264,7 +289,8 @@ class OpenAIChat(Parser):
         finish = completion.finish
         if not uses and not completion.calls and finish is not None and finish not in _CALLS_TOOLS:
             outcome = "failed" if finish in _FAILED else "completed"
-            self.end_turn(outcome, reason=finish, before=((Usage, usage),) if usage is not None else ())
+            before = ((Usage, usage),) if usage is not None else ()
+            self.end_turn(outcome, reason=finish, ended_by="answer", before=before)
         elif usage is not None:
             self.emit(Usage, **usage)
 
@@ -285,3 +311,12 @@ class OpenAIChat(Parser):
         self.notice("provider-error", words, "error", data)
         self.end_turn("failed", reason=str(data.get("code") or data.get("type") or "error")[:SHORT])
         return None
+
+
+def _repeated(before: list[int], now: list[int], known: int) -> Counter[int]:
+    """The messages that a client sends again although it changed or dropped one before them: the digests of those of
+    the last request behind the first `known`. Two conversations have only few in common, where calls have the same
+    ids."""
+    rest = Counter(before[known:])
+    shared = sum((rest & Counter(now[known:])).values()) if rest else 0
+    return rest if known or shared * 3 >= 2 * min(len(before), len(now)) else Counter()

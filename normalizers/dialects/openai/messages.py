@@ -12,13 +12,17 @@ import msgspec
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.core.tokens import token_counts
 from tooltap.normalizers.tools.payload import nonblank, strings
-from tooltap.normalizers.wire.values import first_string, number, record, records, whole
+from tooltap.normalizers.wire.decode import decode_text
+from tooltap.normalizers.wire.values import dollars, first_string, record, records, whole
+from tooltap.protocol.events import Attachment
 
 __all__ = [
     "PendingCall",
     "ToolUse",
     "collect",
     "digest_of",
+    "links_in",
+    "media_in",
     "result_ids",
     "text_of",
     "texts_of",
@@ -26,6 +30,7 @@ __all__ = [
     "uses_of",
 ]
 
+_MIME_TYPES = {"image_url": "image/*", "video_url": "video/*", "audio_url": "audio/*"}
 MANY_CALLS = 128
 """Calls of one answer."""
 
@@ -47,8 +52,8 @@ class ToolUse(NamedTuple):
         if self.arguments.strip() in _NO_ARGUMENTS:
             return {}
         try:
-            return msgspec.json.decode(self.arguments)
-        except msgspec.DecodeError:
+            return decode_text(self.arguments)
+        except ValueError:
             return self.arguments
 
 
@@ -76,6 +81,34 @@ def text_of(message: Line) -> str:
         if text := "".join(texts):
             return text
     return first_string(message, "refusal") or ""
+
+
+def media_in(content: Any) -> list[Line]:
+    """The parts of a prompt, those with a file as `{url, mime, name}` or `{data, mime}`. A key of the part's own type
+    holds it: a link or a data URL (Mistral 2025 sends `document_url`, others an object), a file, or a sound."""
+    media: list[Line] = []
+    for part in records(content):
+        kind = str(part.get("type"))
+        held = part.get(kind)
+        inner = record(held)
+        if isinstance(url := held if type(held) is str and kind.endswith("_url") else inner.get("url"), str):
+            media.append({"url": url, "mime": _MIME_TYPES.get(kind), "name": None})
+        elif isinstance(inner.get("file_data"), str):
+            media.append({"url": inner["file_data"], "mime": None, "name": first_string(inner, "filename")})
+        elif isinstance(inner.get("data"), str):
+            media.append({"data": inner["data"], "mime": f"audio/{first_string(inner, 'format') or '*'}"})
+        else:
+            media.append(part)
+    return media
+
+
+def links_in(media: list[Line]) -> list[Attachment]:
+    """The links to what a prompt does not hold itself."""
+    return [
+        Attachment(mime_type=one["mime"] or "application/octet-stream", uri=one["url"], name=one["name"])
+        for one in media
+        if "url" in one and "name" in one and not str(one["url"]).startswith("data:")
+    ]
 
 
 def texts_of(message: Line) -> list[tuple[str, str]]:
@@ -120,13 +153,18 @@ def _use(entry: Line) -> ToolUse:
     arguments = called.get("arguments")
     if nonblank(custom.get("name")):
         called, arguments = custom, custom.get("input")
-    return ToolUse(first_string(entry, "id"), first_string(called, "name"), arguments, entry)
+    return ToolUse(_id_of(entry.get("id")), first_string(called, "name"), arguments, entry)
 
 
 def result_ids(message: Line) -> list[str]:
     """The calls that a tool's message answers; SWE-agent names them in a list."""
-    call_id = message.get("tool_call_id")
-    return [call_id] if nonblank(call_id) else strings(message.get("tool_call_ids"))
+    call_id = _id_of(message.get("tool_call_id"))
+    return [call_id] if call_id is not None else strings(message.get("tool_call_ids"))
+
+
+def _id_of(value: Any) -> str | None:
+    """The id of a call; Text Generation Inference numbers them."""
+    return str(value) if type(value) is int else value if nonblank(value) else None
 
 
 def digest_of(message: Line) -> int:
@@ -147,7 +185,7 @@ def usage_of(usage: Line) -> Line | None:
     cached = (inputs.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens"))
     read = next((count for count in map(whole, cached) if count is not None), None)
     counts = token_counts(prompt, output, read, inputs.get("cache_write_tokens"), reasoning)
-    return {**counts, "cost_usd": number(usage.get("cost"))}
+    return {**counts, "cost_usd": dollars(usage.get("cost"))}
 
 
 def collect(pending: list[PendingCall], entry: Line, limit: int) -> None:
@@ -157,7 +195,7 @@ def collect(pending: list[PendingCall], entry: Line, limit: int) -> None:
     end before `limit` characters.
     """
     function = record(entry.get("function"))
-    call_id, name, index = first_string(entry, "id"), first_string(function, "name"), entry.get("index")
+    call_id, name, index = _id_of(entry.get("id")), first_string(function, "name"), entry.get("index")
     index = whole(index)
     if (call := _continued(pending, call_id, index, name)) is None:
         call = PendingCall(index=index)

@@ -22,6 +22,7 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.tokens import token_counts
+from tooltap.normalizers.dialects.openai.answers import read_result
 from tooltap.normalizers.dialects.openai.responses_items import (
     ItemCall,
     PromptsState,
@@ -147,7 +148,16 @@ class OpenAIResponses(Parser):
             self.ensure_turn()
             self.calls.open(call.id, call.raw_name, call.value, raw=raw, name=call.name)
         if self.calls.get(call_id) is not None:
-            self._result(call_id, answer_of(item), item, Bodies(self))
+            self._result(call_id, self._answer_of(call_id, item), item, Bodies(self))
+
+    def _answer_of(self, call_id: str, item: Line) -> Answer:
+        """The result in an output item; of a shell also where it is in the words of an agent other than Codex."""
+        answer = answer_of(item)
+        if answer.error is None and self.calls.name_of(call_id) == "Bash" and "exit_code" not in record(answer.value):
+            told = read_result("Bash", {"content": item.get("output")})
+            if told.error is not None or "exit_code" in record(told.value):
+                return told
+        return answer
 
     def _approval(self, item: Line) -> None:
         request = item.get("approval_request_id")
@@ -218,7 +228,9 @@ class OpenAIResponses(Parser):
 
     def _end_turn(self, outcome: str, reason: str | None, usage: dict[str, int] | None = None) -> None:
         before = ((Usage, {"scope": "step", **usage}),) if usage else ()
-        self.end_turn(outcome, reason=reason, synthetic=outcome == "cancelled" and reason is None, before=before)
+        synthetic = outcome == "cancelled" and reason is None
+        how = "answer" if outcome == "completed" else None
+        self.end_turn(outcome, reason=reason, ended_by=how, synthetic=synthetic, before=before)
         self.state.error = None
 
     def _fail_turn(self) -> None:
@@ -326,10 +338,13 @@ class OpenAIResponses(Parser):
         call_id = item.get("call_id") or next(reversed(self.state.waiting), None)
         if not isinstance(call_id, str):
             return self.unparsed("no-call-id", item)
-        return self._result(call_id, answer_of(item), item, Bodies(self))
+        return self._result(call_id, self._answer_of(call_id, item), item, Bodies(self))
 
     def _result(self, call_id: str, answer: Answer, raw: Line, bodies: Bodies) -> Skip:
         value, raw = bodies.take(answer.value), bodies.take(raw)
+        seen = raw.get("output")
+        if isinstance(seen, str | list):  # of a tool that OpenAI ran, this is what it gave to the model
+            answer = answer.replace(model=seen)
         return self.calls.answer(call_id, answer.replace(value=value, attachments=bodies.attachments), raw=raw)
 
     def _server_tools(self, item: Line) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
@@ -47,6 +48,10 @@ def _is_run(value: dict[str, Any]) -> bool:
     return kind == "error" and isinstance(value.get("error"), dict)
 
 
+def _is_db(value: dict[str, Any]) -> bool:
+    return isinstance(value.get("data"), dict) and value.keys() >= {"aggregate_id", "id", "seq", "type"}
+
+
 PRODUCT = "OpenCode"
 
 DIALECTS = (
@@ -57,8 +62,9 @@ DIALECTS = (
         reads="`opencode run --format json`",
         tapped_with="`tooltap run -- opencode run --format json …`",
         arrives="streams blocks",
-        omits="prompts, permission requests; calls arrive with their results, and after a denial or an "
-        "interrupt the stream just ends",
+        omits="prompts, permission requests; calls arrive with their results, the server of an MCP tool is not named, "
+        "and after a denial or an interrupt the stream just ends",
+        shows_prompts=False,
         endless="endless:opencode_run",
     ),
     Dialect(
@@ -68,10 +74,50 @@ DIALECTS = (
         reads="OpenCode's `/event` stream",
         tapped_with="`tooltap attach opencode URL`",
         arrives="streams text",
-        omits="–",
+        omits="–; the server of an MCP tool, unless the client asks for the servers",
         unproven="subagents, retries, `permission.updated`, `sync` envelopes, aborts",
         endless="endless:opencode_bus",
     ),
+    Dialect(
+        "opencode-db",
+        "store:OpencodeDb",
+        _is_db,
+        reads="OpenCode's database",
+        tapped_with="`tooltap serve --follow opencode`",
+        arrives="streams blocks",
+        omits="permission requests; the server of an MCP tool, and sessions of versions that store no events",
+        unproven="retries, aborts",
+        endless="endless:opencode_db",
+    ),
 )
 
-AGENTS = (Agent("opencode", ("run … --format json", "acp"), "run --format json", package="opencode-ai"),)
+_PROMPT = Prompt(
+    words="all",
+    after=("run",),
+    flags="-c --continue --share --fork --thinking --print-logs --dangerously-skip-permissions --auto",
+    valued=(
+        "--format -s --session -m --model --agent --title --attach --port --variant --dir -p --password -u"
+        " --username --log-level"
+    ),
+    several="--file -f",
+    never="--command",
+    stdin=True,
+)
+
+AGENTS = (
+    Agent(
+        "opencode",
+        ("run … --format json", "acp"),
+        "run --format json",
+        package="opencode-ai",
+        store=Store(
+            "opencode-db",
+            "XDG_DATA_HOME",
+            ".local/share",
+            "opencode",
+            re.compile(r"opencode\.db/(?P<session>[\w-]+)"),
+            database="opencode.db",
+        ),
+        prompt=_PROMPT,
+    ),
+)

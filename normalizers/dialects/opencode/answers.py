@@ -13,18 +13,31 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.tools.names import canonical_name
+from tooltap.normalizers.tools.outcome import error_words, stated_status, status_in_words, status_word
 from tooltap.normalizers.tools.payload import strings
 from tooltap.normalizers.wire.values import first_string, record, records, whole
 from tooltap.protocol.events import Attachment, Display
 
-__all__ = ["INVALID", "answers_by_question", "attachments_of", "listing", "mcp_name", "read_result", "todos_digest"]
+__all__ = [
+    "INVALID",
+    "answers_by_question",
+    "attachments_of",
+    "listing",
+    "mcp_name",
+    "read_result",
+    "servers_in",
+    "split_note",
+    "todos_digest",
+]
 
 INVALID = "invalid"
 """The tool that OpenCode runs in place of one that does not exist or was called wrongly. It always succeeds."""
 
-_DENIALS = ("The user rejected permission", "The user has specified a rule which prevents you")
-_STOPS = ("Tool execution aborted", "The user dismissed this question")
-"""Beginnings of the errors of calls that were denied, or cancelled."""
+_NOTES = ("shell_metadata", "bash_metadata")
+_TIMED_OUT = "terminated command after exceeding timeout"
+_TASK_RESULT = "<task_result>"
+_STATES = frozenset({"connected", "disabled", "failed", "needs_auth", "needs_client_registration"})
+"""States of an MCP server (1.18.33)."""
 _NOT_IN_WORDS = re.compile(r"\W")
 
 
@@ -32,6 +45,10 @@ def read_result(raw_name: str, name: str, state: Line) -> Answer:
     """The answer of the canonical tool `name`."""
     metadata, time = record(state.get("metadata")), record(state.get("time"))
     answer = (_failed if state["status"] == "error" else _completed)(raw_name, name, state, metadata)
+    answer = answer.replace(model=_seen_by_model(state, metadata))
+    if answer.status == "completed" and (status := stated_status(metadata)) not in (None, "completed"):
+        words = first_string(state, "output") if name != "Bash" else None
+        answer = answer.replace(status=status, error=answer.error or words)
     start, end = whole(time.get("start")), whole(time.get("end"))
     lasted = end - start if start is not None and end is not None and end >= start else None
     diff = first_string(metadata, "diff")  # the change a file tool made, which the model is not shown
@@ -39,6 +56,23 @@ def read_result(raw_name: str, name: str, state: Line) -> Answer:
         return answer
     display = Display(origin="provider", text=diff, mime_type="text/x-diff") if diff else None
     return answer.replace(duration_ms=lasted, display=display)
+
+
+def _seen_by_model(state: Line, metadata: Line) -> Any:
+    """The output, with the files that go with it; or an error, and of an interrupted tool what it printed."""
+    output = state.get("output")
+    if state["status"] == "error":
+        printed = metadata.get("output") if metadata.get("interrupted") is True else None
+        text = printed if isinstance(printed, str) else state.get("error", output)
+        return text if isinstance(text, str) else msgspec.UNSET
+    files = records(state.get("attachments"))
+    if not isinstance(output, str):
+        return msgspec.UNSET
+    return (
+        [{"type": "text", "text": output}, *({**file, "mimeType": file.get("mime")} for file in files)]
+        if files
+        else output
+    )
 
 
 def _completed(raw_name: str, name: str, state: Line, metadata: Line) -> Answer:
@@ -52,16 +86,51 @@ def _completed(raw_name: str, name: str, state: Line, metadata: Line) -> Answer:
         # A file's text, a folder's entries, and for a picture only a message that it was read.
         folder = listing(record(metadata.get("display")))
         return Answer(folder or ({"message": output} if state.get("attachments") else output))
+    if name == "Bash" and isinstance(output, str):
+        printed, note = split_note(output)
+        value, status = _output(printed, metadata, name), _status_of_note(note)
+        return Answer({**value, "message": note} if note and status == "completed" else value, status, note)
+    if name == "Task" and isinstance(output, str):
+        return Answer(_task(output, metadata))
     return Answer(_output(output, metadata, name))
 
 
+def _task(output: str, metadata: Line) -> dict[str, Any]:
+    """What a subagent answered is between tags, behind words for the model about how to ask it again."""
+    _, _, inner = output.partition(_TASK_RESULT)
+    content, closed, _ = inner.rpartition(f"</{_TASK_RESULT[1:]}")
+    child = first_string(metadata, "sessionId")
+    value = {"content": content.strip("\n") if closed else output}
+    return {**value, "sessionId": child} if child is not None else value
+
+
+def split_note(output: str) -> tuple[str, str | None]:
+    """What a command printed, and the note that the shell tool adds for the model: why it stopped the command, or that
+    it shortened the output (`shell_metadata` in 1.18.33, `bash_metadata` until 1.17)."""
+    text = output.rstrip()
+    for tag in _NOTES:
+        if text.endswith(f"</{tag}>") and (start := text.rfind(f"<{tag}>")) >= 0:
+            note = text[start + len(tag) + 2 : -len(tag) - 3].strip()
+            return text[:start].rstrip("\n"), note or None
+    return output, None
+
+
+def _status_of_note(note: str | None) -> str:
+    """OpenCode states `completed` for commands that it stopped."""
+    lines = note.splitlines() if note is not None else []
+    for line in lines:
+        if stopped := status_in_words(line, "opencode", flagged=False):
+            return stopped
+    return "failed" if any(_TIMED_OUT in line for line in lines) else "completed"
+
+
 def _failed(raw_name: str, name: str, state: Line, metadata: Line) -> Answer:
-    error, output = first_string(state, "error"), metadata.get("output")
-    status = "failed"
-    if error is not None and error.startswith(_DENIALS):
-        status = "denied"
-    elif (error is not None and error.startswith(_STOPS)) or metadata.get("interrupted") is True:
-        status = "cancelled"
+    error, output = error_words(state.get("error")), first_string(metadata, "output") or state.get("output")
+    status = stated_status(metadata)
+    if status not in ("cancelled", "denied"):
+        status = status_word(state.get("stated"))
+    if status not in ("cancelled", "denied"):
+        status = status_in_words(error, "opencode") or "failed"
     return Answer(_output(output, metadata, name) if isinstance(output, str) else None, status, error)
 
 
@@ -69,8 +138,9 @@ def _output(output: Any, metadata: Line, name: str) -> Any:
     """A tool's text, and for commands what only the metadata states."""
     if name != "Bash":
         return output
-    more = {key: metadata[key] for key in ("truncated", "outputPath") if metadata.get("truncated") is True}
-    return {"stdout": output, "exit_code": whole(metadata.get("exit")), **more}
+    more = ("truncated", "outputPath") if metadata.get("truncated") is True else ()
+    stated = {key: metadata[key] for key in more if key in metadata}
+    return {"stdout": output, "exit_code": whole(metadata.get("exit")), **stated}
 
 
 def listing(display: Line) -> dict[str, Any] | None:
@@ -118,6 +188,15 @@ def mcp_name(name: str, emitter: Emitter) -> str | None:
         return None
     splits = split_mcp_name(name, servers)
     return next((f"mcp__{server}__{tool}" for server, tool in splits), None)
+
+
+def servers_in(reply: Line) -> list[str]:
+    """The MCP servers that a reply names: the status of each (`/mcp`), or the configuration (`/config`)."""
+    configured = reply.get("mcp")
+    if type(configured) is dict:
+        return [name for name, one in configured.items() if record(one).get("enabled") is not False]
+    states = [record(one).get("status") for one in reply.values()]
+    return list(reply) if states and all(type(state) is str and state in _STATES for state in states) else []
 
 
 def split_mcp_name(name: str, servers: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.dialects.opencode.client import Client, method_and_path
-from tooltap.normalizers.dialects.opencode.parser import OpencodeParser, outcome_of, read_error, read_usage
+from tooltap.normalizers.dialects.opencode.parser import OpencodeParser, model_name, outcome_of, read_error, read_usage
 from tooltap.normalizers.dialects.opencode.state import BusState, PartInfo
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, whole
@@ -104,10 +104,8 @@ class OpencodeBus(Client):
     @line("mcp.tools.changed")
     def _mcp_server(self, properties: Line) -> Skip:
         """The tools of a server changed, so there is a server of this name."""
-        server = first_string(properties, "server")
-        if server is not None and server not in self.state.servers:
-            self.state.servers.append(server)
-            del self.state.servers[:-64]
+        if (server := first_string(properties, "server")) is not None:
+            self.knows_servers([server])
         return "environment"
 
     @line("mcp.browser.open.failed")
@@ -137,6 +135,12 @@ class OpencodeBus(Client):
         info.outcome, info.step_reason, info.retry = [], None, 0
         return None
 
+    def finish(self, reason: str) -> None:
+        """How the turn ends was stated, though not that it has."""
+        info = self.info
+        if info.outcome and self.turn is not None:
+            self.end_turn(info.outcome[0], reason=info.outcome[1], ended_by="eof")
+
     @line("session.error")
     def _error(self, owner: Line) -> Skip:
         """An error of the session, which a message repeats; for a stop, the request may have been seen."""
@@ -154,7 +158,8 @@ class OpencodeBus(Client):
         message_id, role = message.get("id"), message.get("role")
         if not message_id or not role or type(message_id) is not str or type(role) is not str:
             return self.unparsed("unknown-type", properties)
-        self.message(message_id).role = role
+        known = self.message(message_id)
+        known.role, known.model = role, model_name(message) or known.model
         info = self.info
         if "path" in message:
             info.cwd = first_string(record(message["path"]), "cwd") or info.cwd
@@ -279,7 +284,8 @@ class OpencodeBus(Client):
             return "step"
         if has_total and used["reasoning_tokens"]:
             self.state.reasoning_apart = used["output_tokens"] != whole(tokens.get("output"))
-        self.emit(Usage, scope="step", **used)
+        writer = self.state.messages.get(first_string(part, "messageID") or "")
+        self.emit(Usage, scope="step", **used, model=None if writer is None else writer.model)
         return None
 
     @part("retry")
@@ -293,8 +299,18 @@ class OpencodeBus(Client):
         if attempt is not None and attempt == info.retry:
             return "repeated"
         info.retry = attempt or 0
+        self._discard_half_answer()
         self.notice("retry", text or "retry", "warning", data)
         return None
+
+    def _discard_half_answer(self) -> None:
+        """Drop what was received of an answer, because the model is asked for it again."""
+        for part_id, agent in list(self.state.receiving.items()):
+            if agent == self.agent:
+                del self.state.receiving[part_id]
+                self.texts.drop(part_id)
+                if (info := self.state.parts.get(part_id)) is not None:
+                    info.received = info.digest = 0
 
     @part("tool")
     def _tool(self, part: Line) -> Skip:
@@ -318,11 +334,19 @@ class OpencodeBus(Client):
         if digest == info.todos:
             return "unchanged"
         info.todos = digest
+        if self._is_writing_todos():
+            return "unchanged"
         self.ensure_turn()
         self._end_blocks()
         call_id, value = self.synthetic_id("plan"), {"todos": todos}
         self.calls.open(call_id, "todo", value, raw=properties, name="TodoWrite", synthetic=True)
         return self.calls.answer(call_id, Answer(value), raw=properties, synthetic=True)
+
+    def _is_writing_todos(self) -> bool:
+        """Whether a call is open whose list this is: the list may come before the call's own input."""
+        scope = self.session, self.agent
+        calls = self.state.calls.open.values()
+        return any(call.name == "TodoWrite" and (call.session, call.agent) == scope for call in calls)
 
 
 def _unwrapped(value: Line) -> Line:
@@ -347,7 +371,7 @@ def _time(properties: Line, info: Line) -> int | None:
     if not latest and type(times := info.get("time")) is dict:
         latest = None
         for moment in times.values():
-            if type(moment) is int and (latest is None or moment > latest):
+            if whole(moment) is not None and (latest is None or moment > latest):
                 latest = moment
     return latest
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.dialects.opencode.answers import answers_by_question, attachments_of, mcp_name
+from tooltap.normalizers.dialects.opencode.answers import answers_by_question, attachments_of, mcp_name, servers_in
 from tooltap.normalizers.dialects.opencode.parser import read_error
 from tooltap.normalizers.dialects.opencode.sessions import BusSessions
 from tooltap.normalizers.wire.values import first_string, record, records
@@ -74,7 +74,7 @@ class Client(BusSessions):
             return "request"
         if words[0] == "session":
             self.enter_session(words[1])
-        return self.post.read(self, record(value.get("body")), words[1::2][-1], kind=pattern)
+        return self.post.read(self, record(value.get("body")), *words[1::2][-1:], kind=pattern)
 
     def read_reply(self, value: Any) -> Skip:
         """Read an answer of the server. Events state the same, except for a refusal."""
@@ -84,7 +84,14 @@ class Client(BusSessions):
                 text, data = read_error(value)
                 self.notice("request-failed", text, "error", data)
                 return None
+            self.knows_servers(servers_in(value))
         return "answer"
+
+    @post("mcp")
+    def _server_added(self, body: Line, *ids: str) -> Skip:
+        if (name := first_string(body, "name")) is not None:
+            self.knows_servers([name])
+        return "request"
 
     # -- prompts and stops ----------------------------------------------------------------------------------------
 

@@ -57,3 +57,10 @@ def opencode_bus() -> Iterator[Any]:
         yield event("session.diff", diff=[{"file": f"{n}", "patch": patch}])
         yield event("message.removed", messageID=f"gone_{n}")
         yield {"type": "mcp.tools.changed", "properties": {"server": f"server{n}"}}
+
+
+def opencode_db() -> Iterator[Any]:
+    for n, event in enumerate(opencode_bus()):
+        if "properties" in event:
+            session, data = event["properties"].get("sessionID", ""), event["properties"]
+            yield {"id": f"evt_{n}", "aggregate_id": session, "seq": n, "type": f"{event['type']}.1", "data": data}

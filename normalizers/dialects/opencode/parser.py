@@ -23,13 +23,15 @@ from tooltap.normalizers.core.running import RunningCalls
 from tooltap.normalizers.core.tokens import token_fields
 from tooltap.normalizers.dialects.opencode.answers import INVALID, attachments_of, mcp_name, read_result
 from tooltap.normalizers.dialects.opencode.state import MESSAGES, MessageInfo, OpencodeState, PartInfo
-from tooltap.normalizers.wire.values import first_string, number, record, whole
+from tooltap.normalizers.tools.outcome import error_words, status_word
+from tooltap.normalizers.wire.values import dollars, first_string, record, whole
 from tooltap.protocol.events import Message
 
-__all__ = ["OpencodeParser", "outcome_of", "read_error", "read_usage"]
+__all__ = ["OpencodeParser", "model_name", "outcome_of", "read_error", "read_usage"]
 
 _ENDED = ("completed", "error")
 _STATUSES = ("pending", "running", *_ENDED)
+_RUNNING = ("in_progress", "queued", "started")
 _STREAM = "stdout"
 """The shell tool merges its streams."""
 
@@ -118,20 +120,27 @@ class OpencodeParser(RunningCalls, Parser):
         """Read a call as it is now."""
         call_id, raw_name, state = first_string(part, "callID"), first_string(part, "tool"), record(part.get("state"))
         status = state.get("status")
-        if call_id is None or raw_name is None or status not in _STATUSES:
+        if status not in _STATUSES:  # another word for one of them
+            if (status := _status_of(status)) is None:
+                return self.unparsed("unknown-type", part)
+            part = {**part, "state": {**state, "status": status, "stated": state["status"]}}
+        if call_id is None or raw_name is None:
             return self.unparsed("unknown-type", part)
+        asked = raw_name
+        if raw_name == INVALID and self.calls.get(call_id) is None:  # the run has no line with the tool's own name
+            asked = first_string(record(state.get("input")), "tool") or raw_name
         calls, ended = self.calls, status in _ENDED
         if self._repeats(call_id, part) and (calls.is_over(call_id) or not ended):
             return DUPLICATE_RESULT if ended else "repeated"
         part, bodies = take_bodies(self, part)
         state = record(part.get("state"))
-        changed = self._show(call_id, raw_name, state, part)
+        changed = self._show(call_id, asked, state, part)
         if ended:
             self.running.take(call_id)
-            answer = read_result(raw_name, calls.tool_of(call_id, raw_name), state)
+            answer = read_result(raw_name, calls.tool_of(call_id, asked), state)
             if attachments := attachments_of(state.get("attachments"), bodies):
                 answer = answer.replace(attachments=attachments)
-            return calls.answer(call_id, answer, raw=part, raw_name=raw_name)
+            return calls.answer(call_id, answer, raw=part, raw_name=asked)
         if "metadata" in state and self._print(calls.get(call_id), record(state["metadata"])) and not changed:
             return "partial"
         return None if changed else "unchanged"
@@ -187,6 +196,14 @@ class OpencodeParser(RunningCalls, Parser):
         return "failed", name
 
 
+def _status_of(word: Any) -> str | None:
+    """The status that another word stands for; None for a word that says nothing."""
+    if word in _RUNNING:
+        return "running"
+    ended = status_word(word)
+    return None if ended is None else "completed" if ended == "completed" else "error"
+
+
 def read_usage(stated: Line, *, apart: bool = False) -> dict[str, Any] | None:
     """The fields of a usage event for an object with `tokens` and `cost`; None if nothing was used yet.
 
@@ -201,7 +218,14 @@ def read_usage(stated: Line, *, apart: bool = False) -> dict[str, Any] | None:
     apart = apart or (reasoning or 0) > (output or 0)
     read, write = whole(cache.get("read")), whole(cache.get("write"))
     fields = token_fields(prompt, output, read, write, reasoning, total, apart=apart)
-    return {**fields, "cost_usd": number(stated.get("cost"))}
+    return {**fields, "cost_usd": dollars(stated.get("cost"))}
+
+
+def model_name(stated: Line) -> str | None:
+    """`provider/model`, as in OpenCode's own options; None where the object states neither."""
+    provider = first_string(stated, "providerID")
+    name = first_string(stated, "modelID" if "modelID" in stated or "role" in stated else "id")
+    return f"{provider}/{name}" if provider and name else provider or name
 
 
 def outcome_of(reason: str | None) -> str:
@@ -212,4 +236,4 @@ def outcome_of(reason: str | None) -> str:
 def read_error(error: Line) -> tuple[str, dict[str, Any]]:
     """The message and data of an error `{name, data: {message, …}}`."""
     name, data = first_string(error, "name") or "error", record(error.get("data"))
-    return first_string(data, "message") or first_string(error, "message") or name, {"name": name, **data}
+    return error_words(data) or error_words(error) or name, {"name": name, **data}

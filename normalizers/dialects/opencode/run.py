@@ -21,7 +21,7 @@ _CONTINUES = ("tool-calls", "unknown", None)
 
 class OpencodeRun(OpencodeParser):
     dialect = "opencode-run"
-    SKIPS = frozenset({"empty", "repeated", "step"})
+    SKIPS = frozenset({"empty", "partial", "repeated", "step", "unchanged"})
     line = Lines("type")
     line("step_start")(OpencodeParser.read_step_start)
     state_type = OpencodeState
@@ -51,7 +51,7 @@ class OpencodeRun(OpencodeParser):
         used, reason = read_usage(part), first_string(part, "reason")
         if reason not in _CONTINUES:
             usage = ((Usage, {"scope": "step", **used}),) if used is not None else ()
-            self.end_turn(outcome_of(reason), reason=reason, before=usage)
+            self.end_turn(outcome_of(reason), reason=reason, ended_by="answer", before=usage)
         elif used is None:
             return "step"
         else:

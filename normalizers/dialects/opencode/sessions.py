@@ -9,7 +9,7 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bounded import keep_newest, learn
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.text_buffer import TextBuffer
-from tooltap.normalizers.dialects.opencode.parser import OpencodeParser, read_usage
+from tooltap.normalizers.dialects.opencode.parser import OpencodeParser, model_name, read_usage
 from tooltap.normalizers.dialects.opencode.state import MESSAGES, BusState, SessionInfo
 from tooltap.normalizers.wire.values import first_string, record, records
 from tooltap.protocol.events import SessionEvent, Usage
@@ -17,6 +17,7 @@ from tooltap.protocol.events import SessionEvent, Usage
 __all__ = ["BusSessions"]
 
 SESSIONS = 256
+SERVERS = 64
 
 
 class BusSessions(OpencodeParser):
@@ -72,6 +73,12 @@ class BusSessions(OpencodeParser):
             self.info.outcome = []
             self.start_turn()
 
+    def knows_servers(self, names: list[str]) -> None:
+        """Remember MCP servers that the stream named: their tools are called `<server>_<tool>`."""
+        servers = self.state.servers
+        servers += [name for name in names if name and name not in servers]
+        del servers[:-SERVERS]
+
     def repeats(self, event_id: str | None) -> bool:
         """Whether an event with this id was emitted before; it counts as emitted from now on."""
         if event_id is None or event_id in self.state.told:
@@ -82,16 +89,13 @@ class BusSessions(OpencodeParser):
 
     def describe(self, session: Line, *, starts: bool) -> Skip:
         """Emit what is new of a session, which is sent whole."""
-        info, names = self.info, ""
-        if model := record(session.get("model")):
-            provider, name = first_string(model, "providerID"), first_string(model, "id", "modelID")
-            names = f"{provider}/{name}" if provider and name else provider or name or ""
+        info = self.info
         new = learn(
             info,
             cwd=first_string(session, "directory"),
             title=first_string(session, "title"),
             mode=first_string(session, "agent"),
-            model=names or None,  # as in OpenCode's own options
+            model=model_name(record(session.get("model"))),
             agent_version=first_string(session, "version"),
         )
         self.state.cwd = info.cwd

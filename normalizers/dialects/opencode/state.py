@@ -37,6 +37,8 @@ class MessageInfo(msgspec.Struct, omit_defaults=True):
     blocks: int = 0
     echo: bool | None = None
     """For prompts: whether the request that sent the prompt was seen; None until the first part arrives."""
+    model: str | None = None
+    """The model that writes it, as `provider/model`."""
 
 
 class OpencodeState(State, kw_only=True):

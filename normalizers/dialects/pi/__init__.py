@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
+from tooltap.normalizers.wire.values import string
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_pi_json(value: dict[str, Any]) -> bool:
-    kind = value.get("type")
+    kind = string(value.get("type"))
+    if kind in ("prompt", "steer", "follow_up"):
+        return isinstance(value.get("message"), str) and "role" not in value
+    if kind in _RPC_COMMANDS:
+        return value.keys() <= {"id", "type"}
+    if kind == "response":
+        return isinstance(value.get("command"), str) and isinstance(value.get("success"), bool)
     if kind in ("agent_start", "turn_start"):
         return len(value) == 1
     if kind in ("message_start", "message_end"):
@@ -23,12 +31,43 @@ def _is_pi_json(value: dict[str, Any]) -> bool:
 
 _PI_JSON_KEYS = {
     "agent_end": "messages",
+    "extension_ui_request": "method",
     "message_update": "assistantMessageEvent",
     "session": "version",
     "tool_execution_end": "toolCallId",
     "tool_execution_start": "toolCallId",
     "tool_execution_update": "toolCallId",
     "turn_end": "toolResults",
+}
+
+
+_RPC_COMMANDS = (
+    "get_available_models",
+    "get_commands",
+    "get_messages",
+    "get_session_stats",
+    "get_state",
+)
+"""Commands with which a client begins; `response` and what follows are told by other keys."""
+
+
+def _is_pi_session(value: dict[str, Any]) -> bool:
+    """An entry of a session's tree, or its first line, which is also the first that Pi prints."""
+    kind = value.get("type")
+    if kind == "session":
+        return "version" in value
+    if not value.keys() >= {"id", "parentId", "timestamp"}:
+        return False
+    key = _ENTRY_KEYS.get(str(kind))
+    return key is not None and key in value
+
+
+_ENTRY_KEYS = {
+    "branch_summary": "fromId",
+    "compaction": "firstKeptEntryId",
+    "message": "message",
+    "model_change": "modelId",
+    "thinking_level_change": "thinkingLevel",
 }
 
 
@@ -39,12 +78,23 @@ DIALECTS = (
         "pi-json",
         "parser:PiJson",
         _is_pi_json,
-        reads="Pi's JSON mode",
-        tapped_with="`tooltap run -- pi --mode json …`",
+        reads="Pi's JSON mode, and its RPC mode, both directions",
+        tapped_with="`tooltap run -- pi --mode json …`; RPC mode: `tooltap proxy -- pi --mode rpc`",
         arrives="streams text",
         omits="permission requests; the exit code 0",
-        unproven="exit codes, retries, compaction, aborts",
+        unproven="exit codes, retries, automatic compaction; in RPC mode, dialogs of extensions and refused prompts",
         endless="endless:lines",
+    ),
+    Dialect(
+        "pi-session",
+        "session:PiSession",
+        _is_pi_session,
+        reads="Pi's session files",
+        tapped_with="`tooltap serve --follow pi`",
+        arrives="streams blocks",
+        omits="permission requests; the exit code 0",
+        unproven="compaction, branches, entries of extensions",
+        endless="endless:session_lines",
     ),
 )
 
@@ -53,5 +103,6 @@ AGENTS = (
         "pi",
         ("--mode json", "--mode rpc"),
         "--mode json",
+        store=Store("pi-session", "PI_CODING_AGENT_DIR", ".pi/agent", "sessions", re.compile(r".+\.jsonl")),
     ),
 )

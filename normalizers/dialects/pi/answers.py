@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.tools.outcome import status_in_words
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Display
@@ -18,12 +19,9 @@ _ENDING = re.compile(
     r"(?:\A|\n\n)(Command (?:exited with code (?P<code>-?\d+)|(?P<aborted>aborted)|timed out after \S+ seconds))\Z",
     re.ASCII,
 )
-_MATCH = re.compile(r"(.+?):(\d+): (.*)", re.ASCII)
+_MATCH = re.compile(r"(.+?):(\d{1,15}): (.*)", re.ASCII | re.DOTALL)
 """A match of `grep`. Pi puts a space before the text of the line; other tools do not."""
 _NOTHING = "(no output)"
-_BLOCKED = "Tool execution was blocked"
-"""The text when the extension that blocked the call states no reason."""
-_ABORTED = ("Operation aborted", "Command aborted")
 
 
 def read_result(name: str, result: dict[str, Any], has_pictures: bool) -> Answer:
@@ -36,8 +34,7 @@ def read_result(name: str, result: dict[str, Any], has_pictures: bool) -> Answer
     if name == "Bash":
         return _shell(text, failed)
     if failed:
-        status = "denied" if text == _BLOCKED else "cancelled" if text in _ABORTED else "failed"
-        return Answer(None, status, text, display=display)
+        return Answer(None, status_in_words(text, "pi") or "failed", text, display=display)
     if name == "Read" and has_pictures:
         return Answer({"message": text}, display=display)  # "Read image file [image/png]"
     if name == "Grep":
@@ -59,7 +56,7 @@ def _shell(text: str, failed: bool) -> Answer:
     """The text of a failed command is its output, followed by a line that states how it ended."""
     ending = _ENDING.search(text) if failed else None
     if failed and ending is None:  # it never ran
-        return Answer(None, "denied" if text == _BLOCKED else "failed", text)
+        return Answer(None, status_in_words(text, "pi") or "failed", text)
     printed = text[: ending.start()] if ending else text
     value: dict[str, Any] = {"stdout": "" if printed == _NOTHING else printed}
     if ending is None:

@@ -23,3 +23,22 @@ def lines() -> Iterator[Any]:
         output = {"content": [{"type": "text", "text": f"{n} {TEXT}"}]}
         yield {"type": "tool_execution_update", "toolCallId": f"d{n}", "toolName": "bash", "partialResult": output}
         yield {"type": "tool_execution_end", "toolCallId": f"lost{n}", "toolName": f"t{n}", "result": output}
+        yield {"id": f"r{n}", "type": "prompt", "message": f"{n} {TEXT}"}
+        state = {"sessionId": f"s{n}", "sessionName": f"name {n}", "model": {"id": f"m{n}"}}
+        yield {"id": f"q{n}", "type": "response", "command": "get_state", "success": True, "data": state}
+        yield {"type": "extension_ui_request", "id": f"d{n}", "method": "confirm", "title": TEXT}
+
+
+def session_lines() -> Iterator[Any]:
+    for n in itertools.count():
+
+        def entry(role: str, n: int = n, **message: Any) -> dict[str, Any]:
+            common = {"type": "message", "id": f"{role}{n}", "parentId": None, "timestamp": "2026-11-24T02:06:23.317Z"}
+            return {**common, "message": {"role": role, **message}}
+
+        if n % 50 == 0:
+            yield entry("user", content=[{"type": "text", "text": TEXT}])
+        call = {"type": "toolCall", "id": f"c{n}", "name": "bash", "arguments": {"command": f"{n} {TEXT}"}}
+        thought = {"type": "thinking", "thinking": f"{n} {TEXT}"}
+        yield entry("assistant", content=[thought, call], model=f"m{n}", stopReason="toolUse", responseId=f"r{n}")
+        yield entry("toolResult", toolCallId=f"lost{n}", toolName=f"t{n}", content=[{"type": "text", "text": TEXT}])

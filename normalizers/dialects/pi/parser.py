@@ -1,4 +1,4 @@
-"""The `pi-json` dialect: `pi --mode json`.
+"""The `pi-json` dialect: `pi --mode json`, and the RPC mode (`commands.py`), which adds commands and their responses.
 
 Learned from Pi 0.73. A run is `agent_start` … `agent_end`. What Pi calls a turn is one request to the model and the
 tools it called, which is a step in our events. Everything is on the wire several times: a message grows in
@@ -18,13 +18,12 @@ from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.dialects.pi.answers import Shown, read_result
+from tooltap.normalizers.dialects.pi.commands import PiCommands, PiCommandsState
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import number, record, records, string, whole
-from tooltap.protocol.events import Chunk, Message, OutputRef, SessionEvent, ToolUpdate, Usage
+from tooltap.normalizers.wire.values import dollars, record, records, string, whole
+from tooltap.protocol.events import Chunk, Message, OutputRef, ToolUpdate, Usage
 
 __all__ = ["PiJson"]
 
@@ -55,17 +54,16 @@ _DELTAS = {f"{kind}_delta": role for kind, role in _ROLES.items()}
 """Type of a delta of such a block -> role."""
 
 
-class PiState(SessionState, kw_only=True):
-    model: str | None = None
+class PiState(PiCommandsState, kw_only=True):
     running: dict[str, Shown] = msgspec.field(default_factory=dict)
     """Call -> the output it showed last."""
 
 
-class PiJson(Parser):
+class PiJson(PiCommands):
     dialect = "pi-json"
     protocol = default_provider = "pi"
-    SKIPS = frozenset({"empty", "partial", "repeated", "unchanged"})
-    line = Lines("type", skip=_SKIPPED)
+    SKIPS = PiCommands.SKIPS | {"empty", "partial", "repeated"}
+    line = PiCommands.line.copy(skip=_SKIPPED)
     message = Lines("role")
     state_type = PiState
     state: PiState
@@ -80,10 +78,7 @@ class PiJson(Parser):
 
     @line("session_info_changed")
     def _session_info(self, value: Line) -> Skip:
-        if (title := string(value.get("name"))) is None:
-            return "unchanged"
-        self.emit(SessionEvent, state="updated", title=title)
-        return None
+        return self.retitle(string(value.get("name")))
 
     @line("agent_start")
     def _agent_start(self, value: Line) -> Skip:
@@ -98,7 +93,10 @@ class PiJson(Parser):
             return "unchanged"
         answers = [one for one in records(value.get("messages")) if one.get("role") == "assistant"]
         reason = string(answers[-1].get("stopReason")) if answers else None
-        self.end_turn(_OUTCOMES.get(reason or "", "completed"), reason=reason)
+        outcome = _OUTCOMES.get(reason or "", "completed")
+        if reason is None and self.calls.is_open(self.session, self.turn, self.agent):
+            outcome = "cancelled"
+        self.end_turn(outcome, reason=reason)
         return None
 
     @line("auto_retry_start", "summarization_retry_scheduled")
@@ -163,7 +161,7 @@ class PiJson(Parser):
             self._block(index, block, message_id, stopped in _OUTCOMES)
         if stopped == "error":
             self.notice("provider-error", string(message.get("errorMessage")), "error")
-        self._usage(record(message.get("usage")))
+        self._usage(record(message.get("usage")), string(message.get("model")))
         return None if self.items else "empty"
 
     @message("toolResult")
@@ -185,7 +183,7 @@ class PiJson(Parser):
         elif not stopped_early:  # else its arguments may be incomplete, and it is never executed
             self._show(block.get("id"), block.get("name"), block.get("arguments"), block, "pending")
 
-    def _usage(self, usage: Line) -> None:
+    def _usage(self, usage: Line, model: str | None) -> None:
         """`input` excludes tokens read from and written to the cache."""
         if not whole(usage.get("totalTokens")):
             return
@@ -197,7 +195,8 @@ class PiJson(Parser):
             output_tokens=whole(usage.get("output")),
             cache_read_tokens=read,
             cache_write_tokens=written,
-            cost_usd=number(record(usage.get("cost")).get("total")),
+            cost_usd=dollars(record(usage.get("cost")).get("total")),
+            model=model,
         )
 
     # -- calls --------------------------------------------------------------------------------------------------
@@ -250,6 +249,8 @@ class PiJson(Parser):
         answer = read_result(self.calls.name_of(call_id) or "", result, attachments is not None)
         if attachments is not None:
             answer = answer.replace(attachments=attachments)
+        if "content" in result:
+            answer = answer.replace(model=result["content"])
         return self.calls.answer(call_id, answer, raw=raw)
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 from tooltap.normalizers.wire.values import record
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
@@ -44,6 +45,14 @@ def _are_qwen_results(content: Any) -> bool:
     )
 
 
+def _is_qwen_chat(value: dict[str, Any]) -> bool:
+    if not value.keys() >= {"uuid", "parentUuid", "sessionId", "timestamp"}:
+        return False
+    if value.get("type") == "system":
+        return "subtype" in value and ("systemPayload" in value or value.get("provenance") == "system")
+    return isinstance(record(value.get("message")).get("parts"), list)
+
+
 PRODUCT = "Qwen Code"
 
 DIALECTS = (
@@ -54,10 +63,23 @@ DIALECTS = (
         reads="`qwen --output-format stream-json`",
         tapped_with="`tooltap run -- qwen -p … --output-format stream-json`",
         arrives="streams text",
+        shows_prompts=False,
         omits="prompts, permission requests, cost; partials only with `--include-partial-messages`",
         unproven="`tool_progress`, `active_goal`, the control protocol, subagents",
         takes_from=("claude-stream",),
         endless="endless:lines",
+    ),
+    Dialect(
+        "qwen-chat",
+        "chat:QwenChat",
+        _is_qwen_chat,
+        reads="Qwen Code's session files",
+        tapped_with="`tooltap serve --follow qwen`",
+        arrives="streams blocks",
+        omits="permission requests, cost; the end of a turn that was interrupted",
+        unproven="compression, titles, MCP servers",
+        takes_from=("claude-transcript",),
+        endless="endless:chat_lines",
     ),
 )
 
@@ -67,5 +89,24 @@ AGENTS = (
         ("--output-format stream-json", "-o stream-json", "--acp"),
         "-p … --output-format stream-json",
         package="@qwen-code/qwen-code",
+        store=Store(
+            "qwen-chat",
+            "QWEN_HOME",
+            ".qwen",
+            "projects",
+            re.compile(r"[^/]+/(?:chats|subagents/(?P<session>[^/]+))/[^/]+\.jsonl"),
+            note=(".meta.json", "toolUseId"),
+        ),
+        prompt=Prompt(
+            options=("-p", "--prompt"),
+            words="all",
+            flags="-y --yolo -d --debug -c --continue --include-partial-messages -s --sandbox --checkpointing",
+            valued=(
+                "-o --output-format -m --model --approval-mode -r --resume --session-id --max-session-turns --auth-"
+                " type --openai-api-key --openai-base-url --system-prompt --append-system-prompt"
+            ),
+            never="--input-format --prompt-interactive -i",
+            stdin=True,
+        ),
     ),
 )

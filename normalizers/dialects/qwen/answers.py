@@ -8,39 +8,46 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import orjson
-
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.dialects.claude.answers import text_of
+from tooltap.normalizers.tools.outcome import status_in_words
+from tooltap.normalizers.wire.decode import decode_text
 from tooltap.normalizers.wire.values import record, records
 
 __all__ = ["read_qwen_answer"]
 
-_SHELL = re.compile(
-    r"Command: .*?\nDirectory: [^\n]*\nOutput: (?P<output>.*)\nError: (?P<error>.*?)\nExit Code: (?P<code>[^\n]*)\n"
-    r"Signal: (?P<signal>[^\n]*)(?:\n.*)?",
-    re.S,
-)
+_OUTPUT = re.compile(r"\nDirectory: [^\n]*\nOutput: ")
+_EXIT = re.compile(r"\nExit Code: (?P<code>[^\n]*)\nSignal: (?P<signal>[^\n]*)")
 _NOTHING = ("(none)", "(empty)")
-_MCP_ERROR = re.compile(r"MCP tool '.*?' reported tool error for function call: .* with response: (\[.*\])\s*", re.S)
-_CANCELLED = "[Operation Cancelled]"
-_REFUSED = re.compile(r"did not allow tool call|requires permission to use|permission was declined|denied by")
+_MCP_ERROR = ("MCP tool '", "' reported tool error for function call: ", " with response: [")
 
 
 def read_qwen_answer(name: str, block: dict[str, Any]) -> Answer:
     """Read the answer of the canonical tool `name`."""
     text, failed = text_of(block.get("content")), block.get("is_error") is True
-    if shell := _SHELL.fullmatch(text) if name == "Bash" else None:
-        return _shell_answer(shell.groupdict(), "failed" if failed else "completed")
+    if name == "Bash" and (shell := _shell_fields(text)) is not None:
+        return _shell_answer(shell, "failed" if failed else "completed")
     if not failed:
         return Answer({"stdout": text} if name == "Bash" else text)
-    if _REFUSED.search(text):
-        return Answer(None, "denied", text)
-    if text.startswith(_CANCELLED):
-        return Answer(None, "cancelled", text)
-    if (wrapped := _MCP_ERROR.fullmatch(text)) and (content := _mcp_content(wrapped[1])):
+    if (status := status_in_words(text, "qwen")) is not None:
+        return Answer(None, status, text)
+    if content := _mcp_content(text):
         return Answer({"content": content}, "failed", text_of(content) or text)
     return Answer(None, "failed", text or None)
+
+
+def _shell_fields(text: str) -> dict[str, str] | None:
+    """What a failed command printed, and how it ended. Its output may look like one of the fields."""
+    head = _OUTPUT.search(text) if text.startswith("Command: ") else None
+    if head is None:
+        return None
+    ends = [ending.start() for ending in _EXIT.finditer(text, head.end())]
+    at = text.rfind("\nError: ", head.end(), ends[-1]) if ends else -1
+    ending = _EXIT.search(text, at + len("\nError: ")) if at >= 0 else None
+    if ending is None:
+        return None
+    error = text[at + len("\nError: ") : ending.start()]
+    return {"output": text[head.end() : at], "error": error, **ending.groupdict()}
 
 
 def _shell_answer(stated: dict[str, str], status: str) -> Answer:
@@ -56,11 +63,15 @@ def _shell_answer(stated: dict[str, str], status: str) -> Answer:
     return Answer(value, status, error)
 
 
-def _mcp_content(response: str) -> list[Any]:
+def _mcp_content(text: str) -> list[Any]:
     """The server's own content inside Qwen Code's response parts."""
+    start, reports, answers = _MCP_ERROR
+    reported, at = text.find(reports), text.rfind(answers)
+    if not text.startswith(start) or not 0 <= reported <= at - len(reports):
+        return []
     try:
-        parts = records(orjson.loads(response))
-    except orjson.JSONDecodeError:
+        parts = records(decode_text(text[at + len(answers) - 1 :]))
+    except ValueError:
         return []
     responses = (record(record(part.get("functionResponse")).get("response")) for part in parts)
     return [block for response in responses for block in records(response.get("content"))]

@@ -13,7 +13,7 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.base import message_of
-from tooltap.normalizers.dialects.claude.stream import ClaudeStream
+from tooltap.normalizers.dialects.claude.stream import ClaudeStream, StreamState
 from tooltap.normalizers.dialects.claude.usage import Usages, turn_usage
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.wire.values import record, string, whole
@@ -32,12 +32,23 @@ _COUNTS = {
 }
 
 
+_RESULT_KEYS = ("subtype", "is_error", "result", "duration_ms", "usage")
+
+
+class QwenState(StreamState, kw_only=True):
+    early: dict[str, Any] | None = None
+    """The `result` line that came while a call was open."""
+
+
 class QwenStream(ClaudeStream):
     dialect = "qwen-stream"
+    state_type = QwenState
+    state: QwenState
     default_provider = "qwen"
-    SKIPS = ClaudeStream.SKIPS | {"goal-state", "stale-progress"}
+    SKIPS = ClaudeStream.SKIPS | {"early-result", "goal-state", "stale-progress"}
     MODE_KEY = "permission_mode"
     VERSION_KEY = "qwen_code_version"
+    IDS_ARE_OF_API = False
 
     def _stream_event(self, value: Line) -> Skip:
         event = record(value.get("event"))
@@ -63,9 +74,9 @@ class QwenStream(ClaudeStream):
         else:
             outcome = super()._assistant(value)
         if type(content) is list and content:
-            message_id = self._streamed().message_id
+            message_id = self._deltas.current.message_id
             for index in range(len(content) if self.state.texts.open else 0):  # whatever the message's id
-                self._drop_deltas(message_id, index)
+                self._deltas.drop(message_id, index)
         return outcome
 
     def _called(self, block: Line) -> tuple[str, Any]:
@@ -77,6 +88,22 @@ class QwenStream(ClaudeStream):
 
     def _answered(self, name: str, block: Line, twin: Any, meta: Line, *, stopped: bool) -> Answer:
         return read_qwen_answer(name, block)
+
+    def _result(self, value: Line) -> Skip:
+        """One that comes while a call of the main agent runs does not end the turn, unless nothing follows."""
+        turn = self.turn if self._is_main and value.get("is_error") is not True else None
+        if turn is not None and self.calls.is_open(self.session, turn, self.agent):
+            self.state.early = {key: value[key] for key in _RESULT_KEYS if key in value}
+            return "early-result"
+        self.state.early = None
+        return super()._result(value)
+
+    def finish(self, reason: str) -> None:
+        self._is_main = True
+        if (early := self.state.early) is not None and self.turn is not None:
+            self.state.early = None
+            super()._result(early)
+        super().finish(reason)
 
     def _usages(self, value: Line) -> Usages:
         return turn_usage(value, _counts)

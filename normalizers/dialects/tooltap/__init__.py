@@ -31,7 +31,7 @@ DIALECTS = (
         reads="tooltap's own traces",
         tapped_with="`tooltap ingest FILE`",
         arrives="recorded",
-        omits="–",
+        omits="–; what the model saw, where the traced stream leaves it out",
         endless="endless:tooltap_trace",
     ),
     Dialect(

@@ -17,6 +17,7 @@ import msgspec
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.tools.names import OWN_SERVER
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Display, SessionEvent
 
@@ -63,13 +64,14 @@ class DisplayTools(Parser):
             text,
             duration_ms=whole(value.get("durationMs")),
             display=_display(value.get("display")),
+            model=msgspec.UNSET if text is None else text,
         )
         return self.calls.answer(call_id, answer, raw=value)
 
 
 def _canonical(tool: str) -> str:
     """The tool's name in agents that configure this server as `tooltap`."""
-    return f"mcp__tooltap__{tool}"
+    return f"mcp__{OWN_SERVER}__{tool}"
 
 
 def _display(value: Any) -> Display | None:

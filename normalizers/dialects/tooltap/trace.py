@@ -6,11 +6,12 @@
 Each traced stream has a separate parser of its dialect, whose events are passed on: session, agent, turn, provider and
 dialect are those of the traced stream; event ids and line numbers are those of the trace. The first stream of the trace
 keeps its ids of calls and permissions; those of other streams get the stream's name as a prefix, because two agents may
-use the same ids.
+use the same ids. A stream that begins after another has ended may have its name: the prefix then has the line, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import Parser, outcome_of
 from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.wire.decode import FRAMING, decode_line
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine
 from tooltap.normalizers.wire.values import whole
@@ -35,6 +37,7 @@ CHECKED = 256
 """Lines between two checks of the budget."""
 LONGEST_NAME = 200
 LAST_LINE = 2**53
+LONGEST_PREFIX = LONGEST_NAME + 20
 
 
 class Traced(msgspec.Struct):
@@ -54,6 +57,8 @@ class TraceState(State, kw_only=True):
     streams: dict[str, Traced] = msgspec.field(default_factory=dict)
     """By name, the most recently read at the end."""
     first: str | None = None
+    ended: bool = False
+    """A stream has ended; one that begins later may have its name, and its ids."""
 
 
 class TooltapTrace(Parser):
@@ -64,7 +69,7 @@ class TooltapTrace(Parser):
 
     def __init__(self, context: Context, state: TraceState | None = None) -> None:
         super().__init__(context, state)
-        self._parsers = {
+        self._parsers: dict[str | None, Parser] = {
             name: parser_class(traced.dialect).load(traced.parser, self._context_of(name, traced.provider))
             for name, traced in self.state.streams.items()
         }
@@ -101,6 +106,35 @@ class TooltapTrace(Parser):
         for name in self.state.streams:
             self.items += self._at(name).close(reason, self.ts)
 
+    def guests(self) -> Iterable[Parser]:
+        return self._parsers.values()
+
+    def forget_guests(self) -> None:
+        self.state.ended = True  # so their ids are not used again
+
+    def renew_guests(self, old: TooltapTrace) -> Iterable[tuple[Parser, Parser, str]]:
+        self.forget_guests()  # in case that what is known of them is damaged
+        self.state.first = old.state.first
+        for name, was in old.state.streams.items():
+            self.state.streams[name] = Traced(was.dialect, n=was.n, provider=was.provider, prefix=was.prefix)
+            self._parsers[name] = parser_class(was.dialect)(self._context_of(name, was.provider))
+            yield old._parsers[name], self._parsers[name], was.prefix
+        self.state.ended = old.state.ended
+
+    def guests_have(self, call_id: str, besides: Writer | None) -> bool:
+        names = {self.state.first}
+        head, end = call_id[:LONGEST_PREFIX], -1
+        while (end := head.find("/", end + 1)) >= 0:
+            names |= {head[:end], head[:end].rpartition("@")[0]}
+        for name in names:
+            guest = self._parsers.get(name)
+            if guest is None or guest is besides:
+                continue
+            prefix = self.state.streams[name].prefix
+            if call_id.startswith(prefix) and guest.has_call(call_id[len(prefix) :]):
+                return True
+        return False
+
     # -- traced streams -----------------------------------------------------------------------------------------------
 
     def _read_traced(self, name: str, n: int, dialect: str, provider: Any, line: TappedLine) -> Skip:
@@ -111,7 +145,10 @@ class TooltapTrace(Parser):
         if traced is not None and (n == 1 or dialect != traced.dialect):  # another stream with this name
             self._end(name)
             traced = None
-        traced = self._begin_stream(name, dialect) if traced is None else streams.pop(name)
+        if traced is None:
+            traced = self._begin_stream(name, dialect)
+        elif len(streams) > 1:
+            traced, self._parsers[name] = streams.pop(name), self._parsers.pop(name)
         streams[name] = traced
         if isinstance(provider, str) and provider != traced.provider:
             traced.provider = provider
@@ -128,6 +165,8 @@ class TooltapTrace(Parser):
             line_class, items = parser.feed_long(LongLine(line.line[:HEAD_BYTES], line.size), t)
         else:
             line_class, items = parser.feed(line.line, t, line.dir)
+            self.extensions += parser.extensions
+            parser.extensions = []
         self.repaired = self.repaired or parser.repaired
         self.items += items
         return None if emitted and line_class != UNPARSED else outcome_of(line_class)
@@ -168,6 +207,8 @@ class TooltapTrace(Parser):
     def _begin_stream(self, name: str, dialect: str) -> Traced:
         first = self.state.first = self.state.first or name
         self._parsers[name] = parser_class(dialect)(self._context_of(name, None))
+        if self.state.ended:
+            return Traced(dialect, prefix=f"{name}@{self.state.line}/")
         return Traced(dialect, prefix="" if name == first else f"{name}/")
 
     def _at(self, name: str) -> Parser:
@@ -180,6 +221,7 @@ class TooltapTrace(Parser):
     def _end(self, name: str) -> None:
         self.items += self._at(name).close("end", self.ts)
         del self.state.streams[name], self._parsers[name]
+        self.state.ended = True
 
     def _keep_within_budget(self) -> None:
         if self.state.line % CHECKED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
@@ -23,7 +23,7 @@ DIALECTS = (
         reads="Mistral Vibe's streaming output",
         tapped_with="`tooltap run -- vibe -p … --output streaming`",
         arrives="streams blocks",
-        omits="tokens, cost; calls arrive with their results",
+        omits="tokens, cost; what the model saw of a result, and calls arrive with their results",
         unproven="growing entries, texts of failing commands, questions",
         endless="endless:lines",
     ),
@@ -34,5 +34,6 @@ AGENTS = (
         "vibe",
         ("--output streaming",),
         "-p … --output streaming",
+        prompt=Prompt(options=("-p", "--prompt"), words="none"),
     ),
 )

@@ -6,13 +6,11 @@ import re
 from typing import Any
 
 from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.tools.outcome import error_words, status_word
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Display
 
 __all__ = ["read_state"]
-
-_STATUS = {"cancelled": "cancelled", "interrupted": "interrupted", "denied": "denied", "skipped": "denied"}
-"""State of an effect, or of its entry, that is neither completed nor failed -> status."""
 
 _FAILED_COMMAND = re.compile(
     r"Command failed: .*?\nReturn code: (?P<code>-?\d+)(?:\nStderr: (?P<stderr>.*?))?(?:\nStdout: (?P<stdout>.*))?\Z",
@@ -24,18 +22,22 @@ _RETURN_CODE = re.compile(r'^  "returncode": (-?\d+)', re.ASCII | re.MULTILINE)
 
 def read_state(name: str, state: dict[str, Any], entry_status: str) -> Answer:
     """The answer in an effect's `state`; `entry_status` is the `generationStatus` of the entry."""
-    error = record(state.get("error"))
-    words = string(error.get("message"))
-    stated = str(state.get("status"))
-    status = _STATUS.get(stated) or _STATUS.get(entry_status)
+    error, output = state.get("error"), state.get("output")
+    words = error_words(error)
+    stated = [status_word(word) for word in (state.get("status"), entry_status)]
+    status = next((one for one in stated if one not in (None, "completed", "failed")), None)
     if status is None:
-        failed = "failed" in (stated, entry_status) or words is not None
-        status = "failed" if failed else "completed"
-    if error.get("code") == "tool_denied" or state.get("decision") == "skip":
+        status = "failed" if "failed" in stated or words is not None else "completed"
+    if record(error).get("code") == "tool_denied" or state.get("decision") == "skip":
         status = "denied"
     if status != "completed":
         words = words or string(state.get("outputText")) or None
-        return Answer(_failed_command(words) if name == "Bash" and words else None, status, words)
+        value = None
+        if name == "Bash":
+            value = _failed_command(words) if words else None
+            if value is None and isinstance(output, dict) and "stdout" in output:
+                value = _shell(output)
+        return Answer(value, status, words)
     return Answer(_value(name, state), display=_display(record(state.get("display"))))
 
 

@@ -44,8 +44,6 @@ _DECISIONS = {"deny": "denied", "cancel_turn": "cancelled"}
 class VibeState(State, kw_only=True):
     messages: dict[str, int] = msgspec.field(default_factory=dict)
     """Id -> code points of the message that were emitted as partials; -1 once the message was emitted."""
-    answered: bool = False
-    """The turn's last entry is text of the model."""
 
 
 class VibeJson(Parser):
@@ -69,13 +67,11 @@ class VibeJson(Parser):
                 self.start_turn(turn_id)
 
     def _leave_turn(self) -> None:
-        if self.turn is not None:
-            self.end_turn("completed" if self.state.answered else "cancelled", synthetic=True)
-        self.state.answered = False
-
-    def finish(self, reason: str) -> None:
-        if self.state.answered:
-            self._leave_turn()
+        """End the turn before: nothing states how, but a turn that ended with text of the model is complete."""
+        turn = next((one for one in self.state.turns if one.session == self.session), None)
+        if turn is not None:
+            outcome, reason = ("completed", None) if turn.answered else ("cancelled", "interrupted")
+            self.end_turn(outcome, reason=reason, synthetic=True)
 
     # -- messages -----------------------------------------------------------------------------------------------
 
@@ -91,14 +87,13 @@ class VibeJson(Parser):
             messages[entry_id] = shown
             return "unchanged"
         bodies = Bodies(self)
-        text = blocks_text(bodies.take(value.get("content"))) or ""
+        text = (_reasoning(value) if role == "reasoning" else blocks_text(bodies.take(value.get("content")))) or ""
         if value.get("generationStatus") not in _FINISHED:
             messages[entry_id] = len(text)
             if new := text[shown:]:
                 self.texts.append(role, new, message_id=entry_id, key=entry_id, preview=True)
             return "partial"
         messages[entry_id] = -1
-        self.state.answered = role == "assistant"
         self.texts.drop(entry_id)
         if not text and not bodies.attachments:
             return "empty"
@@ -110,7 +105,6 @@ class VibeJson(Parser):
 
     @line("effect", id=str)
     def _effect(self, value: Line) -> Skip:
-        self.state.answered = False
         call_id = value["id"]
         if self.calls.is_over(call_id):
             return "duplicate-result"
@@ -149,7 +143,6 @@ class VibeJson(Parser):
     @line("callback", id=str)
     def _callback(self, value: Line) -> Skip:
         """A question to the user, often with its answer. It precedes the entry of the call that it is about."""
-        self.state.answered = False
         entry_id = value["id"]
         permission_id = string(value.get("callbackId")) or entry_id
         if self.state.messages.get(entry_id) == -1:
@@ -189,3 +182,15 @@ class VibeJson(Parser):
             title=string(value.get("title")),
             questions=questions if isinstance(questions, list) else None,
         )
+
+
+def _reasoning(value: Line) -> str | None:
+    """The text of an entry of reasoning, or its summary where the model's provider shows no more."""
+    return string(value.get("text")) or blocks_text(value.get("content")) or _joined(value.get("summary"))
+
+
+def _joined(summary: object) -> str | None:
+    """A summary is a list of texts, or of parts that have one."""
+    if not isinstance(summary, list):
+        return string(summary)
+    return "\n\n".join(one if isinstance(one, str) else blocks_text([one]) or "" for one in summary)

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from tooltap.normalizers.catalog.agents import missing_flags
+from tooltap.normalizers.catalog.agents import missing_flags, prompt_of
 from tooltap.normalizers.catalog.registry import agents
 
 
@@ -56,3 +56,76 @@ def test_advised_flags_are_sufficient(name: str) -> None:
     advice = agents()[name].advice.replace("…", "prompt")
 
     assert missing_flags([name, *advice.split()]) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "claude -p 'fix it' --output-format stream-json --verbose",
+        "claude --output-format stream-json --verbose --model opus -p 'fix it'",
+        "claude -p --output-format=stream-json --allowedTools Bash Read --verbose 'fix it'",
+        "claude --verbose --some-new=1 -p 'fix it' --some-newer",
+        "claude -p --resume 01234 'fix it' --allowedTools Bash,Read",
+        "/usr/bin/claude -p -- 'fix it'",
+        "npx -y @anthropic-ai/claude-code@latest -p 'fix it' --output-format stream-json",
+        "codex exec --json 'fix it'",
+        "codex -m o3 exec --skip-git-repo-check -s workspace-write --json 'fix it'",
+        "codex exec --json resume 01234 'fix it'",
+        "codex exec --json resume --last 'fix it'",
+        "codex exec -c model_reasoning_effort=high --json --image a.png -- 'fix it'",
+        "opencode run --format json fix it",
+        "opencode run --format json --thinking --title x 'fix it'",
+        "opencode run -f a.py --format json 'fix it'",
+        "gemini -p 'fix it' -o stream-json",
+        "gemini --prompt='fix it' --output-format stream-json",
+        "qwen -p 'fix it' --output-format stream-json --approval-mode yolo",
+        "qwen --output-format stream-json -y fix it",
+        "copilot --output-format json --allow-all-tools -p 'fix it'",
+        "vibe -p 'fix it' --output streaming --trust",
+        "kimi --print --output-format stream-json -p 'fix it'",
+        "kimi --print --output-format stream-json -c 'fix it'",
+        "kimi --print --output-format=stream-json --command='fix it'",
+        "cursor-agent -p --output-format stream-json 'fix it'",
+        "cursor-agent --print --model auto 'fix it' --output-format stream-json",
+        "cline --json --auto-approve true 'fix it'",
+    ],
+)
+def test_prompt_is_an_argument(command: str) -> None:
+    name_and_rest = shlex.split(command)
+    [*before, last] = [word for word in name_and_rest if word in ("fix it", "fix", "it")] or ["fix it"]
+
+    assert prompt_of(name_and_rest, lambda: "of standard input") == " ".join([*before, last])
+
+
+@pytest.mark.parametrize(
+    ("command", "prompt"),
+    [
+        ("claude -p --output-format stream-json", "of standard input"),
+        ("claude -p --model opus --allowedTools Bash 'Read a.py' --verbose", "of standard input"),
+        ("codex exec --json -", "of standard input"),
+        ("codex exec --json resume --last -", "of standard input"),
+        ("codex exec --json -m o3", "of standard input"),
+        ("opencode run --format json", "of standard input"),
+        ("kimi --print --output-format stream-json", "of standard input"),
+        ("claude -p --input-format stream-json --output-format stream-json", None),
+        ("claude -p --some-new 'fix it'", None),
+        ("codex exec --json --some-new 'fix it'", None),
+        ("codex app-server", None),
+        ("codex exec review --json", None),
+        ("opencode run --format json --command review 'fix it'", None),
+        ("opencode run --format json --some-new fix it", None),
+        ("opencode acp", None),
+        ("gemini --acp", None),
+        ("copilot --acp", None),
+        ("vibe -p --output streaming", None),
+        ("my-agent -p 'fix it'", None),
+        ("bash -c 'claude -p x'", None),
+    ],
+)
+def test_prompt_that_is_no_argument(command: str, prompt: str | None) -> None:
+    assert prompt_of(shlex.split(command), lambda: "of standard input") == prompt
+
+
+def test_prompt_that_nobody_sees() -> None:
+    assert prompt_of(["claude", "-p", "--output-format", "stream-json"], lambda: None) is None
+    assert prompt_of(["claude", "-p", "--output-format", "stream-json"], lambda: " \n") is None

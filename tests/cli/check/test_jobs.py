@@ -8,7 +8,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
@@ -52,8 +51,9 @@ def test_normalize_reports_each_unreadable_file_and_reads_the_others(tmp_path: P
 
 def test_drift_reports_the_same() -> None:
     """Over recordings, and traces whose streams are in several files."""
-    assert same_for_any_jobs("drift", "--json", RECORDINGS).returncode == 1
-    assert same_for_any_jobs("drift", *sorted(RECORDINGS.glob("*/*/*.jsonl"))).stdout
+    recordings = sorted(RECORDINGS.glob("*/*/*.jsonl"))
+    assert same_for_any_jobs("drift", "--json", RECORDINGS / "acp", RECORDINGS / "gemini-chat").returncode == 1
+    assert same_for_any_jobs("drift", *recordings[::4]).stdout
 
 
 def test_fixtures_are_the_same(tmp_path: Path) -> None:
@@ -189,14 +189,6 @@ def test_progress_at_a_terminal(tmp_path: Path, traces: Path, command: str) -> N
     with started(["sh", "-c", line], environment()) as screen:
         assert screen.end() in (0, 1)
     assert b"100%" in screen.shown
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bind processes to cores")
-def test_default_is_the_usable_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tooltap.daemon.system.workers import usable_cores
-
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 8}, raising=False)
-    assert usable_cores() == 3
 
 
 @pytest.mark.parametrize("jobs", ["0", "-1", "many"])

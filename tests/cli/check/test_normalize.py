@@ -127,8 +127,8 @@ def test_single_file_has_no_total() -> None:
 def test_statistics_as_text() -> None:
     text = here("normalize", CLAUDE, "--stats").stderr.decode()
 
-    assert text.startswith("claude-code: claude-stream, claude\n  5 lines (6220 bytes) = ")
-    assert "\n  1 calls: Bash 1\n" in text
+    assert text.startswith("claude-code: claude-stream, claude\n  5 lines (6,220 bytes) = ")
+    assert "\n  1 call: Bash 1\n" in text
 
 
 def test_dialect_and_provider_options() -> None:

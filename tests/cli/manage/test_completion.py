@@ -18,9 +18,10 @@ from click.shell_completion import ShellComplete
 from tests.cli.command import CLAUDE, environment, here, sentence, tooltap
 from tests.cli.screen import Screen, started
 from tests.daemon.running import Running
-from tooltap.cli.manage.completion import SHELLS
+from tooltap.cli.common.shells import SHELLS
 from tooltap.cli.subcommands import COMMANDS
 from tooltap.cli.subcommands import tooltap as root
+from tooltap.daemon.taps.follow.places import AGENTS
 
 SESSION = "101730e3-98ed-4d2b-8e93-5caa86bfc39f"
 """The session of the recording."""
@@ -107,7 +108,7 @@ def test_fish_completes_with_descriptions(home: Path, daemon: Running) -> None:
     assert list(fish(home, "tooltap normalize reco")) == ["recording.jsonl"]
     assert [*fish(home, "tooltap tail --session 1017", **running).items()] == [(SESSION, "claude /tmp/ws")]
     assert list(fish(home, "tooltap run -- cl")) == ["claude"]
-    assert list(fish(home, "tooltap serve --follow claude,c")) == ["claude,codex"]
+    assert list(fish(home, "tooltap serve --follow claude,cod")) == ["claude,codex"]
 
 
 def complete(*words: str) -> list[str]:
@@ -121,8 +122,8 @@ def complete(*words: str) -> list[str]:
     ("words", "wanted"),
     [
         (["serve", "st"], ["status", "stop"]),
-        (["serve", "--follow", ""], ["claude", "codex", "gemini"]),
-        (["serve", "--follow", "codex,claude,"], ["codex,claude,gemini"]),
+        (["serve", "--follow", ""], [*AGENTS, "all"]),
+        (["serve", "--follow", "codex,claude,g"], ["codex,claude,gemini"]),
         (["tail", "--kind", "tool-"], ["tool-call", "tool-update", "tool-result"]),
         (["tail", "--tool", "Web"], ["WebFetch", "WebSearch"]),
         (["tail", "--after", ""], ["start", "now"]),

@@ -14,7 +14,7 @@ import threading
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -26,6 +26,7 @@ from tests.daemon.taps.following import CLAUDE, CODEX
 from tests.test_layout import ROOT
 from tooltap import __version__
 from tooltap.daemon.doctor.installation import EXTRAS
+from tooltap.daemon.doctor.running import search_index
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.normalizers.catalog.registry import agents
 
@@ -98,7 +99,7 @@ def test_bare_machine_has_no_problems(home: Path) -> None:
     assert daemon.text == f"no daemon is listening at {home / 'run' / 'tooltap.sock'}"
     assert "`tooltap serve`" in daemon.advice
     assert [one.text for one in found.findings["agents"]] == [f"none of {', '.join(agents())} is on the PATH"]
-    assert [one.level for one in found.findings["sessions"]] == ["note"] * 3
+    assert [one.level for one in found.findings["sessions"]] == ["note"]
     assert [one.text for one in found.findings["journal"]][1].startswith("there is no journal yet")
     assert list((home / "data").iterdir()) == []  # it has changed nothing
 
@@ -116,6 +117,23 @@ def test_running_daemon_is_reported(home: Path, daemon: Running) -> None:
     assert [one.text for one in found.findings["web"]] == ["the daemon serves no web page"]
     assert [one.text for one in found.findings["traces"]] == ["the daemon writes no trace of raw lines"]
     assert [one.level for one in found.findings["drift"]] == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("index", "found"),
+    [
+        (None, []),
+        ({"documents": 2, "floor": 0}, [("ok", "the search index has 2 texts")]),
+        ({"documents": 2, "floor": 9}, [("note", "events up to 9 are not searched: the index would be larger than ")]),
+        (
+            {"problem": "the search index cannot be written: full"},
+            [("note", "the search index cannot be written: full")],
+        ),
+    ],
+)
+def test_the_search_index_is_reported(index: dict[str, Any] | None, found: list[tuple[str, str]]) -> None:
+    reported = list(search_index({"search": index}))
+    assert [(one.level, one.text[: len(text)]) for one, (_, text) in zip(reported, found, strict=True)] == found
 
 
 def test_daemon_of_another_version_is_a_note(home: Path) -> None:
@@ -173,10 +191,24 @@ def test_accessible_socket_is_a_problem(home: Path, daemon: Running) -> None:
 
     assert found.code == 1
     assert found.problems() == [
-        f"other users may write to {daemon.path.parent}, where the socket is (mode 0777)",
+        f"the socket cannot be in {daemon.path.parent}: other users may write to it (mode 0777)",
         f"{daemon.path} has mode 0666, which is not private",
     ]
     assert f"Run chmod 600 {daemon.path}." in [one.advice for one in found.findings["socket"]]
+
+
+def test_journal_that_others_may_exchange_is_a_problem(home: Path) -> None:
+    folder = home / "data" / "tooltap"
+    folder.mkdir()
+    folder.chmod(0o777)
+    found = examined()
+
+    assert (found.code, found.problems()) == (
+        1,
+        [f"the journal cannot be in {folder}: other users may write to it (mode 0777)"],
+    )
+    folder.chmod(0o1777)
+    assert examined().code == 0
 
 
 def test_broken_configuration_does_not_hide_other_findings(home: Path) -> None:
@@ -207,7 +239,7 @@ def newer(file: Path) -> str:
         database.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value)")
         database.execute("INSERT INTO meta VALUES ('format', 99)")
     database.close()
-    return f"the journal {file} has format 99, written by a newer tooltap; this one knows up to 3"
+    return f"the journal {file} has format 99, written by a newer tooltap; this one knows up to 6"
 
 
 def another(file: Path) -> str:
@@ -242,7 +274,7 @@ def test_older_journal_is_migrated_by_the_next_daemon(home: Path) -> None:
 
     assert found.findings["journal"][-1].text == (
         f"{file} has {file.stat().st_size / 2**20:.1f} MiB, format 2;"
-        " the next `tooltap serve` migrates it to 3, and needs as much room again meanwhile"
+        " the next `tooltap serve` migrates it to 6, and needs as much room again meanwhile"
     )
 
 
@@ -359,7 +391,7 @@ def test_service_state_is_reported(
     unit = home / "config" / "systemd" / "user" / "tooltap.service"
     unit.parent.mkdir(parents=True)
     unit.touch()
-    monkeypatch.setattr("tooltap.daemon.system.systemd.BOOTED", home)
+    monkeypatch.setattr("tooltap.daemon.system.services.systemd.BOOTED", home)
     (home / "bin" / "systemctl").write_text(f"#!/bin/sh\n{answer}\n")
     (home / "bin" / "systemctl").chmod(0o755)
     [reported] = examined().findings["service"]
@@ -397,7 +429,7 @@ def test_wrong_usage_is_one_sentence() -> None:
 def test_every_extra_is_known() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
-    assert set(EXTRAS) == set(extras) - {"dev"}
+    assert set(EXTRAS) == set(extras) - {"dev", "web"}
 
 
 def test_missing_extra_is_a_note(home: Path) -> None:
@@ -413,5 +445,5 @@ def test_missing_extra_is_a_note(home: Path) -> None:
         "level": "note",
         "area": "tooltap",
         "text": "a journal on NATS needs packages that are not installed: nkeys",
-        "advice": "Run pip install 'tooltap[nats]' to use it.",
+        "advice": "Run pip install 'nats-py[nkeys]>=2.10' to use it.",
     }

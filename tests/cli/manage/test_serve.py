@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import socket as socket_module
 import sqlite3
-import sys
+import subprocess
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.command import CLAUDE, CODEX, environment, sentence, serving, start, tooltap
+from tests.cli.command import CLAUDE, CODEX, COMMAND, environment, sentence, serving, start, tooltap
+from tests.daemon.web.browsing import Browser
 from tooltap.traces.recording.reader import TraceReader
 
 
@@ -69,7 +72,7 @@ def test_second_daemon_on_socket_or_journal_exits(socket: Path, tmp_path: Path) 
     [
         (["--journal", "oracle:x"], "unknown journal 'oracle:x': write sqlite:PATH or nats:"),
         (["--config", "/nowhere/tooltap.toml"], "cannot read /nowhere/tooltap.toml: No such file or directory"),
-        (["--follow", "claude,cursor"], "no session files of 'cursor' are known; there are claude, codex, gemini"),
+        (["--follow", "claude,cursor"], "no session files of 'cursor' are known; there are claude, cline, codex"),
         (["--web", "8422"], "web: listen is HOST:PORT, such as 127.0.0.1:8422, not '8422'"),
         (["--follow", "claude", "--backfill", "soon"], "backfill is all, none or an age like 36h or 7d, not 'soon'"),
     ],
@@ -89,38 +92,92 @@ def web(tmp_path: Path) -> list[object]:
     return ["--config", config, "--web"]
 
 
-def test_web_link_is_printed_and_available_again(socket: Path, tmp_path: Path, web: list[object]) -> None:
+def on_terminal(command: list[str], **options: Any) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a command whose output is a terminal; return it, and the terminal's other end."""
+    ours, terminal = pty.openpty()
+    try:
+        return subprocess.Popen(command, stdout=terminal, stdin=subprocess.DEVNULL, **options), ours
+    finally:
+        os.close(terminal)
+
+
+def test_link_is_printed_to_a_terminal(socket: Path, tmp_path: Path, web: list[object]) -> None:
+    arguments = map(str, ["serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web])
+    with open(tmp_path / "log", "wb") as log:
+        daemon, terminal = on_terminal([*COMMAND, *arguments], stderr=log, env=environment())
+    with daemon, open(terminal, "rb", buffering=0) as screen:
+        try:
+            printed = screen.readline().decode().strip()
+            url, _, code = printed.partition("/#login=")
+            logged_in = Browser(url, "").log_in(printed)
+        finally:
+            daemon.kill()
+
+    assert code
+    assert logged_in["Cookie"].startswith(f"tooltap-{url.rpartition(':')[2]}=")
+    assert code not in (tmp_path / "log").read_text()
+
+
+def test_link_and_token_are_printed_on_request_only(socket: Path, tmp_path: Path, web: list[object]) -> None:
     with serving(socket, tmp_path, *web) as daemon:
-        printed = daemon.line().decode()
-        again = tooltap("serve", "link", "--socket", socket)
+        link, other = (tooltap("serve", "link", "--socket", socket).stdout.decode().strip() for _ in range(2))
+        token = tooltap("serve", "token", "--socket", socket).stdout.decode()
         status = tooltap("serve", "--socket", socket, "status").stdout.decode()
         stats = tooltap("stats", "--json", "--socket", socket).stdout.decode()
-        url, token = printed.rstrip("\n").split("/?token=")
+        url, _, code = link.partition("/#login=")
         with urllib.request.urlopen(f"{url}/healthz") as answer:
             health = answer.read()
         tooltap("serve", "stop", "--socket", socket)
-        code, rest, log = daemon.end()
+        end, printed, log = daemon.end()
 
-    assert printed == f"{url}/?token={(tmp_path / 'token').read_text()}"
-    assert (again.returncode, again.stdout.decode(), again.stderr) == (0, printed, b"")
+    assert token == (tmp_path / "token").read_text()
+    assert link != other
     assert f"web: {url}, " in status
     assert json.loads(stats)["web"]["url"] == url
     assert health == b'{"status":"ok"}'
-    assert (code, rest) == (0, b"")
-    assert token not in status + stats + log.decode()
+    assert (end, printed) == (0, b"")
+    assert not [one for one in (token.strip(), code) if one in status + stats + log.decode()]
 
 
-def test_unread_link_does_not_stop_the_daemon(socket: Path, tmp_path: Path, web: list[object]) -> None:
-    arguments = ["serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web]
-    closed, pipe = os.pipe()
-    os.close(closed)
+def test_browsers_are_listed_and_logged_out(socket: Path, tmp_path: Path, web: list[object]) -> None:
+    with serving(socket, tmp_path, *web):
+        link = tooltap("serve", "link", "--socket", socket).stdout.decode().strip()
+        browser = Browser(
+            link.partition("/#")[0], tooltap("serve", "token", "--socket", socket).stdout.decode().strip()
+        )
+        browser.log_in(link, {"User-Agent": "\x9b31mowned" + "x" * 1_000})
+        known, other = browser.log_in(), browser.log_in()
+        names = [one["Cookie"].partition("=")[2].partition(".")[0] for one in (known, other)]
+        listed = tooltap("serve", "sessions", "--socket", socket)
+        as_json = tooltap("serve", "sessions", "--json", "--socket", socket)
+        revoked = tooltap("serve", "revoke", names[0], "--socket", socket)
+        statuses = [browser.get("/api/stats", one).status for one in (known, other)]
+        again = tooltap("serve", "revoke", names[0], "--socket", socket)
+        everyone = tooltap("serve", "revoke", "--all", "--socket", socket)
+        nobody = tooltap("serve", "sessions", "--socket", socket)
+        neither = tooltap("serve", "revoke", "--socket", socket)
+
+    assert listed.stdout.count(b"\n") == 4
+    assert "\x9b" not in listed.stdout.decode()
+    assert {*names} < {json.loads(one)["id"] for one in as_json.stdout.splitlines()}
+    assert revoked.stdout.decode() == f"{names[0]}: logged out\n"
+    assert statuses == [403, 200]
+    assert (again.returncode, sentence(again)) == (1, f"no browser is logged in as '{names[0]}'")
+    assert everyone.stdout.count(b"logged out") == 2
+    assert nobody.stdout == b"LOGIN\tBROWSER\tFROM\tSINCE\tLAST USED\tENDS IF UNUSED\n"
+    assert (neither.returncode, sentence(neither).partition(" (")[0]) == (2, "name the logins to end, or give --all")
+
+
+def test_terminal_that_is_gone_does_not_stop_the_daemon(socket: Path, tmp_path: Path, web: list[object]) -> None:
+    ours, terminal = pty.openpty()
+    os.close(ours)
     try:
-        with start(*arguments, stdout=pipe) as daemon:
+        with start("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web, stdout=terminal) as daemon:
             while b"listening" not in (line := daemon.log_line()):
                 assert line
             status = tooltap("serve", "status", "--socket", socket)
     finally:
-        os.close(pipe)
+        os.close(terminal)
 
     assert (status.returncode, status.stderr) == (0, b"")
 
@@ -143,8 +200,10 @@ def test_remote_host_needs_allow_remote(socket: Path, tmp_path: Path, web: list[
 
 
 def test_allow_remote_listens_on_all_interfaces(socket: Path, tmp_path: Path, web: list[object]) -> None:
-    with serving(socket, tmp_path, *web, "0.0.0.0:0", "--allow-remote") as daemon:
-        assert daemon.line().startswith(b"http://127.0.0.1:")
+    with serving(socket, tmp_path, *web, "0.0.0.0:0", "--allow-remote"):
+        link = tooltap("serve", "link", "--socket", socket)
+
+    assert link.stdout.startswith(b"http://127.0.0.1:")
 
 
 def test_port_in_use_is_one_sentence(socket: Path, tmp_path: Path, web: list[object]) -> None:
@@ -163,16 +222,6 @@ def test_readable_token_is_one_sentence(socket: Path, tmp_path: Path, web: list[
 
     assert (finished.returncode, finished.stdout) == (1, b"")
     assert sentence(finished).startswith(f"other users can read the token in {tmp_path / 'token'}; ")
-
-
-@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
-def test_missing_extra_is_named(package: str, socket: Path, tmp_path: Path, web: list[object]) -> None:
-    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
-    path = os.pathsep.join([str(tmp_path), *sys.path])
-    finished = tooltap("serve", "--socket", socket, "--journal", tmp_path / "journal.db", *web, PYTHONPATH=path)
-
-    assert (finished.returncode, finished.stdout) == (1, b"")
-    assert sentence(finished) == f"{package} is not installed: pip install 'tooltap[web]'"
 
 
 def test_invalid_journal_is_rejected(socket: Path, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import plistlib
+import re
 import shutil
 import signal
 import socket
@@ -14,15 +16,18 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import environment, here, sentence, tooltap
-from tooltap.daemon.system.systemd import NAME
+from tooltap.daemon.system.services.systemd import NAME
 
 ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
+
+
+PROGRAM = "tooltap.cli.manage.service._this_program"
 
 
 @pytest.fixture
 def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The path of the unit; the systemd of this machine is not called."""
-    monkeypatch.setattr("tooltap.daemon.system.systemd.BOOTED", tmp_path / "none")
+    monkeypatch.setattr("tooltap.daemon.system.services.systemd.BOOTED", tmp_path / "none")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return tmp_path / "config" / "systemd" / "user" / NAME
 
@@ -37,7 +42,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (programs / "systemctl").write_text(f'#!/bin/sh\necho "$*" >> {calls}\n. {answer}\n')
     (programs / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr("tooltap.daemon.system.systemd.BOOTED", tmp_path)
+    monkeypatch.setattr("tooltap.daemon.system.services.systemd.BOOTED", tmp_path)
     return calls
 
 
@@ -74,7 +79,7 @@ def settings(unit: str) -> dict[str, list[str]]:
 
 
 def printed(*options: object) -> dict[str, list[str]]:
-    finished = here("service", "install", "--print", "--", *options)
+    finished = here("service", "install", "--print", "--bare", "--", *options)
     assert (finished.returncode, finished.stderr) == (0, b"")
     return settings(finished.stdout.decode())
 
@@ -120,11 +125,112 @@ def test_unit_settings_and_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "secret" not in str(unit)
 
 
+def test_unit_can_write_only_where_the_daemon_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folders of what is configured, and no others."""
+    monkeypatch.setenv("XDG_DATA_HOME", "/home/me/data")
+    monkeypatch.setenv("TOOLTAP_SPOOL", "/home/me/spool")
+    monkeypatch.setenv("HAPPIER_STACK_TOOL_TRACE", "1")
+    monkeypatch.setenv("HAPPIER_STACK_TOOL_TRACE_FILE", "/home/me/traces/t.jsonl")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    config = tmp_path / "tooltap" / "tooltap.toml"
+    config.parent.mkdir()
+    config.write_text('[web]\ntoken_file = "/home/me/tokens/token"\n')
+    options = ("--socket", "/run/user/1000/t.sock", "--journal", "sqlite:/home/me/my journal/j.db")
+    unit = printed("--config", config, *options)
+
+    [folders] = unit["Service.ReadWritePaths"]
+    assert words(f"x {folders}")[1:] == [
+        "-/home/me/data/tooltap",
+        "-/home/me/spool",
+        "-/run/user/1000",
+        "-/home/me/tokens",
+        "-/home/me/my journal",
+        "-/home/me/traces",
+        "-/tmp",  # where the configuration is
+        "-/var/tmp",
+    ]
+    assert unit["Service.ProtectHome"] == ["read-only"]  # session files are followed
+
+
+@pytest.mark.parametrize(
+    ("options", "private"),
+    [
+        (["--socket", "/run/user/1000/t.sock"], "yes"),
+        (["--socket", "/tmp/mine/t.sock"], "no"),
+        (["--journal=sqlite:/var/tmp/j.db"], "no"),
+        (["--journal=sqlite:/tmpfs/home/tmp/j.db"], "yes"),
+    ],
+)
+def test_unit_sees_what_is_in_a_temporary_folder(
+    options: list[str], private: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PROGRAM, lambda: ["/usr/bin/tooltap"])
+    for name in ("XDG_DATA_HOME", "TOOLTAP_SPOOL", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, "/home/me/folder")
+    unit = printed("--socket", "/run/user/1000/t.sock", *options)
+
+    assert unit["Service.PrivateTmp"] == [private]
+    assert ("-/tmp" in unit["Service.ReadWritePaths"][0].split()) == (private == "no")
+    monkeypatch.setattr(PROGRAM, lambda: ["/tmp/tooltap/.venv/bin/tooltap"])
+    assert printed("--socket", "/run/user/1000/t.sock", *options)["Service.PrivateTmp"] == ["no"]
+
+
+def test_unit_without_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service with settings that its kernel does not grant would not start."""
+    monkeypatch.setattr("tooltap.daemon.system.services.systemd.grants_namespaces", lambda: False)
+    unit = printed()
+
+    assert not {"Service.ReadWritePaths", "Service.PrivateUsers", "Service.CapabilityBoundingSet"} & unit.keys()
+    assert unit["Service.NoNewPrivileges"] == ["yes"]
+
+
+def test_unit_has_every_kind_of_socket_that_the_daemon_uses() -> None:
+    """Those that are not named cannot be created."""
+    daemon = Path(__file__).parents[3] / "daemon"
+    used = {found for one in daemon.rglob("*.py") for found in re.findall(r"\bsocket\.(AF_\w+)", one.read_text())}
+
+    assert {"AF_UNIX", "AF_NETLINK"} <= used
+    assert used <= set(printed()["Service.RestrictAddressFamilies"][0].split())
+
+
+def test_installing_creates_the_folders(unit: Path, tmp_path: Path) -> None:
+    """A service cannot create them: their parents are read-only for it."""
+    here("service", "install", "--", "--journal", f"sqlite:{tmp_path}/a/b/j.db")
+
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_documented_exposure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table in the documentation is what systemd says of the unit."""
+    monkeypatch.setattr(PROGRAM, lambda: ["/usr/bin/tooltap"])
+    for name in ("XDG_DATA_HOME", "TOOLTAP_SPOOL", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, "/home/me/folder")
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "install.md").read_text()
+    for confined in (True, False):
+        monkeypatch.setattr(
+            "tooltap.daemon.system.services.systemd.grants_namespaces", lambda confined=confined: confined
+        )
+        file = tmp_path / NAME
+        file.write_bytes(here("service", "install", "--print", "--", "--socket", "/run/user/1000/t.sock").stdout)
+        command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(file)]
+        finished = subprocess.run(command, capture_output=True, text=True, check=False)
+        [result] = re.findall(rf"Overall exposure level for {NAME}: (\d\.\d \w+)", finished.stdout)
+        [documented] = re.findall(r"^\| (?:as it|where) .* \| (\d\.\d \w+) \|$", page, re.MULTILINE)[not confined :][:1]
+
+        if re.search(r"^systemd 252 ", subprocess.check_output(["systemd-analyze", "--version"], text=True)):
+            assert result == documented
+        else:  # others count a little differently
+            assert float(result.split()[0]) <= float(documented.split()[0]) + 0.5
+
+
 def test_unit_starts_the_installing_program(tmp_path: Path) -> None:
     script = tmp_path / "tooltap"
     script.write_text(f"#!{sys.executable}\nfrom tooltap.cli.main import main\nmain()\n")
     script.chmod(0o755)
-    finished = subprocess.run([script, "service", "install", "--print"], capture_output=True, text=True, check=True)
+    finished = subprocess.run(
+        [script, "service", "install", "--print", "--bare"], capture_output=True, text=True, check=True
+    )
 
     assert settings(finished.stdout)["Service.ExecStart"] == [f"{script} serve"]
 
@@ -141,7 +247,7 @@ def test_systemd_verifies_unit(unit: Path, tmp_path: Path) -> None:
 
 
 def test_install_enables_unit(unit: Path, systemd: Path) -> None:
-    finished = here("service", "install", "--", "--follow", "claude")
+    finished = here("service", "install", "--bare", "--", "--follow", "claude")
 
     assert finished.returncode == 0
     assert finished.stderr == b""
@@ -157,8 +263,8 @@ def test_install_enables_unit(unit: Path, systemd: Path) -> None:
 
 
 def test_reinstalling_replaces_options(unit: Path) -> None:
-    here("service", "install", "--", "--follow", "claude")
-    here("service", "install", "--", "--follow", "codex")
+    here("service", "install", "--bare", "--", "--follow", "claude")
+    here("service", "install", "--bare", "--", "--follow", "codex")
 
     assert words(settings(unit.read_text())["Service.ExecStart"][0])[-2:] == ["--follow", "codex"]
 
@@ -244,3 +350,70 @@ def test_invalid_options_are_not_installed(options: list[str], wanted: str, unit
 
 def test_journal_url_needs_no_absolute_path(unit: Path) -> None:
     assert words(printed("--journal", "nats://127.0.0.1:4222/team")["Service.ExecStart"][0])[-1].startswith("nats://")
+
+
+@pytest.mark.parametrize(
+    ("given", "configured", "added"),
+    [
+        ((), "", ["--follow", "all", "--backfill", "all", "--web"]),
+        (("--backfill", "7d"), "", ["--follow", "all", "--web"]),
+        (("--follow", "codex", "--web", "127.0.0.1:9"), "", []),
+        ((), '[follow]\nagents = ["codex"]\n[web]\nenabled = true\n', []),
+    ],
+)
+def test_service_follows_and_shows_what_nobody_has_decided(
+    given: tuple[str, ...], configured: str, added: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = tmp_path / "tooltap" / "tooltap.toml"
+    file.parent.mkdir()
+    file.write_text(configured)
+    finished = here("service", "install", "--print", "--", *given)
+    [command] = settings(finished.stdout.decode())["Service.ExecStart"]
+    after = words(command)
+
+    assert after[after.index("serve") + 1 :] == [*given, *added]
+
+
+@pytest.fixture
+def mac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home on macOS, as far as the property list is concerned. Where that is written."""
+    monkeypatch.setattr("tooltap.cli.manage.service.sys.platform", "darwin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path / "Library" / "LaunchAgents" / "tooltap.plist"
+
+
+def test_property_list_of_macos(mac: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEX_HOME", "/somewhere <else>")
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    finished = here("service", "install")
+    written = plistlib.loads(mac.read_bytes())
+
+    assert finished.stdout.decode().splitlines() == [
+        f"wrote {mac}; it starts at your next login",
+        f"start it now: launchctl bootstrap gui/{os.getuid()} {mac}",
+    ]
+    assert written["Label"] == "tooltap"
+    assert written["ProgramArguments"][-6:] == ["serve", "--follow", "all", "--backfill", "all", "--web"]
+    assert os.path.isabs(written["ProgramArguments"][0])
+    assert written["EnvironmentVariables"]["CODEX_HOME"] == "/somewhere <else>"
+    assert "OPENAI_API_KEY" not in written["EnvironmentVariables"]
+    assert (written["RunAtLoad"], written["KeepAlive"], written["Umask"]) == (True, {"SuccessfulExit": False}, 0o077)
+    assert here("service", "install", "--print").stdout == mac.read_bytes()
+
+
+def test_property_list_is_shown_and_removed(mac: Path) -> None:
+    assert here("service", "status").returncode == 1
+    here("service", "install")
+    assert here("service", "status").stdout.decode().startswith(f"property list: {mac}\n")
+    assert here("service", "uninstall").stdout.decode().startswith(f"removed {mac}\nstop it now: launchctl bootout ")
+    assert not mac.exists()
+
+
+def test_property_list_of_another_program_stays(mac: Path) -> None:
+    mac.parent.mkdir(parents=True)
+    mac.write_text("<plist/>")
+
+    assert "was not written by tooltap" in sentence(here("service", "install"))
+    assert "was not written by tooltap" in sentence(here("service", "uninstall"))
+    assert mac.read_text() == "<plist/>"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import CLAUDE, here, sentence, tooltap
+from tests.cli.command import CLAUDE, COMMAND, environment, here, sentence, start, tooltap
+from tests.cli.tap.spooling import until
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, running
 from tests.daemon.web.parsed import Element, parse
@@ -155,10 +157,8 @@ def test_total_of_bodies_is_bounded(daemon: Running) -> None:
 def test_unambiguous_id_prefix_is_enough(daemon: Running) -> None:
     assert titles(export("session-2", "--socket", daemon.path)) == ["Assistant"]
     ambiguous = here("export", "--html", "session", "--socket", daemon.path)
-    assert (
-        sentence(ambiguous)
-        == "the journal has 2 sessions whose ids start with 'session'; list them with `tooltap sessions`"
-    )
+    assert sentence(ambiguous).startswith("2 sessions have an id that starts with 'session': session-")
+    assert sentence(ambiguous).endswith("; name one of them")
     unknown = here("export", "--html", "nothing", "--socket", daemon.path)
     assert sentence(unknown) == "the journal has no session 'nothing'; list them with `tooltap sessions`"
 
@@ -217,3 +217,32 @@ def test_several_pages_need_a_folder(tmp_path: Path, folder: str | None) -> None
 
     assert finished.returncode == 2
     assert sentence(finished).startswith("several pages need a folder: name it with -o FOLDER")
+
+
+def test_killed_export_leaves_the_old_page(tmp_path: Path) -> None:
+    page = tmp_path / "session.html"
+    page.write_text("old")
+    with start("export", "--html", "-", "-o", page) as child:
+        child.write(CLAUDE.read_bytes() * 20)
+        until(lambda: any(path.stat().st_size for path in tmp_path.iterdir() if path != page))
+        child.kill()
+
+    assert page.read_text() == "old"
+    assert here("export", "--html", CLAUDE, "-o", page).returncode == 0
+    assert list(tmp_path.iterdir()) == [page]
+
+
+def test_export_to_a_full_disk_changes_nothing(tmp_path: Path) -> None:
+    page = tmp_path / "session.html"
+    page.write_text("old")
+    command = ["bash", "-c", 'ulimit -f 4; trap "" XFSZ; exec "$@"', "bash", *COMMAND]
+    finished = subprocess.run(
+        [*command, "export", "--html", str(CLAUDE), "-o", str(page)],
+        capture_output=True,
+        env=environment(),
+        check=False,
+    )
+
+    assert finished.returncode == 1
+    assert sentence(finished) == f"{page}: File too large"
+    assert (page.read_text(), list(tmp_path.iterdir())) == ("old", [page])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.cli.command import DEMO
-from tooltap.cli.common.render import Renderer, one_line
-from tooltap.daemon.system.harmless import harmless
+from tooltap.cli.common.render import Renderer
+from tooltap.daemon.system.harmless import harmless, one_line
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.normalizers.stream.display import display_events
 from tooltap.protocol.display import AnyDisplayEvent, DisplayEvent, decode_display

@@ -85,7 +85,7 @@ def test_assistant_view_can_be_unknown(daemon: Running) -> None:
     event = json.loads(finished.stdout)
 
     assert (event["assistantView"], "output" in event) == ("unknown", False)
-    assert sentence(finished) == "the agent reported only what the user saw of this result, not what the model saw"
+    assert sentence(finished) == "the agent's stream does not say what the model saw of this result"
     assert show(daemon, UNKNOWN, "display")["output"]["stdout"] == "a\nb\nc\n"
 
 

@@ -36,7 +36,7 @@ class Place:
 
     @property
     def spools(self) -> list[Path]:
-        return sorted((self.folder / "spool").glob("*"))
+        return sorted((self.folder / "spool").glob("*.spool"))
 
     def run(
         self, *arguments: object, file_kib: int | None = None, **changes: str
@@ -74,9 +74,9 @@ class Daemon:
         self.process = process
         self._place = place
 
-    def wait_until_ended(self, streams: int) -> None:
-        """Wait until this many streams have ended and the spools are empty."""
-        until(lambda: self.ask("stats")["streams"]["ended"] == streams and not self._place.spools)
+    def wait_until_ended(self, streams: int, state: str = "ended") -> None:
+        """Wait until this many streams have ended, or are in another state, and the spools are empty."""
+        until(lambda: self.ask("stats")["streams"][state] == streams and not self._place.spools)
 
     def ask(self, op: str) -> Any:
         with self._connect() as wire:

@@ -93,7 +93,7 @@ def test_stream_gives_the_events_of_its_recording(number: int, wanted: int, daem
     assert (code, output, b"tooltap: " in errors) == (wanted, b"", False)
     assert [without_names(event) for event in events_of(daemon)] == [without_names(event) for event in expected]
     [stream] = tapped(daemon)
-    assert (stream["dialect"], stream["state"]) == ("opencode-bus", "ended")
+    assert (stream["dialect"], stream["state"]) == ("opencode-bus", "suspended")
     assert stream["stream"].startswith("attach-")
     [request] = server.requests
     assert (request.method, request.target, request.header("authorization")) == ("GET", "/event", None)
@@ -215,7 +215,7 @@ def test_spooled_lines_arrive_once_after_kill(tmp_path: Path) -> None:
         attached.kill()
         over.set()
     with place.serving() as daemon:
-        daemon.wait_until_ended(1)
+        daemon.wait_until_ended(1, "suspended")
 
         assert list(daemon.journal().values()) == [list(range(100))]
 
@@ -252,4 +252,4 @@ def test_missing_extra_is_named(tmp_path: Path) -> None:
     finished = tooltap("attach", "opencode", "http://127.0.0.1:1", PYTHONPATH=path)
 
     assert finished.returncode == 1
-    assert sentence(finished) == "httpx is not installed: pip install 'tooltap[attach]'"
+    assert sentence(finished) == "httpx is not installed: pip install 'httpx>=0.27'"

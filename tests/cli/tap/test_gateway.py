@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.cli.command import here, sentence, tooltap
+from tests.cli.command import here, sentence, start, tooltap
 from tests.cli.tap.gateways import TIMEOUT, answers, ask, chunk, completion, gateway, messages, streams
 from tests.cli.tap.spooling import until
 from tests.cli.tap.test_attach import events_of, log, stop
@@ -203,7 +203,7 @@ def test_unreachable_server_is_a_502(daemon: Running) -> None:
     ("options", "code", "words"),
     [
         (["--listen", "0.0.0.0:0"], 1, "0.0.0.0 can be reached from other machines: that needs --allow-remote"),
-        (["--listen", "here"], 2, "--listen is HOST:PORT"),
+        (["--listen", "here"], 2, "--listen is unix:PATH, or HOST:PORT"),
         (["--upstream", "localhost:11434"], 1, "'localhost:11434' is not the URL of a server"),
         (["--upstream", "http://user:word@host"], 1, "is not the URL of a server"),
     ],
@@ -234,19 +234,92 @@ def test_foreign_host_header_is_rejected(daemon: Running) -> None:
     assert len(server.requests) == 2
 
 
-def test_allow_remote_accepts_any_host_header(daemon: Running) -> None:
-    with HttpServer(answers(b"{}")) as server, gateway(server.url, daemon.path, "--allow-remote") as (_, client):
-        assert client.get("/v1/models", headers={"Host": "gateway.lan"}).status_code == 200
+def test_further_names_and_addresses_need_the_key(daemon: Running, tmp_path: Path) -> None:
+    options = ("--host", "gateway.lan", "--allow-remote", "--key-file", tmp_path / "key")
+    with HttpServer(answers(b"{}", b"{}")) as server, gateway(server.url, daemon.path, *options) as (_, client):
+        key = here("gateway", "key", "--key-file", tmp_path / "key").stdout.decode().strip()
+        for host in ("gateway.lan", "192.0.2.7:80"):
+            refused = client.get("/v1/models", headers={"Host": host})
+            assert refused.status_code == 401
+            assert "tooltap gateway key" in refused.json()["error"]["message"]
+            assert client.get(f"/key-{key}/v1/models", headers={"Host": host}).status_code == 200
+        assert client.get(f"/key-{key}/v1/models", headers={"Host": "other.lan"}).status_code == 403
+
+    assert [request.target for request in server.requests] == ["/v1/models"] * 2
+    assert os.stat(tmp_path / "key").st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("package", ["uvicorn", "brotli"])
+def test_key_in_place_of_an_api_key_does_not_reach_the_server(daemon: Running, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("k" * 43)
+    (tmp_path / "key").chmod(0o600)
+    options = ("--key-file", tmp_path / "key")
+    with HttpServer(answers(b"{}")) as server, gateway(server.url, daemon.path, *options) as (_, client):
+        assert client.get("/v1/models", headers={"Authorization": f"Bearer {'k' * 43}"}).status_code == 200
+    [seen] = server.requests
+
+    assert seen.header("authorization") is None
+
+
+def test_key_that_others_can_read_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("k" * 43)
+    (tmp_path / "key").chmod(0o644)
+    finished = here("gateway", "key", "--key-file", tmp_path / "key")
+
+    assert finished.returncode == 1
+    assert "other users can read" in sentence(finished)
+
+
+def test_gateway_at_a_unix_socket(daemon: Running, tmp_path: Path) -> None:
+    """`Host` may be anything: no page in a browser reaches a Unix socket."""
+    place = tmp_path / "run" / "models.sock"
+    options = ("--listen", f"unix:{place}", "--socket", daemon.path)
+    with (
+        HttpServer(answers(completion("Hello."))) as server,
+        start("gateway", "openai", "--upstream", server.url, *options) as child,
+        httpx.Client(transport=httpx.HTTPTransport(uds=str(place)), base_url="http://models") as client,
+    ):
+        assert log(child, "listening")["socket"] == str(place)
+        assert client.post("/v1/chat/completions", json=ask("Hi.")).status_code == 200
+        stop(child)
+
+    assert messages(events_of(daemon)) == [("user", "Hi."), ("assistant", "Hello.")]
+    assert not place.exists()
+
+
+def test_connections_of_one_client_are_limited(daemon: Running) -> None:
+    options = ("--connections", 3, "--client-connections", 2)
+    with HttpServer(answers(b"{}")) as server, gateway(server.url, daemon.path, *options) as (_, client):
+        address = (client.base_url.host, client.base_url.port)
+        held = [socket.create_connection(address, TIMEOUT) for _ in range(3)]
+        assert ended(held[-1])
+        for connection in held:
+            connection.close()
+        until(lambda: answers_now(client))
+
+
+def ended(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def answers_now(client: httpx.Client) -> bool:
+    try:
+        return client.get("/v1/models").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@pytest.mark.parametrize("package", ["httpx", "brotli"])
 def test_missing_extra_is_named(package: str, tmp_path: Path) -> None:
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
     path = os.pathsep.join([str(tmp_path), *sys.path])
     finished = tooltap("gateway", "openai", "--upstream", "http://127.0.0.1:1", PYTHONPATH=path)
 
     assert finished.returncode == 1
-    assert sentence(finished) == f"{package} is not installed: pip install 'tooltap[gateway]'"
+    advice = "pip install 'brotli>=1.1' 'httpx>=0.27' 'zstandard>=0.22'"
+    assert sentence(finished) == f"{package} is not installed: {advice}"
 
 
 def test_signal_stops_gateway_during_a_response(daemon: Running) -> None:

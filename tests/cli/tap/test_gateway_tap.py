@@ -201,6 +201,33 @@ def test_growing_history_is_recorded_once(daemon: Running) -> None:
     assert not any(event.get("replay") for event in events)
 
 
+def test_subagents_conversation_belongs_to_its_call(daemon: Running) -> None:
+    """It begins with the text that the call was given."""
+    task = "Find where greet is defined."
+    called = {"name": "task", "arguments": json.dumps({"description": "Find", "prompt": task})}
+    calls = [{"id": "c1", "type": "function", "function": called}]
+    spawn = {"role": "assistant", "content": None, "tool_calls": calls}
+    spawning = {"id": "a", "choices": [{"index": 0, "message": spawn, "finish_reason": "tool_calls"}]}
+    bodies = [json.dumps(spawning).encode(), completion("Line 4.", "b"), completion("Found it.", "c")]
+    first = ask("Go.")
+    last = {**first, "messages": [*first["messages"], spawn, {"role": "tool", "tool_call_id": "c1", "content": "4"}]}
+
+    with HttpServer(answers(*bodies)) as server, gateway(server.url, daemon.path) as (child, client):
+        for request in (first, ask(task), last):
+            client.post("/v1/chat/completions", json=request)
+        stop(child)
+    events = events_of(daemon)
+
+    assert len({event["session"] for event in events}) == 1
+    inner = [event for event in events if event.get("agent") == "c1"]
+    assert messages(inner) == [("user", task), ("assistant", "Line 4.")]
+    assert {event["parent"] for event in inner} == {"c1"}
+    assert messages([event for event in events if "agent" not in event]) == [
+        ("user", "Go."),
+        ("assistant", "Found it."),
+    ]
+
+
 def test_api_key_is_not_recorded(tmp_path: Path) -> None:
     place = Place(tmp_path)
     headers = {"Authorization": "Bearer sk-very-secret", "api-key": "sk-very-secret", "Cookie": "s=sk-very-secret"}
@@ -231,7 +258,7 @@ def test_spooled_conversations_arrive_once_after_kill(tmp_path: Path) -> None:
         assert "no daemon" in log(child, "lines wait in the spool")["reason"]
         child.kill()
     with place.serving() as daemon:
-        daemon.wait_until_ended(3)
+        daemon.wait_until_ended(3, "suspended")
         events = daemon.events()
 
     assert sorted(messages(events)) == [("assistant", "Yes.")] * 3 + [("user", name) for name in "ABC"]
@@ -298,3 +325,22 @@ def test_excess_and_idle_conversations_are_ended(option: tuple[str, object], dae
             client.post("/v1/chat/completions", json=ask(name))
         left = 2 if option[0] == "--conversations" else 0
         until(lambda: daemon.stats()["streams"] == {"open": left, "suspended": 0, "ended": 3 - left})
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "provider"),
+    [
+        ([], "qwen3-coder", "alibaba"),
+        ([], "some-model", "openai"),
+        (["--provider", "mine"], "qwen3-coder", "mine"),
+    ],
+)
+def test_events_name_the_provider(options: list[str], model: str, provider: str, daemon: Running) -> None:
+    with (
+        HttpServer(answers(completion("Hello"))) as server,
+        gateway(server.url, daemon.path, *options) as (child, client),
+    ):
+        client.post("/v1/chat/completions", json={**ask("Hi"), "model": model})
+        stop(child)
+
+    assert {event["provider"] for event in events_of(daemon)} == {provider}

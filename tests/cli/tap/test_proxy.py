@@ -17,6 +17,7 @@ from tests.cli.command import CODEX, DEMO, here, sentence, start, tooltap
 from tests.cli.tap.spooling import Place
 from tests.cli.tap.test_run import agent, tapped
 from tests.daemon.running import Running
+from tooltap.daemon.taps.delivery.spool_records import unframe
 
 MIB = 1024 * 1024
 
@@ -92,7 +93,8 @@ def test_lines_keep_order_and_direction(tmp_path: Path) -> None:
             assert proxy.line() == b"answer to %d\n" % number
         proxy.end()
     [spool] = place.spools
-    records = [json.loads(line) for line in spool.read_bytes().splitlines()[1:]]
+    pieces = spool.read_bytes().splitlines(keepends=True)
+    records = [json.loads(record.data) for piece in pieces if (record := unframe(piece)) is not None]
 
     assert [(one["dir"], one["line"]) for one in records] == [
         line for number in range(200) for line in (("in", str(number)), ("out", f"answer to {number}"))
@@ -103,8 +105,9 @@ def test_directions_are_independent(daemon: Running) -> None:
     """The agent prints 2 MB before it reads on, which is more than pipes hold."""
     program = "import sys\nread = sys.stdin.buffer.read(2_000_000)\nsys.stdout.buffer.write(read)\nsys.stdin.read()"
     with start("proxy", "--socket", daemon.path, *agent(program)) as proxy:
-        proxy.write(b"x" * 2_000_000)
-        writing = threading.Thread(target=proxy.write, args=(b"y" * 2_000_000,))
+        lines = (b"x" * 99_999 + b"\n") * 20
+        proxy.write(lines)
+        writing = threading.Thread(target=proxy.write, args=(lines,))
         writing.start()
         assert proxy.process.stdout is not None
         left = 2_000_000

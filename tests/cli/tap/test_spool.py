@@ -97,7 +97,7 @@ def test_killed_publisher_leaves_whole_lines_in_order(place: Place) -> None:
             run.kill()
         spooled = sorted(path.read_bytes().count(b'\\"n\\"') for path in place.spools)
         with place.serving() as daemon:
-            daemon.wait_until_ended(3)
+            daemon.wait_until_ended(3, "suspended")
             found = sorted(daemon.journal().values(), key=len)
 
     for lines, least, most in zip(found, spooled, sorted(printed), strict=True):
@@ -111,7 +111,7 @@ def test_live_daemon_drains_spool_of_killed_publisher(place: Place) -> None:
         until(lambda: list(daemon.journal().values()) == [list(range(50))])
         echo(run, range(50, 100))
         run.kill()
-        daemon.wait_until_ended(1)
+        daemon.wait_until_ended(1, "suspended")
         [lines] = daemon.journal().values()
 
     assert lines == list(range(len(lines)))
@@ -128,7 +128,7 @@ def test_publisher_killed_while_writing(nth: int, place: Place) -> None:
             until(lambda: place.spooled(number) or run.process.poll() is not None)  # noqa: B023
         assert run.process.wait(60) == -9
     with place.serving() as daemon:
-        daemon.wait_until_ended(1)
+        daemon.wait_until_ended(1, "suspended")
         assert list(daemon.journal().values()) == ([list(range(nth - 2))] if nth > 2 else [])
 
 
@@ -234,4 +234,27 @@ def test_spool_stays_small_while_the_daemon_keeps_up(place: Place) -> None:
             echo(run, range(printed, printed + 100))
             until(lambda: list(daemon.journal().values()) == [list(range(printed + 100))])  # noqa: B023
         [spool] = place.spools
-        assert spool.stat().st_size < 4_096 + 100 * 64
+        assert spool.stat().st_size < 8_192 + 100 * 84
+
+
+# -- power -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_waiting_lines_are_synced(ends: bool, place: Place) -> None:
+    """While the agent runs, a moment after they were written; else when it ends."""
+    with place.start(*ECHO, TOOLTAP_FAILPOINT="spool-sync:1") as run:
+        echo(run, range(10))
+        if ends:
+            run.end()
+        assert run.process.wait(60) == -9
+    with place.serving() as daemon:
+        daemon.wait_until_ended(1, "suspended" if not ends else "ended")
+        assert list(daemon.journal().values()) == [list(range(10))]
+
+
+def test_nothing_is_synced_while_a_daemon_takes_the_lines(place: Place) -> None:
+    with place.serving() as daemon, place.start(*ECHO, TOOLTAP_FAILPOINT="spool-sync:1") as run:
+        echo(run, range(50))
+        until(lambda: list(daemon.journal().values()) == [list(range(50))])
+        assert run.end() == (0, b"", b"")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -73,6 +75,52 @@ def test_typed_interrupt_arrives_once(daemon: Running) -> None:
         screen.until(b"ready")
         screen.type(b"\x03")
         screen.until(b"interrupted")
+        screen.type(b"\n")
+
+        assert screen.end() == 0
+    assert b"another: 0" in screen.shown
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+def test_interrupt_that_is_not_typed_reaches_the_agent(number: signal.Signals, daemon: Running) -> None:
+    """As from a process that started tooltap, and knows no other of its processes."""
+    program = (
+        "import signal, sys\n"
+        f"signal.pthread_sigmask(signal.SIG_BLOCK, [{number}])\n"
+        "print('ready')\n"
+        f"signal.sigwait([{number}])\n"
+        "print('interrupted')\n"
+        "input()\n"
+        "print('another:', len(signal.sigpending()))\n"
+        "sys.exit(3)"
+    )
+    with at_a_terminal(daemon, program) as screen:
+        screen.until(b"ready")
+        os.kill(screen.pid, number)
+        screen.until(b"interrupted")
+        screen.type(b"\n")
+
+        assert screen.end() == 3
+    assert b"another: 0" in screen.shown
+
+
+def test_both_interrupts_in_turn(daemon: Running) -> None:
+    """A typed one comes from the terminal alone, a sent one from tooltap alone, in any order."""
+    program = (
+        "import signal\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n"
+        "print('ready')\n"
+        "for n in range(4):\n"
+        "    info = signal.sigwaitinfo([signal.SIGINT])\n"
+        "    print(n, 'typed' if info.si_code == 128 else 'sent')\n"
+        "input()\n"
+        "print('another:', len(signal.sigpending()))"
+    )
+    with at_a_terminal(daemon, program) as screen:
+        screen.until(b"ready")
+        for n, typed in enumerate([True, False, True, False]):
+            screen.type(b"\x03") if typed else os.kill(screen.pid, signal.SIGINT)
+            screen.until(b"%d typed" % n if typed else b"%d sent" % n)
         screen.type(b"\n")
 
         assert screen.end() == 0

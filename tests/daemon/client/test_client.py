@@ -142,6 +142,18 @@ async def test_refused_subscription_raises(daemon: Running) -> None:
             await anext(subscription)
 
 
+async def test_write_that_fails_ends_the_connection(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon, which still reads, would wait for the rest."""
+
+    async def fail(data: bytes) -> None:
+        raise anyio.BrokenResourceError
+
+    async with connect() as client:
+        monkeypatch.setattr(client._stream, "send", fail)
+        with anyio.fail_after(10), pytest.raises(DisconnectedError):
+            await client.request("ping")
+
+
 async def test_without_reconnect_end_of_daemon_raises(tmp_path: Path) -> None:
     with DaemonProcess(tmp_path) as daemon:
         daemon.wait_ready()

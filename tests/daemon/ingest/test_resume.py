@@ -12,6 +12,8 @@ import pytest
 from tests.daemon.publishing import NOW, Clock, Publisher, daemon, events, journal_of, publish
 from tests.normalizers.toy import TOY, Toy
 from tooltap.daemon.ingest import live_stream
+from tooltap.daemon.views.results import Policy
+from tooltap.daemon.views.rules import Rules, ToolRule
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.core.lines import Line, Skip
@@ -26,6 +28,8 @@ RECORDINGS = [
     "claude-stream/claude-code-2.1.330/control-question.jsonl",
 ]
 
+RULES = Rules({"*": ToolRule(template="{tool} {preview}: {bytes} bytes"), "Bash": ToolRule(template="{input.command}")})
+"""Views show what is remembered of calls."""
 LIMITS = Limits(string_bytes=40, held_lines=4)
 LOST = "lost"
 
@@ -114,19 +118,21 @@ async def test_resume_after_every_line_changes_nothing(tmp_path: Path, snapshot_
 async def test_recorded_stream_resumed_after_every_line_is_unchanged(
     tmp_path: Path, recording: str, snapshot_bytes: int
 ) -> None:
+    settings: dict[str, Any] = {"policy": Policy(RULES)}
     records = (FIXTURES / recording).read_bytes().splitlines(keepends=True)
-    async with daemon(tmp_path / "unbroken.db") as streams:
+    async with daemon(tmp_path / "unbroken.db", **settings) as streams:
         publisher = await publish(streams, dialect="auto")
         await publisher.ingest.feed(b"".join(records))
         done = await end(publisher)
         expected = await events(journal_of(streams))
+    assert any("display" in event for event in expected)
 
     for record in records:
-        async with daemon(tmp_path / "journal.db", snapshot_bytes=snapshot_bytes) as streams:
+        async with daemon(tmp_path / "journal.db", snapshot_bytes=snapshot_bytes, **settings) as streams:
             publisher = await publish(streams, dialect="auto")
             await publisher.ingest.feed(record)
             await publisher.ingest.finish()
-    async with daemon(tmp_path / "journal.db", snapshot_bytes=snapshot_bytes) as streams:
+    async with daemon(tmp_path / "journal.db", snapshot_bytes=snapshot_bytes, **settings) as streams:
         assert await end(await publish(streams)) == done
         assert await events(journal_of(streams)) == expected
     assert tables(tmp_path / "journal.db") == tables(tmp_path / "unbroken.db")

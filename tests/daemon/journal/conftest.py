@@ -1,4 +1,4 @@
-"""A new journal of each implementation, for the tests that every journal must pass."""
+"""New journals: one of each implementation, for the tests that every journal must pass, and one of SQLite."""
 
 from __future__ import annotations
 
@@ -37,5 +37,13 @@ async def journal(place: Place, clock: Clock) -> AsyncIterator[Journal]:
     else:
         journal = await SqliteJournal.open(place, clock=clock)
     await journal.listen()
+    yield journal
+    await journal.close()
+
+
+@pytest.fixture
+async def sqlite_journal(tmp_path: Path, clock: Clock) -> AsyncIterator[SqliteJournal]:
+    """For tests that look behind the interface."""
+    journal = await SqliteJournal.open(tmp_path / "journal.db", clock=clock)
     yield journal
     await journal.close()

@@ -1,4 +1,8 @@
-"""Journals as earlier versions wrote them."""
+"""Journals as earlier versions wrote them.
+
+The schemas are copies on purpose: they stay as they were when `sqlite/tables.py` changes, or migration from them would
+no longer be tested.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,9 @@ import msgspec
 import orjson
 
 from tooltap.daemon.journal.interface import TailRecord
+from tooltap.daemon.journal.sqlite.checksums import add_functions
+from tooltap.daemon.journal.sqlite.contents import unpacked
+from tooltap.daemon.journal.sqlite.tip import tip_path
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -78,12 +85,25 @@ CREATE TABLE session_streams (session TEXT NOT NULL, stream TEXT NOT NULL, PRIMA
 CREATE INDEX session_streams_by_stream ON session_streams (stream);
 """
 
+FACTS_OF_FORMAT_5 = {
+    *("provider", "first_seq", "last_seq", "first_ts", "last_ts", "events", "calls", "ended"),
+    *("agent_version", "model", "title", "cwd", "usage"),
+}
 STREAMS_BY_UPDATED = "CREATE INDEX streams_by_updated ON streams (updated);\n"
-COPIED = ("streams", "snapshots", "bodies", "pieces", "calls", "sessions", "session_streams")
+COPIED = ("streams", "snapshots", "bodies", "calls", "sessions", "session_streams")
 
 
 def make_old(path: Path, version: int) -> None:
-    """Rewrite a journal as the version with format 1 or 2 would have written it."""
+    """Rewrite a journal as the version with format 1, 2, 3, 4 or 5 would have written it."""
+    _write_old_sessions(path)
+    if version == 5:
+        return
+    _drop_checksums(path)
+    if version == 4:
+        return
+    if version == 3:
+        _keep_bytes_in_pieces(path)
+        return
     new = path.with_suffix(".new")
     path.rename(new)
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
@@ -95,6 +115,13 @@ def make_old(path: Path, version: int) -> None:
         database.execute("BEGIN")
         for table in COPIED:
             database.execute(f"INSERT INTO {table} SELECT * FROM new.{table}")
+        pieces = database.execute(
+            "SELECT body, start, newlines, coalesce(contents.data, pieces.data), size FROM new.pieces AS pieces"
+            " LEFT JOIN new.contents AS contents ON contents.id=content"
+        ).fetchall()
+        database.executemany(
+            "INSERT INTO pieces VALUES (?, ?, ?, ?)", [(*place, unpacked(data, size)) for *place, data, size in pieces]
+        )
         database.execute("INSERT INTO meta SELECT * FROM new.meta WHERE key<>'format'")
         database.execute("INSERT INTO meta VALUES ('format', ?)", (version,))
         rows = database.execute(
@@ -110,6 +137,52 @@ def make_old(path: Path, version: int) -> None:
         database.execute("COMMIT")
         database.execute("DETACH new")
     new.unlink()
+
+
+def _write_old_sessions(path: Path) -> None:
+    """Without columns, and with what rows had at the time: the other facts follow from the events."""
+    with closing(sqlite3.connect(path)) as database, database:
+        add_functions(database)
+        rows = database.execute("SELECT session, last_seq, data FROM sessions").fetchall()
+        database.execute("DROP TABLE sessions")
+        database.execute(
+            "CREATE TABLE sessions"
+            " (session TEXT PRIMARY KEY, last_seq INTEGER NOT NULL, data BLOB NOT NULL, checksum INTEGER)"
+        )
+        database.execute("CREATE INDEX sessions_by_last_seq ON sessions (last_seq)")
+        for name, seq, data in rows:
+            row = orjson.loads(data)
+            old = {key: value for key, value in row.items() if key in FACTS_OF_FORMAT_5} | {"turn": "started"}
+            database.execute("INSERT INTO sessions VALUES (?, ?, ?, NULL)", (name, seq, orjson.dumps(old)))
+        database.execute("UPDATE sessions SET checksum=row_sum('sessions', session, last_seq, data)")
+        database.execute("UPDATE meta SET value=5 WHERE key='format'")
+        database.execute("UPDATE meta SET checksum=row_sum('meta', key, value)")
+
+
+def _drop_checksums(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DROP TABLE gaps")
+        tables = database.execute("SELECT name FROM sqlite_master WHERE sql LIKE '%checksum INTEGER%'").fetchall()
+        for (table,) in tables:
+            database.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
+        database.execute("DELETE FROM meta WHERE key='tally'")
+        database.execute("UPDATE meta SET value=4 WHERE key='format'")
+    tip_path(path).unlink()
+
+
+def _keep_bytes_in_pieces(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        pieces = database.execute(
+            "SELECT data, size, pieces.rowid FROM (SELECT pieces.rowid, content FROM pieces) AS pieces"
+            " JOIN contents ON contents.id=content"
+        ).fetchall()
+        database.executemany(
+            "UPDATE pieces SET data=? WHERE rowid=?", [(unpacked(data, size), row) for data, size, row in pieces]
+        )
+        database.execute("DROP TABLE contents")
+        database.execute("DROP TRIGGER contents_unused")
+        database.execute("ALTER TABLE pieces DROP COLUMN content")
+        database.execute("UPDATE meta SET value=3 WHERE key='format'")
 
 
 def _old_records(data: bytes) -> bytes:

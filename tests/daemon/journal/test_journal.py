@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
-import orjson
 import pytest
 
-from tests.daemon.events import call, commit, event, message, result
+from tests.daemon.events import call, commit, message
+from tests.daemon.journal.whole import everything, numbers, texts, until_published
 from tooltap.daemon.journal.interface import (
     Committed,
+    CorruptError,
     Journal,
-    JournalError,
     StoredEvent,
     StreamConflictError,
     TailRecord,
+    UnstorableError,
 )
-from tooltap.daemon.journal.slices import MAX_SLICE
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.normalizers.core.items import OutputChunk
-from tooltap.protocol.events import PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate, Usage, decode
+from tooltap.protocol.events import decode
 from tooltap.protocol.filters import Filter, meta_of
 
 pytestmark = pytest.mark.anyio
@@ -37,29 +38,6 @@ async def sqlite_journal(path: Path) -> AsyncIterator[SqliteJournal]:
     journal = await SqliteJournal.open(path)
     yield journal
     await journal.close()
-
-
-async def numbers(journal: Journal) -> dict[int | None, int]:
-    """`seq` of each event -> its number, as each journal chooses its own `seq`."""
-    return {one.seq: number for number, one in enumerate(await everything(journal), 1)}
-
-
-async def until_published(journal: Journal) -> None:
-    """Wait for `on_commit`, which may come later."""
-    await journal.listen()
-
-
-def texts(events: list[StoredEvent]) -> list[str]:
-    return [orjson.loads(one.body)["text"] for one in events]
-
-
-async def everything(journal: Journal, wanted: Filter | None = None) -> list[StoredEvent]:
-    events: list[StoredEvent] = []
-    after = 0
-    while after < journal.latest:
-        found, after = await journal.read(after, wanted, max_bytes=1_000)
-        events += found
-    return events
 
 
 # -- events -------------------------------------------------------------------------------------------------------
@@ -115,7 +93,7 @@ async def test_filter_is_or_within_and_between_keys(journal: Journal) -> None:
 
 
 async def test_filter_without_match_needs_one_read(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tooltap.daemon.journal.sqlite.reader.WINDOW", 3)
+    monkeypatch.setattr("tooltap.daemon.journal.sqlite.events.WINDOW", 3)
     await journal.commit(commit(*(message(str(n)) for n in range(10)), call("1")))
 
     (found,), _ = await journal.read(0, Filter(kind=("tool-call",)))
@@ -139,7 +117,7 @@ async def test_filter_without_match_needs_one_read(journal: Journal, monkeypatch
 async def test_reading_back_returns_the_same_events(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, wanted: Filter | None, limit: int, max_bytes: int
 ) -> None:
-    monkeypatch.setattr("tooltap.daemon.journal.sqlite.reader.WINDOW", 3)
+    monkeypatch.setattr("tooltap.daemon.journal.sqlite.events.WINDOW", 3)
     monkeypatch.setattr("tooltap.daemon.journal.nats.read.WINDOW", 1)
     for line in range(4):
         await journal.commit(commit(message(f"s{line}"), call(f"{line}"), message("x" * 300), base=line))
@@ -242,7 +220,7 @@ async def test_unstorable_commit_is_refused_alone(sqlite_journal: SqliteJournal)
         return_exceptions=True,
     )
 
-    assert [type(one) for one in results] == [type(None), JournalError, type(None)]
+    assert [type(one) for one in results] == [type(None), UnstorableError, type(None)]
     events = await everything(journal)
     assert (texts(events), [one.seq for one in events]) == (["t", "u"], [1, 2])
     assert await journal.load_stream("s") is None
@@ -274,6 +252,24 @@ async def test_lines_of_a_chunk_are_one_record(journal: Journal) -> None:
     assert stored.tail == [block]
 
 
+async def test_an_error_of_reading_once_is_no_damage(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite says that the file is damaged when the system could not read it."""
+    journal = await SqliteJournal.open(path)
+    await journal.commit(commit(state="open"))
+    put, errors = journal._writer.put, [CorruptError("the journal is damaged")]
+
+    async def fail_once(work: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return await put(work)
+
+    monkeypatch.setattr(journal._writer, "put", fail_once)
+
+    assert await journal.suspend_all() == 1
+    assert journal.statistics()["damages"] == 0
+    await journal.close()
+
+
 async def test_restart_suspends_open_streams(path: Path) -> None:
     journal = await SqliteJournal.open(path)
     for stream, state in (("a", "open"), ("b", "ended"), ("c", "suspended")):
@@ -291,171 +287,3 @@ async def test_restart_suspends_open_streams(path: Path) -> None:
     assert [one.stream for one in await journal.streams(limit=1)] == ["a"]
     assert (await journal.count_streams("ended"), await journal.count_streams("open", "suspended")) == (1, 2)
     await journal.close()
-
-
-# -- what is derived ----------------------------------------------------------------------------------------------
-
-
-async def test_calls_are_open_until_their_result(journal: Journal) -> None:
-    await journal.commit(commit(call("1", preview="ls"), call("2"), call("old", replay=True)))
-    update = event(ToolUpdate, call_id="1", name="Bash", status="awaiting-permission", title="List")
-    ask = event(PermissionRequest, permission_id="p", type="permission", call_id="1", name="Bash")
-    await journal.commit(commit(update, ask, result("2", async_=True), base=1))
-
-    found = await journal.open_calls("session-1")
-    first, second, *_ = [one.seq for one in await everything(journal)]
-    assert found["calls"] == [
-        {
-            "stream": "s",
-            "session": "session-1",
-            "seq": first,
-            "callId": "1",
-            "name": "Bash",
-            "rawToolName": "sh",
-            "status": "awaiting-permission",
-            "title": "List",
-            "preview": "ls",
-        },
-        {
-            "stream": "s",
-            "session": "session-1",
-            "seq": second,
-            "callId": "2",
-            "name": "Bash",
-            "rawToolName": "sh",
-            "status": "running",
-        },
-    ]
-    assert [one["permissionId"] for one in found["permissions"]] == ["p"]
-    assert await journal.open_calls(stream="other") == {"calls": [], "permissions": []}
-
-    answer = event(PermissionResponse, permission_id="p", outcome="allowed")
-    await journal.commit(commit(answer, result("1"), result("2", final=True), base=2))
-    assert await journal.open_calls() == {"calls": [], "permissions": []}
-
-
-async def test_session_sums_over_its_streams(journal: Journal) -> None:
-    start = event(SessionEvent, state="started", model="m1", cwd="/w", ts=50)
-    await journal.commit(commit(start, call("1", ts=60), message("replayed", replay=True)))
-    await journal.commit(commit(message("b", "t", session="session-2"), stream="t", state="ended"))
-    late = event(SessionEvent, "u", state="updated", title="T", agent_version="1.2", ts=40)
-    await journal.commit(commit(late, stream="u", state="suspended"))
-
-    seqs = [one.seq for one in await everything(journal)]
-    assert await journal.sessions() == [
-        {
-            "session": "session-1",
-            "provider": "gemini",
-            "agentVersion": "1.2",
-            "model": "m1",
-            "title": "T",
-            "cwd": "/w",
-            "state": "open",
-            "firstSeq": seqs[0],
-            "lastSeq": seqs[4],
-            "firstTs": 40,
-            "lastTs": 60,
-            "events": 3,
-            "calls": 1,
-            "streams": ["s", "u"],
-        },
-        {
-            "session": "session-2",
-            "provider": "gemini",
-            "state": "ended",
-            "firstSeq": seqs[3],
-            "lastSeq": seqs[3],
-            "events": 1,
-            "calls": 0,
-            "streams": ["t"],
-        },
-    ]
-    assert [one["session"] for one in await journal.sessions(limit=1)] == ["session-1"]
-    assert [one["session"] for one in await journal.sessions(before=seqs[4])] == ["session-2"]
-
-
-@pytest.mark.parametrize(
-    ("figures", "tokens", "cost"),
-    [
-        ([("step", 1, None), ("step", 2, None)], 3, None),
-        ([("step", 1, None), ("turn", 10, 0.5), ("step", 2, None), ("turn", 20, 0.25)], 30, 0.75),
-        ([("turn", 10, None), ("session", 70, 1.0), ("session", 80, 2.0), ("turn", 5, None)], 80, 2.0),
-        ([("turn", 10, None), ("session", None, 3.0)], 10, 3.0),
-    ],
-)
-async def test_session_total_comes_from_one_scope(
-    journal: Journal, figures: list[tuple[str, int | None, float | None]], tokens: int, cost: float | None
-) -> None:
-    usage = [event(Usage, scope=scope, input_tokens=count, cost_usd=usd) for scope, count, usd in figures]
-    for line, one in enumerate(usage):
-        await journal.commit(commit(one, base=line))
-
-    (session,) = await journal.sessions()
-
-    assert session["inputTokens"] == tokens
-    assert session.get("costUsd") == cost
-
-
-async def test_cost_may_have_its_own_scope(journal: Journal) -> None:
-    for line, total in enumerate((0.5, 0.75)):
-        usage = event(Usage, scope="turn", input_tokens=10, output_tokens=1, cost_usd=total, cost_scope="session")
-        await journal.commit(commit(usage, base=line))
-
-    (session,) = await journal.sessions()
-
-    assert (session["inputTokens"], session["outputTokens"], session["costUsd"]) == (20, 2, 0.75)
-
-
-async def test_late_session_id_takes_over_its_alias(journal: Journal) -> None:
-    await journal.commit(commit(message("a", session="s", ts=1), call("1", session="s")))
-    await journal.commit(commit(event(SessionEvent, session="real", state="updated", alias="s", ts=9), base=1))
-
-    (session,) = await journal.sessions()
-    assert (session["session"], session["events"], session["calls"], session["streams"]) == ("real", 3, 1, ["s"])
-    assert (session["firstSeq"], session["firstTs"], session["lastTs"]) == ((await everything(journal))[0].seq, 1, 9)
-    assert [one["callId"] for one in (await journal.open_calls("real"))["calls"]] == ["1"]
-
-
-async def test_session_ends_when_its_provider_reports_it(journal: Journal) -> None:
-    await journal.commit(commit(event(SessionEvent, state="ended")))
-    assert (await journal.sessions())[0]["state"] == "ended"
-
-    await journal.commit(commit(message("more"), base=1))
-    assert (await journal.sessions())[0]["state"] == "open"
-
-
-# -- output bodies ------------------------------------------------------------------------------------------------
-
-
-async def test_body_is_read_across_chunks(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tooltap.daemon.journal.sqlite.writer.CHUNK_BYTES", 5)
-    monkeypatch.setattr("tooltap.daemon.journal.nats.outputs.COUNTED_BYTES", 5)
-    body = b"one\ntwo\n\nfour and a longer one\nlast"
-    for line, (start, end) in enumerate([(0, 7), (7, 8), (8, 30), (30, len(body))]):
-        await journal.commit(commit(OutputChunk("s:1:o0", start, body[start:end], "text/x"), base=line))
-
-    for offset in range(len(body) + 2):
-        for length in (0, 1, 6, 100):
-            found = await journal.output("s:1:o0", offset, length, "bytes")
-            assert found == (body[offset : offset + length], offset, len(body), "text/x")
-    lines = body.splitlines(keepends=True)
-    for offset in range(len(lines) + 2):
-        for length in (0, 1, 2, 100):
-            found = await journal.output("s:1:o0", offset, length, "lines")
-            assert found == (b"".join(lines[offset : offset + length]), offset, 5, "text/x")
-    assert await journal.output("unknown", 0, 1, "bytes") is None
-
-
-async def test_slice_is_bounded(journal: Journal) -> None:
-    lines = [b"a" * (MAX_SLICE // 2) + b"\n", b"b" * (MAX_SLICE // 4) + b"\n", b"c" * (2 * MAX_SLICE) + b"\n"]
-    body = b"".join(lines)
-    await journal.commit(commit(OutputChunk("s:1:o0", 0, body, "text/plain")))
-
-    async def part(offset: int, length: int, unit: str) -> bytes:
-        found = await journal.output("s:1:o0", offset, length, unit)  # type: ignore[arg-type]
-        assert found is not None
-        return found.data
-
-    assert await part(0, len(body), "bytes") == body[:MAX_SLICE]
-    assert await part(1, 9, "lines") == lines[1]
-    assert await part(2, 9, "lines") == lines[2][:MAX_SLICE]

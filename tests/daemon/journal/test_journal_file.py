@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -40,7 +41,8 @@ async def test_files_are_private_whatever_the_umask(path: Path) -> None:
         os.umask(before)
 
     modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
-    assert modes == {"journal.db": 0o600, "journal.db-wal": 0o600, "journal.db-shm": 0o600, "journal.db.lock": 0o600}
+    names = ("journal.db", "journal.db-wal", "journal.db-shm", "journal.db.lock", "journal.db.tip")
+    assert modes == dict.fromkeys(names, 0o600)
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     await journal.close()
 
@@ -73,6 +75,24 @@ async def test_id_and_settings_persist(path: Path) -> None:
     assert pragmas == {"page_size": 8192, "auto_vacuum": 2, "journal_mode": "wal"}
 
 
+async def test_a_file_in_which_somebody_was_killed_is_looked_at(path: Path) -> None:
+    """SQLite can read nothing of it before it has undone what was not committed."""
+    path.parent.mkdir()
+    other = sqlite3.connect(path.with_name("other"), isolation_level=None)
+    for statement in ("PRAGMA cache_size=1", "CREATE TABLE theirs (x)", "BEGIN"):
+        other.execute(statement)
+    other.executemany("INSERT INTO theirs VALUES (?)", [(bytes(1000),)] * 1000)
+    for suffix in ("", "-journal"):
+        shutil.copy(path.with_name(f"other{suffix}"), f"{path}{suffix}")
+    other.close()
+    files = {one: one.read_bytes() for one in path.parent.glob(f"{path.name}*")}
+
+    with pytest.raises(JournalError) as caught:
+        await SqliteJournal.open(path)
+    assert str(caught.value) == f"{path} is a database, but not a tooltap journal"
+    assert {one: one.read_bytes() for one in files} == files
+
+
 async def test_foreign_file_is_refused(path: Path) -> None:
     async def refusal(of: Path = path) -> str:
         with pytest.raises(JournalError) as caught:
@@ -92,10 +112,10 @@ async def test_foreign_file_is_refused(path: Path) -> None:
     path.unlink()
     await (await SqliteJournal.open(path)).close()
     newer = sqlite3.connect(path)
-    newer.execute("UPDATE meta SET value=4 WHERE key='format'")
+    newer.execute("UPDATE meta SET value=7 WHERE key='format'")
     newer.commit()
     newer.close()
-    assert await refusal() == (f"the journal {path} has format 4, written by a newer tooltap; this one knows up to 3")
+    assert await refusal() == (f"the journal {path} has format 7, written by a newer tooltap; this one knows up to 6")
 
     assert "cannot be opened" in await refusal(path.parent)
     assert "cannot be opened" in await refusal(path / "below-a-file")
@@ -110,3 +130,20 @@ async def test_closed_journal_refuses_calls(path: Path) -> None:
         await journal.read(0)
     with pytest.raises(JournalError, match="closed"):
         await journal.commit(commit(message("a")))
+
+
+async def test_journal_whose_creation_was_cut_off_is_created(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.close()
+    assert path.stat().st_size
+    await (await SqliteJournal.open(path)).close()
+
+
+async def test_size_of_files_that_are_gone_is_zero(journal: SqliteJournal, path: Path) -> None:
+    files = [Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm")]
+    assert journal.statistics()["bytes"] == sum(one.stat().st_size for one in files) > 0
+    for one in files:
+        one.unlink()
+    assert journal.statistics()["bytes"] == 0

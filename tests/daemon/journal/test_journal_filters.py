@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,21 +12,14 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.journal.sqlite import query
+from tooltap.daemon.journal.sqlite.events import Known, read, read_back
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.reader import read, read_back
 from tooltap.daemon.journal.sqlite.schema import connect
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Notice, PermissionRequest, Usage, decode
 from tooltap.protocol.filters import Filter, meta_of
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def journal(tmp_path: Path) -> AsyncIterator[SqliteJournal]:
-    journal = await SqliteJournal.open(tmp_path / "journal.db")
-    yield journal
-    await journal.close()
 
 
 SESSIONS = 80
@@ -53,7 +44,7 @@ ABSENT = [
 ]
 
 
-async def test_rare_events_are_found_without_a_scan(journal: SqliteJournal) -> None:
+async def test_rare_events_are_found_without_a_scan(sqlite_journal: SqliteJournal) -> None:
     """A scan of these events takes SQLite more than 100,000 steps."""
     for number in range(SESSIONS):
         stream = f"stream-{number}"
@@ -66,9 +57,9 @@ async def test_rare_events_are_found_without_a_scan(journal: SqliteJournal) -> N
             rare = call("rare", name="Rare", agent="child", input={"_happy": happy}, **names)
             ask = event(PermissionRequest, permission_id="p", type="permission", **names)
             outputs[90:90] = [rare, ask]
-        await journal.commit(commit(*outputs, stream=stream))
+        await sqlite_journal.commit(commit(*outputs, stream=stream))
 
-    with closing(connect(journal.path, "process")) as connection:
+    with closing(connect(sqlite_journal.path, "process")) as connection:
         assert steps_of(connection, Filter(agent=("absent",)), 0) > 100_000
         for wanted in RARE:
             assert steps_of(connection, wanted, 1) < 10_000, wanted
@@ -86,8 +77,8 @@ def steps_of(connection: sqlite3.Connection, wanted: Filter, count: int) -> int:
         steps += 100
 
     connection.set_progress_handler(progress, 100)
-    events, searched = read(connection, 0, latest, wanted, 100_000)
-    back, searched_back = read_back(connection, latest + 1, 1, wanted, 100, 100_000)
+    events, searched, _ = read(connection, 0, latest, wanted, 100_000, Known())
+    back, searched_back, _ = read_back(connection, latest + 1, 1, wanted, 100, 100_000, Known())
     connection.set_progress_handler(None, 0)
     assert len(events) == count
     assert back == events[::-1]
@@ -134,23 +125,23 @@ def any_filter(chance: random.Random) -> Filter:
 @pytest.mark.parametrize("max_ranges", [0, 2, 100])
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_every_filter_finds_what_it_matches(
-    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch, max_ranges: int, seed: int
+    sqlite_journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch, max_ranges: int, seed: int
 ) -> None:
     monkeypatch.setattr(query, "MAX_RANGES", max_ranges)
-    monkeypatch.setattr("tooltap.daemon.journal.sqlite.reader.WINDOW", 50)
+    monkeypatch.setattr("tooltap.daemon.journal.sqlite.events.WINDOW", 50)
     chance = random.Random(seed)
     for line in range(20):
         for stream in STREAMS:
             outputs = [any_event(chance, stream) for _ in range(5)]
-            await journal.commit(commit(*outputs, stream=stream, base=line))
-    stored, _ = await journal.read(0, max_bytes=10**9)
+            await sqlite_journal.commit(commit(*outputs, stream=stream, base=line))
+    stored, _ = await sqlite_journal.read(0, max_bytes=10**9)
     metas = [meta_of(decode(one.body)) for one in stored]
 
     for _ in range(150):
         wanted = any_filter(chance)
         expected = [one for one, meta in zip(stored, metas, strict=True) if wanted.matches(meta)]
-        assert await forwards(journal, wanted) == expected, wanted
-        assert await backwards(journal, wanted) == expected[::-1], wanted
+        assert await forwards(sqlite_journal, wanted) == expected, wanted
+        assert await backwards(sqlite_journal, wanted) == expected[::-1], wanted
 
 
 async def forwards(journal: SqliteJournal, wanted: Filter) -> list[StoredEvent]:
@@ -171,12 +162,13 @@ async def backwards(journal: SqliteJournal, wanted: Filter) -> list[StoredEvent]
     return found
 
 
-async def test_as_many_values_as_a_filter_may_have(journal: SqliteJournal) -> None:
+async def test_as_many_values_as_a_filter_may_have(sqlite_journal: SqliteJournal) -> None:
     """One range for each value, and a scan beyond that."""
     for number in range(query.MAX_RANGES + 20):
         stream = f"stream-{number}"
-        await journal.commit(commit(message("m", stream), call("1", stream), stream=stream))
+        await sqlite_journal.commit(commit(message("m", stream), call("1", stream), stream=stream))
 
     for count in (query.MAX_RANGES, query.MAX_RANGES + 1):
         wanted = Filter(stream=tuple(f"stream-{number}" for number in range(count)), tool=("Bash",))
-        assert [one.seq for one in await forwards(journal, wanted)] == [2 * number + 2 for number in range(count)]
+        found = await forwards(sqlite_journal, wanted)
+        assert [one.seq for one in found] == [2 * number + 2 for number in range(count)]

@@ -1,88 +1,30 @@
-"""What a journal shared on NATS adds: commits of other daemons, fencing, and lost answers."""
+"""What a journal shared on NATS adds: commits of other daemons, fencing, large commits, and reading."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import anyio
-import msgspec
-import orjson
 import pytest
+from nats.aio.msg import Msg
 
 from tests.daemon.events import call, commit, message
+from tests.daemon.journal.on_nats import Published, everything, opened, position, texts, until
 from tests.daemon.nats_server import NatsServer
 from tooltap.daemon.journal.interface import (
-    Committed,
     JournalError,
-    StoredEvent,
     StreamConflictError,
-    StreamInfo,
     TailRecord,
 )
-from tooltap.daemon.journal.nats.journal import NatsJournal
+from tooltap.daemon.journal.nats.feed import Feed
 from tooltap.daemon.journal.nats.link import StoredMessage
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE
 from tooltap.daemon.journal.nats.place import NatsPlace, parse_nats_url
-from tooltap.normalizers.core.items import OutputChunk, Produced
+from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import decode
 from tooltap.protocol.filters import Filter
 
 pytestmark = pytest.mark.anyio
-
-
-@asynccontextmanager
-async def opened(place: NatsPlace) -> AsyncIterator[NatsJournal]:
-    """The journal as one daemon opens it."""
-    journal = await NatsJournal.open(place)
-    try:
-        yield journal
-    finally:
-        await journal.close()
-
-
-def texts(events: list[StoredEvent]) -> list[str]:
-    return [orjson.loads(one.body)["text"] for one in events]
-
-
-async def everything(journal: NatsJournal, after: int = 0) -> list[StoredEvent]:
-    await journal._link.retry(journal._refresh)
-    events: list[StoredEvent] = []
-    while after < journal.latest:
-        found, after = await journal.read(after)
-        events += found
-    return events
-
-
-async def position(journal: NatsJournal, stream: str = "s") -> StreamInfo:
-    stored = await journal.load_stream(stream)
-    assert stored is not None
-    return stored.info
-
-
-async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    with anyio.fail_after(20):
-        while True:
-            found = condition()
-            if found if isinstance(found, bool) else await found:
-                return
-            await asyncio.sleep(0.01)
-
-
-class Published:
-    """The arguments of `on_commit`."""
-
-    def __init__(self, journal: NatsJournal) -> None:
-        self.events: list[StoredEvent] = []
-        journal.on_commit = self._take
-
-    def _take(self, committed: list[Committed]) -> None:
-        for outputs, seqs in committed:
-            for output, seq in zip(outputs, seqs, strict=True):
-                if isinstance(output, Produced) and seq is not None:
-                    self.events.append(StoredEvent(seq, output.body))
 
 
 # -- many daemons -------------------------------------------------------------------------------------------------
@@ -114,6 +56,28 @@ async def test_other_daemons_commits_are_read_back(nats_place: NatsPlace) -> Non
 
         assert texts(found) == ["b", "a"]
         assert looked <= other.oldest
+
+
+async def test_what_the_server_did_not_push_is_read(nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, lost = Feed._arrived, 2
+
+    async def arrived(self: Feed, pushed: Msg) -> None:
+        nonlocal lost
+        is_lost = lost > 0 and (pushed.headers is None or "Status" not in pushed.headers)
+        lost -= is_lost
+        if not is_lost:
+            await usual(self, pushed)
+
+    monkeypatch.setattr(Feed, "_arrived", arrived)
+    async with opened(nats_place) as one, opened(nats_place) as other:
+        published = Published(other)
+        await other.listen()
+        for base, text in enumerate("abcd"):
+            await one.commit(commit(message(text), base=base))
+        await until(lambda: len(published.events) >= 4)
+
+        assert lost == 0
+        assert published.events == await everything(one)
 
 
 async def test_daemon_without_subscribers_has_no_consumer(nats_place: NatsPlace) -> None:
@@ -248,6 +212,19 @@ async def test_commit_larger_than_a_message_is_stored(nats_place: NatsPlace) -> 
         assert found == (b"line\nline\n", 654_321, 700_000, "text/plain")
 
 
+async def test_places_of_outputs_are_remembered_for_some_streams(
+    nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tooltap.daemon.journal.nats.outputs.STREAMS_IN_MEMORY", 2)
+    async with opened(nats_place) as journal:
+        for number in (1, 2, 3, 1):
+            output = f"s{number}:1:o0"
+            if await journal.output(output, 0, 9, "bytes") is None:
+                await journal.commit(commit(OutputChunk(output, 0, b"%d" % number, "text/x"), stream=f"s{number}"))
+            assert await journal.output(output, 0, 9, "bytes") == (b"%d" % number, 0, 1, "text/x")
+        assert list(journal._outputs._streams) == ["s3", "s1"]
+
+
 async def test_commit_of_many_events_keeps_their_order(nats_place: NatsPlace) -> None:
     count = 2 * EVENTS_A_MESSAGE + 10
     async with opened(nats_place) as journal, opened(nats_place) as other:
@@ -274,104 +251,6 @@ async def test_event_too_long_for_the_server_is_refused(tmp_path: Path) -> None:
             with pytest.raises(JournalError, match=r"an event of 10\d{4} bytes is too long .* max_payload .* 10\d{4}"):
                 await journal.commit(commit(message("m" * 100_000), base=1))
             assert len(await everything(journal)) == 1
-
-
-# -- servers that go ----------------------------------------------------------------------------------------------
-
-
-async def test_commit_waits_for_the_server(tmp_path: Path) -> None:
-    with NatsServer(tmp_path) as server:
-        async with opened(parse_nats_url(server.url)) as one, opened(parse_nats_url(server.url)) as other:
-            published = Published(other)
-            await other.listen()
-            await one.commit(commit(message("a")))
-            for life in range(3):
-                server.kill()
-                await until(lambda: not one._link.connected)
-                waiting = asyncio.create_task(one.commit(commit(message(str(life)), base=1 + life)))
-                server.start()
-                with anyio.fail_after(20):
-                    await waiting
-            await until(lambda: len(published.events) == 4)
-
-            assert texts(published.events) == texts(await everything(one)) == ["a", "0", "1", "2"]
-
-
-async def test_commit_without_answer_is_stored_once(nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with opened(nats_place) as journal:
-        client = journal._link._client
-        request = client.request
-        lost: list[str] = []
-
-        async def lose(subject: str, *arguments: object, **options: object) -> object:
-            answer = await request(subject, *arguments, **options)  # type: ignore[arg-type]
-            if ".event." in subject and len(lost) < 2:
-                lost.append(subject)
-                raise TimeoutError
-            return answer
-
-        monkeypatch.setattr(client, "request", lose)
-        await journal.commit(commit(message("a")))
-        await journal.commit(commit(*(message(str(n)) for n in range(EVENTS_A_MESSAGE + 1)), base=1))
-
-        assert len(lost) == 2
-        assert len(await everything(journal)) == EVENTS_A_MESSAGE + 2
-        assert (await position(journal)).lines == 2
-
-
-async def test_read_fails_while_the_server_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with NatsServer(tmp_path) as server:
-        async with opened(parse_nats_url(server.url)) as journal:
-            await journal.commit(commit(message("a")))
-            server.kill()
-            monkeypatch.setattr(journal._link.retry.__func__, "__kwdefaults__", {"timeout": 0.2})  # type: ignore[attr-defined]
-            with pytest.raises(JournalError, match=r"the journal nats://127.0.0.1:\d+/tooltap cannot be reached"):
-                await journal.read(0)
-            with pytest.raises(JournalError, match="cannot be reached"):
-                await journal.listen()
-            waiting = asyncio.create_task(journal.commit(commit(message("b"), base=1)))
-            await asyncio.sleep(0)
-        with pytest.raises(JournalError, match="the journal is closed"):
-            await waiting
-
-
-# -- what the server's limits take --------------------------------------------------------------------------------
-
-
-async def test_server_limit_is_a_gap_and_keeps_positions(nats_place: NatsPlace) -> None:
-    place = msgspec.structs.replace(
-        nats_place, options=msgspec.structs.replace(nats_place.options, max_bytes=1_000_000)
-    )
-    async with opened(place) as journal, opened(nats_place) as other:
-        await other.listen()
-        await journal.commit(commit(call("1"), tail=[TailRecord("line", line=b"first")], updated=1))
-        cursor = (await everything(journal))[0].seq
-        await journal._state.write()
-        for line in range(30):
-            await journal.commit(commit(message("m" * 50_000, "t"), stream="t", base=line, updated=1))
-
-        for one in (journal, other):
-            found, _ = await one.read(cursor)
-            assert cursor < one.expired < one.oldest == found[0].seq
-        assert (await position(other)).lines == 1
-        assert [one["callId"] for one in (await other.open_calls(stream="s"))["calls"]] == ["1"]
-        stored = await other.load_stream("t")
-        assert stored is not None
-        assert (stored.info.lines, stored.snapshot, stored.tail) == (30, None, [])
-        await other.commit(commit(message("goes on"), base=1, position=(await position(other)).position))
-        assert texts(await everything(journal, cursor))[-1] == "goes on"
-
-
-async def test_recreated_journal_has_another_id(tmp_path: Path) -> None:
-    with NatsServer(tmp_path) as server:
-        place = parse_nats_url(server.url)
-        async with opened(place) as journal:
-            first = journal.id
-            for stream in (place.name, f"{place.name}-state"):
-                await journal._link.api(f"STREAM.DELETE.{stream}")
-        async with opened(place) as journal:
-            assert journal.id != first
-            assert (journal.oldest, journal.latest, journal.expired) == (1, 0, 0)
 
 
 # -- reading ------------------------------------------------------------------------------------------------------

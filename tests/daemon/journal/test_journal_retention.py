@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import closing
-from pathlib import Path
+from random import Random
 
 import anyio
 import pytest
@@ -12,10 +11,10 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, NotEndedError, StreamState, TailRecord
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.retention import expire_step
+from tooltap.daemon.journal.sqlite.retention import expire_step, size_of_step
 from tooltap.daemon.journal.sqlite.schema import connect
 from tooltap.normalizers.core.items import OutputChunk
-from tooltap.protocol.events import SessionEvent, decode
+from tooltap.protocol.events import OutputRef, SessionEvent, decode
 from tooltap.protocol.filters import Filter
 
 pytestmark = pytest.mark.anyio
@@ -34,13 +33,6 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture
-async def sqlite_journal(tmp_path: Path, clock: Clock) -> AsyncIterator[SqliteJournal]:
-    journal = await SqliteJournal.open(tmp_path / "journal.db", clock=clock)
-    yield journal
-    await journal.close()
 
 
 async def test_only_old_ended_streams_expire(journal: Journal) -> None:
@@ -70,6 +62,7 @@ async def test_only_old_ended_streams_expire(journal: Journal) -> None:
     assert [decode(one.body).stream for one in left] == ["unended"] * 2 + ["recent"] * 2
     assert [one.seq for one in left] == [events[n].seq for n in (2, 3, 6, 7)]
     assert journal.oldest == left[0].seq
+    assert [await journal.event(one.seq) for one in events] == [one if one in left else None for one in events]
     assert await journal.read_back(events[-1].seq, limit=10) == (left[2::-1], journal.oldest)
     assert events[5].seq <= journal.expired < left[2].seq < left[3].seq <= journal.latest == looked
     for stream, kept in (("old", False), ("older", False), ("unended", True), ("recent", True)):
@@ -134,8 +127,9 @@ async def test_reopened_stream_does_not_expire(journal: Journal) -> None:
 
 async def test_retention_frees_space(sqlite_journal: SqliteJournal) -> None:
     journal = sqlite_journal
+    incompressible = Random(1)
     for line in range(20):
-        body = OutputChunk(f"s:{line}:o0", 0, b"x" * 300_000, "text/plain")
+        body = OutputChunk(f"s:{line}:o0", 0, incompressible.randbytes(300_000), "application/octet-stream")
         await journal.commit(commit(body, message("m" * 50_000), base=line, state="ended", updated=NOW))
     await journal.close()
     full = journal.path.stat().st_size
@@ -146,6 +140,43 @@ async def test_retention_frees_space(sqlite_journal: SqliteJournal) -> None:
     await journal.close()
 
     assert journal.path.stat().st_size < full / 10
+
+
+async def test_bytes_of_bodies_are_stored_once_and_compressed(sqlite_journal: SqliteJournal) -> None:
+    journal = sqlite_journal
+    same = "".join(f"{number} green bottles\n" for number in range(20_000)).encode()
+
+    def contents() -> list[tuple[int, int, int]]:
+        with closing(connect(journal.path, "process")) as database:
+            found = "SELECT uses, size, length(data) FROM contents ORDER BY id"
+            return database.execute(found).fetchall()
+
+    for stream in ("s", "t"):
+        body = OutputChunk(f"{stream}:1:o0", 0, same, "text/plain")
+        named = message("m", stream, session=stream, outputs={"/text": reference(body)})
+        await journal.commit(commit(body, named, stream=stream, state="ended", updated=NOW))
+    assert [(uses, size) for uses, size, _ in contents()] == [(2, 262_144), (2, len(same) - 262_144)]
+    assert sum(length for _, _, length in contents()) < len(same) / 3
+
+    await journal.remove_session("s")
+    assert [uses for uses, _, _ in contents()] == [1, 1]
+    assert await whole_body(journal, "t:1:o0") == same
+    assert await journal.output("s:1:o0", 0, 1, "bytes") is None
+    await journal.expire(NOW + 1)
+    assert contents() == []
+
+
+async def whole_body(journal: Journal, output_id: str) -> bytes:
+    found, total = b"", 1
+    while len(found) < total:
+        part = await journal.output(output_id, len(found), 100_000, "bytes")
+        assert part is not None
+        found, total = found + part.data, part.total
+    return found
+
+
+def reference(body: OutputChunk) -> OutputRef:
+    return OutputRef(output_id=body.output_id, bytes=len(body.data), lines=1, mime_type=body.mime_type)
 
 
 async def test_names_are_forgotten_with_their_events(sqlite_journal: SqliteJournal) -> None:
@@ -222,6 +253,12 @@ async def test_commits_continue_during_deletion(sqlite_journal: SqliteJournal) -
 
 
 # -- by name ------------------------------------------------------------------------------------------------------
+
+
+async def test_deletion_outpaces_what_arrives() -> None:
+    assert size_of_step(0) > 0
+    assert size_of_step(3_000) == 6_000
+    assert size_of_step(10**9) == size_of_step(10**6)
 
 
 async def test_removed_session_leaves_only_positions(journal: Journal) -> None:

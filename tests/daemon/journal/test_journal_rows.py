@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,6 @@ from tooltap.protocol.events import SessionEvent, ToolUpdate
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def journal(tmp_path: Path) -> AsyncIterator[SqliteJournal]:
-    journal = await SqliteJournal.open(tmp_path / "journal.db")
-    yield journal
-    await journal.close()
-
-
 async def statements(journal: SqliteJournal, *outputs: Any, base: int) -> list[str]:
     """The statements that a commit leads to."""
     found: list[str] = []
@@ -36,28 +28,28 @@ async def statements(journal: SqliteJournal, *outputs: Any, base: int) -> list[s
     return found
 
 
-async def test_call_within_a_commit_is_not_written(journal: SqliteJournal) -> None:
-    await journal.commit(commit(message("a"), call("open")))
+async def test_call_within_a_commit_is_not_written(sqlite_journal: SqliteJournal) -> None:
+    await sqlite_journal.commit(commit(message("a"), call("open")))
     update = event(ToolUpdate, call_id="1", name="Bash", title="T")
 
-    done = await statements(journal, *[call("1"), update, result("1")] * 50, result("unknown"), base=1)
+    done = await statements(sqlite_journal, *[call("1"), update, result("1")] * 50, result("unknown"), base=1)
 
     assert not [one for one in done if " calls " in one]
     assert len([one for one in done if "INTO sessions" in one]) == 1
-    assert [one["callId"] for one in (await journal.open_calls())["calls"]] == ["open"]
+    assert [one["callId"] for one in (await sqlite_journal.open_calls())["calls"]] == ["open"]
 
-    done = await statements(journal, result("open"), base=2)
+    done = await statements(sqlite_journal, result("open"), base=2)
     assert len([one for one in done if " calls " in one]) == 1
-    assert (await journal.open_calls())["calls"] == []
+    assert (await sqlite_journal.open_calls())["calls"] == []
 
 
-async def test_call_whose_id_is_used_again_is_open_once(journal: SqliteJournal) -> None:
-    await journal.commit(commit(call("1", title="first")))
-    await journal.commit(commit(result("1"), call("1", title="second"), base=1))
-    assert [one["title"] for one in (await journal.open_calls())["calls"]] == ["second"]
+async def test_call_whose_id_is_used_again_is_open_once(sqlite_journal: SqliteJournal) -> None:
+    await sqlite_journal.commit(commit(call("1", title="first")))
+    await sqlite_journal.commit(commit(result("1"), call("1", title="second"), base=1))
+    assert [one["title"] for one in (await sqlite_journal.open_calls())["calls"]] == ["second"]
 
-    await journal.commit(commit(call("1", title="third"), result("1"), base=2))
-    assert (await journal.open_calls())["calls"] == []
+    await sqlite_journal.commit(commit(call("1", title="third"), result("1"), base=2))
+    assert (await sqlite_journal.open_calls())["calls"] == []
 
 
 async def test_little_memory_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,17 +76,17 @@ async def test_little_memory_changes_nothing(tmp_path: Path, monkeypatch: pytest
     assert await tables("little.db") == expected
 
 
-async def test_names_of_a_failed_commit_are_forgotten(journal: SqliteJournal) -> None:
-    await journal.commit(commit(message("a")))
+async def test_names_of_a_failed_commit_are_forgotten(sqlite_journal: SqliteJournal) -> None:
+    await sqlite_journal.commit(commit(message("a")))
     new = call("1", "t", name="New", session="new")
     with pytest.raises(JournalError):
-        await journal.commit(commit(new, stream="t", lines=2**63))
+        await sqlite_journal.commit(commit(new, stream="t", lines=2**63))
 
-    await journal.commit(commit(call("1", "u", name="Other", session="other"), stream="u"))
-    await journal.commit(commit(new, stream="t"))
+    await sqlite_journal.commit(commit(call("1", "u", name="Other", session="other"), stream="u"))
+    await sqlite_journal.commit(commit(new, stream="t"))
 
-    assert [one["session"] for one in await journal.sessions()] == ["new", "other", "session-1"]
-    with closing(sqlite3.connect(journal.path)) as database:
+    assert [one["session"] for one in await sqlite_journal.sessions()] == ["new", "other", "session-1"]
+    with closing(sqlite3.connect(sqlite_journal.path)) as database:
         found = database.execute(
             "SELECT stream, session, tool FROM events JOIN sources ON sources.id=source JOIN labels ON labels.id=label"
             " ORDER BY seq"

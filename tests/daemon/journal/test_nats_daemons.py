@@ -107,15 +107,24 @@ def test_daemons_contend_for_one_stream(tmp_path: Path, nats_place: NatsPlace) -
         one.start()
         other.start()
         publishers = [Publisher(one, "acp-0", lines), Publisher(other, "acp-0", lines)]
-        taken = threading.Barrier(2)
+        both_connected = threading.Barrier(2)
         conflicts = 0
 
         def contend(publisher: Publisher) -> None:
+            """Goes on after its first acknowledged line when the other has one too."""
             nonlocal conflicts
-            taken.wait()
+            waits = True
+
+            def after_sending(number: int, wire: Wire) -> None:
+                nonlocal waits
+                wait_for_ack(number, wire)
+                if waits:
+                    waits = False
+                    both_connected.wait(60)
+
             while not publisher.done:
                 try:
-                    publisher.publish(wait_for_ack)
+                    publisher.publish(after_sending)
                 except Gone:
                     conflicts += 1
                 except AssertionError as error:  # an error frame

@@ -144,7 +144,7 @@ async def test_newer_format_is_refused(nats_place: NatsPlace) -> None:
     config["metadata"]["tooltap-format"] = "99"
     await journal._link.api(f"STREAM.UPDATE.{nats_place.name}", **config)
     await journal.close()
-    with pytest.raises(JournalError, match="has format 99, written by a newer tooltap; this one knows up to 2"):
+    with pytest.raises(JournalError, match="has format 99, written by a newer tooltap; this one knows up to 3"):
         await NatsJournal.open(nats_place)
 
 
@@ -162,7 +162,7 @@ async def test_older_format_is_raised(nats_place: NatsPlace) -> None:
 
     journal = await NatsJournal.open(nats_place)
     config = (await journal._link.api(f"STREAM.INFO.{nats_place.name}"))["config"]
-    assert config["metadata"]["tooltap-format"] == "2"
+    assert config["metadata"]["tooltap-format"] == "3"
     stored = await journal.load_stream("s")
     assert stored is not None
     assert stored.tail == [TailRecord("line", 5, "out", b"one"), TailRecord("lost", size=9, lines=2, reason="full")]
@@ -178,7 +178,9 @@ def serve(directory: Path, journal: str, *python: str) -> tuple[int, str]:
     finished = subprocess.run(
         [*command, "--journal", journal], capture_output=True, text=True, check=False, timeout=TIMEOUT
     )
-    return finished.returncode, finished.stderr
+    # A busy machine may hold the event loop, which the log says.
+    said = [line for line in finished.stderr.splitlines(keepends=True) if '"the event loop was held"' not in line]
+    return finished.returncode, "".join(said)
 
 
 def test_unreachable_server_is_one_sentence(tmp_path: Path) -> None:
@@ -205,7 +207,8 @@ def test_missing_extra_is_named(tmp_path: Path) -> None:
     program = "import sys; sys.modules['nats'] = None; from tooltap.cli.main import main; main()"
     code, said = serve(tmp_path, "nats://127.0.0.1", "-c", program)
 
-    assert (code, said) == (1, "tooltap: a journal on NATS needs an extra: pip install tooltap[nats]\n")
+    missing = "a journal on NATS needs packages that are not installed"
+    assert (code, said) == (1, f"tooltap: {missing}: pip install 'nats-py[nkeys]>=2.10'\n")
 
 
 def test_log_and_stats_hold_no_secret(tmp_path: Path) -> None:

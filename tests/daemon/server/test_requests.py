@@ -15,7 +15,7 @@ from tooltap.daemon.server.requests import MAX_REPLY
 from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.views.of_event import View, view_of
 from tooltap.normalizers.core.items import OutputChunk
-from tooltap.protocol.events import PermissionRequest, SessionEvent
+from tooltap.protocol.events import PermissionRequest, SessionEvent, Turn
 
 
 @pytest.fixture
@@ -83,6 +83,40 @@ def test_sessions_are_paged_newest_first(daemon: Running, wire: Wire) -> None:
     assert "next" not in second
     newest = first["sessions"][0]
     assert (newest["model"], newest["calls"], newest["events"], newest["streams"]) == ("gemini-3", 1, 2, ["s4"])
+
+
+def test_sessions_by_time_are_filtered_counted_and_paged(daemon: Running, wire: Wire) -> None:
+    for number, hour in enumerate((3, 1, 5, 2, 4)):
+        stream = f"s{number}"
+        state = "failed" if number % 2 else "completed"
+        done = event(Turn, stream, session=stream, state=state, ts=hour * 3_600_000)
+        daemon.commit(commit(done, stream=stream))
+
+    def names(reply: dict[str, Any]) -> list[str]:
+        return [one["session"] for one in reply["sessions"]]
+
+    first = wire.ask("sessions", order="time", limit=3, facets=True)
+    assert names(first) == ["s2", "s4", "s0"]
+    assert first["facets"] == {"status": {"completed": 3, "failed": 2}, "provider": {"gemini": 5}, "project": {}}
+    assert "next" not in first
+    second = wire.ask("sessions", order="time", limit=3, cursor=first["cursor"])
+    assert names(second) == ["s3", "s1"]
+    assert "cursor" not in second
+    assert names(wire.ask("sessions", order="time", status=["failed"], since=2 * 3_600_000)) == ["s3"]
+    assert names(wire.ask("sessions", changedAfter=3)) == ["s4", "s3"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "complaint"),
+    [
+        ({"cursor": "yesterday"}, "sessions: `cursor` is not one of a page of sessions"),
+        ({"order": "time", "before": 7}, "sessions: `before` is for the order seq; continue with `cursor`"),
+        ({"status": ["busy"]}, "sessions: `status[0]`: invalid enum value 'busy'"),
+    ],
+)
+def test_wrong_request_for_sessions_is_one_sentence(wire: Wire, request_: dict[str, Any], complaint: str) -> None:
+    wire.send("sessions", id=1, **request_)
+    assert wire.read()["error"] == {"code": "bad-frame", "message": complaint}
 
 
 def test_page_of_sessions_fits_a_reply(daemon: Running, wire: Wire) -> None:
@@ -166,6 +200,16 @@ def test_event_in_each_view(stored: dict[str, Any], view: View, keys: set[str], 
 
     assert set(shown) == keys
     assert set(shown.get("output", {})) == output
+
+
+def test_assistant_view_has_what_the_model_saw_in_place_of_the_output() -> None:
+    known = {**RESULT, "modelView": {"blocks": [{"type": "text", "text": "seen"}]}}
+    parts = {**RESULT, "modelView": {"blocks": [{"parts": [{"at": "/output/stdout"}]}]}}
+
+    assert set(view_of(known, "assistant")) == {"kind", "status", "modelView"}
+    assert set(view_of(parts, "assistant")) == {"kind", "status", "modelView", "output"}
+    assert set(view_of(known, "display")) == {"kind", "status", "output"}
+    assert view_of(known, "raw") == known
 
 
 def test_view_has_only_the_outputs_it_shows() -> None:

@@ -18,6 +18,7 @@ OPS = [
     "ingest",
     "sessions",
     "event",
+    "files",
     "calls",
     "output",
     "store",
@@ -31,7 +32,7 @@ OPS = [
 KEYS = [
     *("id", "after", "filter", "partials", "follow", "as", "stream", "framing", "dialect", "provider", "session"),
     *("from", "seq", "view", "limit", "before", "outputId", "offset", "length", "unit", "t", "dir", "line", "b64"),
-    *("lines", "bytes", "reason", "mimeType", "type"),
+    *("lines", "bytes", "reason", "mimeType", "type", "file"),
 ]
 WORDS = [
     "start",

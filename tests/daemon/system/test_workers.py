@@ -1,11 +1,9 @@
-"""`Workers`: many processes give what one would, within their bounds, and none is left behind."""
+"""`Workers`: several processes yield what one would, within their bounds, and none is left behind."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -172,7 +170,8 @@ def test_killed_worker_is_an_error() -> None:
         list(pool)
 
 
-def test_workers_clean_up_when_nobody_waits_for_them(tmp_path: Path) -> None:
+def test_workers_clean_up_when_nobody_waits_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "PATIENCE", 60.0)
     with Workers(partial(leaving, folder=tmp_path), range(2), jobs=2, weigh=heavy) as pool:
         processes = [one.process for one in pool._workers]
         while len(list(tmp_path.iterdir())) < 2:
@@ -193,24 +192,3 @@ def test_worker_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> 
     with Workers(deaf, range(2), jobs=2, weigh=heavy) as pool:
         processes = [one.process for one in pool._workers]
     assert all(one.exitcode for one in processes)
-
-
-def test_processes_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
-    """It may be an agent's workspace, and holds what would be imported in place of the library."""
-    workspace, script = tmp_path / "workspace", tmp_path / "script.py"
-    workspace.mkdir()
-    (workspace / "anyio.py").write_text("open('imported', 'w').close()")
-    script.write_text(
-        "import os, anyio, anyio.to_process\n"
-        "from tooltap.daemon.system.workers import import_nothing_from_here, users_environment\n"
-        "before = dict(os.environ)\n"
-        "import_nothing_from_here()\n"
-        "assert users_environment() == before\n"
-        "if __name__ == '__main__':\n"
-        "    print(anyio.run(anyio.to_process.run_sync, os.getppid) == os.getpid())\n"
-    )
-
-    done = subprocess.run([sys.executable, script], cwd=workspace, capture_output=True, text=True, timeout=60)
-
-    assert (done.stdout, done.stderr) == ("True\n", "")
-    assert not (workspace / "imported").exists()

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.daemon.lives import Lives
-from tests.daemon.running import Wire
+from tests.daemon.running import TIMEOUT, Wire
 from tests.test_layout import ROOT
 from tooltap.daemon.taps.stream_ids import recording_id
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
-from tooltap.protocol.tapped import write_tapped
+from tooltap.protocol.tapped import Direction, write_tapped
 
 FIXTURES = ROOT / "tests" / "fixtures"
 CLAUDE = FIXTURES / "claude-transcript" / "claude-code-2.1.330" / "shell-fails.jsonl"
@@ -42,6 +42,7 @@ class Follower(Lives):
             "CLAUDE_CONFIG_DIR": str(directory / "claude"),
             "CODEX_HOME": str(directory / "codex"),
             "GEMINI_CLI_HOME": str(directory / "gemini"),
+            "TOOLTAP_SPOOL": str(directory / "spool"),
         }
         self.projects = directory / "claude" / "projects" / "-ws"
         self.rollouts = directory / "codex" / "sessions" / "2026" / "11" / "21"
@@ -102,8 +103,10 @@ class Follower(Lives):
             return statistics
 
     def wait_stats(self, until: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        deadline = time.monotonic() + 3 * TIMEOUT
         with self.connect() as wire:
             while not until(statistics := wire.ask("stats")):
+                assert time.monotonic() < deadline, (statistics["perStream"], statistics["following"])
                 time.sleep(0.01)  # between questions
             return dict(statistics)
 
@@ -111,10 +114,14 @@ class Follower(Lives):
 def publish(wire: Wire, stream: str, lines: list[bytes]) -> None:
     """Publish lines like `tooltap run`. Return when all are durable, and leave the stream open."""
     wire.send("ingest", stream=stream, framing="tapped")
-    count = wire.until("ingesting")[-1]["lines"] + len(lines)
+    publish_more(wire, lines, wire.until("ingesting")[-1]["lines"] + len(lines))
+
+
+def publish_more(wire: Wire, lines: list[bytes], count: int, *, direction: Direction = "out") -> None:
+    """Publish lines on a connection that `publish` has opened. Return when `count` lines are durable."""
     for line in lines:
-        wire.write(write_tapped(line.removesuffix(b"\n"), int(time.time() * 1000), "out") + b"\n")
-    while wire.until("ack")[-1]["lines"] < count:
+        wire.write(write_tapped(line.removesuffix(b"\n"), int(time.time() * 1000), direction) + b"\n")
+    while lines and wire.until("ack")[-1]["lines"] < count:
         pass
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tooltap.daemon.taps.gateway.conversation_items import (
     chat_history,
     responses_history,
 )
-from tooltap.daemon.taps.gateway.conversations import KEYS, Conversation, Conversations
+from tooltap.daemon.taps.gateway.conversations import KEYS, Conversation, Conversations, Place
 
 SYSTEM = {"role": "system", "content": "It is ten o'clock."}
 
@@ -26,7 +27,7 @@ class Client:
     """Makes requests like a client; nothing is published."""
 
     def __init__(self, folder: Path, most: int = 100) -> None:
-        def begin(dialect: str) -> Tap:
+        def begin(dialect: str, place: Place) -> Tap:
             return Tap(StreamOptions("s", dialect), folder / "none.sock", SpoolLimits(folder))
 
         self.conversations = Conversations(begin, most)
@@ -239,3 +240,48 @@ def test_any_json_is_tolerated(nonsense: dict[str, Any]) -> None:
         answer.read({"choices": [1, {"delta": []}], "response": {"id": 1, "output": 1}, "item": 1})
         answer.read({"object": "response", "output": [1, {"type": {}}]})
         answer.items()
+
+
+# -- subagents --------------------------------------------------------------------------------------------------------
+
+
+def spawning(*tasks: str) -> dict[str, Any]:
+    calls = [
+        {"id": f"c{number}", "function": {"name": "task", "arguments": json.dumps({"n": number, "prompt": task})}}
+        for number, task in enumerate(tasks)
+    ]
+    return {"role": "assistant", "content": "", "tool_calls": calls}
+
+
+def test_conversations_of_subagents_belong_to_their_calls(client: Client) -> None:
+    """Each has a text of its call, whatever the agent puts beside it; a subagent may have one of its own."""
+    main = client.exchange(user("Go."), answer=spawning("Look for greet.", "Look for main."))
+    second = client.ask(user("You are in /tmp/ws."), user("Look for main.\n"))
+    first = client.exchange(user("Look for greet."), answer=spawning("Read the file app.py."))
+    nested = client.ask(user("Read the file app.py."))
+
+    root = main.place.stream
+    assert main.place == Place(root)
+    assert [(one.place.session, one.place.call) for one in (first, second, nested)] == [
+        (root, "c0"),
+        (root, "c1"),
+        (root, "c0"),
+    ]
+
+
+def test_prompt_that_no_open_call_was_given_begins_a_session(client: Client) -> None:
+    before = client.exchange(user("Go."), answer=spawning("Look for greet.", "ls"))
+    short = client.ask(user("ls"))
+    answered = [user("Go."), spawning("Look for greet.", "ls"), {"role": "tool", "tool_call_id": "c0", "content": "4"}]
+    client.exchange(*answered, answer={"role": "assistant", "content": "Done."})
+    late = client.ask(user("Look for greet."))
+
+    assert [one.place.session for one in (before, short, late)] == [None, None, None]
+
+
+def test_tasks_are_read_from_responses(client: Client) -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "spawn", "arguments": '{"message": "Look for greet."}'}
+    main = client.respond({"input": "Go."}, {"object": "response", "id": "r", "output": [call]})
+    inner = client.respond({"input": [user("Look for greet.")]}, {"object": "response", "id": "s", "output": []})
+
+    assert (inner.place.session, inner.place.call) == (main.place.stream, "c")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def allowed(tmp_path: Path) -> Path:
 
 
 def read(allowed: Path, path: str, *narrowed_to: Path) -> bytes:
-    with Roots([allowed]).open(path, narrowed_to or None) as file:
+    with closing(Roots([allowed])) as roots, roots.open(path, narrowed_to or None) as (file, _):
         return file.read()
 
 
@@ -69,12 +70,12 @@ def test_allowed_folder_may_be_a_link(allowed: Path, tmp_path: Path) -> None:
 
 
 def test_relative_paths_start_in_first_folder(allowed: Path) -> None:
-    roots = Roots([allowed, allowed.parent / "allowed-not"])
-    with roots.open("../allowed-not/b.txt") as file:
-        assert file.read() == b"outside\n"
-
-    assert roots.shown_path("./a.txt") == "a.txt"
-    assert roots.shown_path("../allowed-not/b.txt") == str(allowed.parent / "allowed-not" / "b.txt")
+    other = allowed.parent / "allowed-not"
+    with closing(Roots([allowed, other])) as roots:
+        with roots.open("../allowed-not/b.txt") as (file, path):
+            assert (file.read(), path) == (b"outside\n", str(other / "b.txt"))
+        with roots.open("./a.txt") as (_, path):
+            assert path == "a.txt"
 
 
 def test_client_roots_only_narrow(allowed: Path) -> None:
@@ -84,7 +85,7 @@ def test_client_roots_only_narrow(allowed: Path) -> None:
     assert read(allowed, "sub/c.txt", allowed / "sub") == b"deeper\n"
     assert reason(allowed, "a.txt", allowed / "sub") == ("is outside of the folders this client works in", True)
     assert reason(allowed, "../secret.txt", allowed.parent) == (OUTSIDE, True)
-    with pytest.raises(NotShownError), Roots([allowed]).open("a.txt", []):
+    with closing(Roots([allowed])) as roots, pytest.raises(NotShownError), roots.open("a.txt", []):
         pass
 
 
@@ -109,7 +110,7 @@ def text(
     allowed: Path, data: bytes, first: int = 1, last: int | None = None, limit: int = 100, name: str = "f"
 ) -> Body:
     (allowed / name).write_bytes(data)
-    with Roots([allowed]).open(name) as file:
+    with closing(Roots([allowed])) as roots, roots.open(name) as (file, _):
         return read_text(file, name, first, last, 100)
 
 
@@ -161,12 +162,12 @@ def test_mime_type_follows_file_name(allowed: Path, name: str, mime_type: str, l
 )
 def test_image_type_follows_file_name(allowed: Path, name: str, mime_type: str) -> None:
     (allowed / name).write_bytes(b"\x89\0\xff")
-    with Roots([allowed]).open(name) as file:
+    with closing(Roots([allowed])) as roots, roots.open(name) as (file, _):
         assert read_image(file, name, 100) == Body(b"\x89\0\xff", mime_type)
 
 
 def test_other_or_too_long_image_is_refused(allowed: Path) -> None:
     for name, limit, why in (("a.txt", 100, r"^is not an image"), ("a.png", 2, r"^is longer than 2 bytes")):
         (allowed / name).write_bytes(b"abc")
-        with Roots([allowed]).open(name) as file, pytest.raises(NotShownError, match=why):
+        with closing(Roots([allowed])) as roots, roots.open(name) as (file, _), pytest.raises(NotShownError, match=why):
             read_image(file, name, limit)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
+from structlog.testing import capture_logs
 
 from tests.daemon.publishing import daemon, events, journal_of, publish
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.taps.delivery.outbox import Entry
-from tooltap.daemon.taps.delivery.records import encode, encode_lost
+from tooltap.daemon.taps.delivery.quarantine import UNREAD, QuarantineLimits
+from tooltap.daemon.taps.delivery.records import TORN, encode, encode_lost
 from tooltap.daemon.taps.delivery.spool import Ending, Header, Spool, spools
+from tooltap.daemon.taps.delivery.spool_records import DAMAGED, frame
 from tooltap.daemon.taps.drain import Drain
 from tooltap.protocol.frames import Ingest
 
@@ -28,19 +34,23 @@ def record(number: int) -> bytes:
 
 def left(directory: Path, numbers: range, *, torn: bytes = b"", ending: Ending | None = None, **header: Any) -> Path:
     """Leave behind a spool of these lines."""
-    ingest = Ingest(stream="s", framing="tapped", dialect=header.pop("dialect", "toy"))
+    ingest = Ingest(stream=header.pop("stream", "s"), framing="tapped", dialect=header.pop("dialect", "toy"))
     spool = Spool.create(
         directory, Header(**{"socket": str(SOCKET), "ingest": ingest, "after": numbers.start - 1, **header})
     )
-    spool.append(b"".join(map(record, numbers)) + torn, len(numbers))
+    spool.append(b"".join(frame(record(number), number) for number in numbers) + torn, len(numbers))
     if ending is not None:
         spool.end(ending)
     spool.close()
     return spool.path
 
 
-def drain(streams: Streams, directory: Path) -> Drain:
-    return Drain(streams, SOCKET, directory)
+def drain(streams: Streams, directory: Path, files: int = 10) -> Drain:
+    return Drain(streams, SOCKET, directory, QuarantineLimits(files, 1_000_000))
+
+
+def quarantined(directory: Path) -> list[str]:
+    return [path.name for path in spools(directory / "quarantined")]
 
 
 async def texts_and_losses(streams: Streams) -> list[Any]:
@@ -64,7 +74,20 @@ async def test_spool_is_taken_in_and_removed(tmp_path: Path) -> None:
         assert (stored.stream, stored.state, stored.lines) == ("s", "ended", 9)
         assert one.statistics()["drained"] == 1
         await one.run()
-        assert one.statistics() == {"directory": str(tmp_path / "spool"), "waiting": 0, "bytes": 0, "drained": 1}
+        assert one.statistics() == {
+            "directory": str(tmp_path / "spool"),
+            "waiting": 0,
+            "bytes": 0,
+            "drained": 1,
+            "perSpool": [],
+            "quarantined": {
+                "directory": str(tmp_path / "spool/quarantined"),
+                "files": 0,
+                "bytes": 0,
+                "names": [],
+                "unread": [],
+            },
+        }
 
 
 @pytest.mark.parametrize("known", [0, 3, 4, 5, 9, 11])
@@ -85,14 +108,15 @@ async def test_known_lines_are_not_taken_again(known: int, tmp_path: Path) -> No
 
 
 async def test_torn_line_is_reported_lost(tmp_path: Path) -> None:
-    torn = record(3)[:20]
+    torn = frame(record(3), 3)[:20]
     left(tmp_path / "spool", range(1, 3), torn=torn)
     async with daemon(tmp_path / "journal.db") as streams:
         await drain(streams, tmp_path / "spool").run()
 
         assert await texts_and_losses(streams) == ["1", "2", (1, "the publisher was killed in the middle of a line")]
         [stored] = await journal_of(streams).streams()
-        assert (stored.state, stored.lines, stored.statistics.skipped) == ("ended", 3, {"lost": 1})
+        assert (stored.state, stored.lines, stored.statistics.skipped) == ("suspended", 3, {"lost": 1})
+    assert quarantined(tmp_path / "spool") == ["s.spool"]
 
 
 async def test_loss_at_end_is_reported(tmp_path: Path) -> None:
@@ -125,9 +149,13 @@ async def test_foreign_spools_are_left_alone(tmp_path: Path) -> None:
     user = Spool.adopt(used)
     assert user is not None
     async with daemon(tmp_path / "journal.db") as streams:
+        states = {}
         for directory in ("other", "broken", "used"):
-            await drain(streams, tmp_path / directory).run()
-            assert len(spools(tmp_path / directory)) == 1
+            one = drain(streams, tmp_path / directory)
+            await one.run()
+            states[directory] = [(spool["state"], spool.get("socket")) for spool in one.statistics()["perSpool"]]
+        assert states == {"other": [("of another daemon", "/run/other.sock")], "broken": [], "used": [("in use", None)]}
+        assert quarantined(tmp_path / "broken") == ["s.spool"]
         assert await journal_of(streams).streams() == []
         user.close()
         await drain(streams, tmp_path / "used").run()
@@ -142,16 +170,176 @@ async def test_unknown_dialect_is_recognized(tmp_path: Path) -> None:
         assert await texts_and_losses(streams) == ["1", "2"]
 
 
-async def test_invalid_record_keeps_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    left(tmp_path / "spool", range(1, 3), torn=b'{"no":"tapped line"}\n' + record(4))
+BAD = [b'{"no":"tapped line"}\n', b"\0" * 100, frame(record(3), 3).replace(b"text", b"tixt"), b"\n", b"\xff\n"]
+
+
+@pytest.mark.parametrize("bad", BAD)
+async def test_damage_is_reported_and_the_rest_is_taken_in(bad: bytes, tmp_path: Path) -> None:
+    path = left(tmp_path / "spool", range(1, 3), torn=bad + frame(record(4), 4), ending=Ending(4))
+    content = path.read_bytes()
+    async with daemon(tmp_path / "journal.db") as streams:
+        with capture_logs() as logs:
+            one = drain(streams, tmp_path / "spool")
+            await one.run()
+            await one.run()
+
+        assert await texts_and_losses(streams) == ["1", "2", (1, DAMAGED), "4"]
+        [loss] = [event for event in await events(journal_of(streams)) if event.get("code") == "lost"]
+        assert loss["data"]["bytes"] == len(bad)
+        [stored] = await journal_of(streams).streams()
+        assert (stored.state, stored.lines) == ("ended", 4)
+        statistics = one.statistics()
+        assert (statistics["waiting"], statistics["drained"], statistics["perSpool"]) == (0, 1, [])
+        assert statistics["quarantined"] == {
+            "directory": str(tmp_path / "spool/quarantined"),
+            "files": 1,
+            "bytes": len(content),
+            "names": ["s.spool"],
+            "unread": [],
+        }
+    assert (tmp_path / "spool/quarantined/s.spool").read_bytes() == content
+    [warning] = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert warning["reason"] == "a part of it cannot be read, and was reported as lost"
+
+
+@pytest.mark.parametrize("killed_after", [0, 2, 3, 4])
+async def test_damage_is_reported_once(killed_after: int, tmp_path: Path) -> None:
+    """As after a daemon that was killed while it took in the spool."""
+    path = left(tmp_path / "spool", range(1, 3), torn=BAD[1] + frame(record(4), 4), ending=Ending(4))
+    async with daemon(tmp_path / "journal.db") as streams:
+        publisher = await publish(streams)
+        sent = [record(1), record(2), encode_lost(1, 100, DAMAGED), record(4)]
+        for one in sent[:killed_after]:
+            await publisher.ingest.feed(one)
+        await publisher.ingest.finish()
+        await drain(streams, path.parent).run()
+
+        assert await texts_and_losses(streams) == ["1", "2", (1, DAMAGED), "4"]
+
+
+def zeroed(data: bytes) -> bytes:
+    return bytes(len(data))
+
+
+def without_headers(data: bytes) -> bytes:
+    """The records are intact."""
+    return data.replace(b"tooltap-spool-", b"tooltap-\0pool-")
+
+
+@pytest.mark.parametrize("damage", [zeroed, without_headers])
+async def test_spool_without_a_header_is_named(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = left(tmp_path / "spool", range(1, 3))
+    path.write_bytes(damage(path.read_bytes()))
+    left(tmp_path / "spool", range(1, 4), torn=b"?", stream="t")
+    for life in range(2):  # the next daemon names it, too
+        async with daemon(tmp_path / "journal.db") as streams:
+            one = drain(streams, tmp_path / "spool")
+            with capture_logs() as logs:
+                await one.run()
+                await one.run()
+
+            assert await texts_and_losses(streams) == ["1", "2", "3", (1, TORN)]
+            assert sorted(quarantined(path.parent)) == ["s.spool", "t.spool"]
+            assert spools(path.parent) == {}
+            assert one.statistics()["quarantined"]["unread"] == ["s.spool"]
+        if life == 0:
+            reasons = [one["reason"] for one in logs if one.get("spool", "").endswith("s.spool")]
+            assert reasons == [f"its header cannot be read: {UNREAD}"]
+
+
+async def test_full_quarantine_takes_no_more(tmp_path: Path) -> None:
+    """What is damaged stays where it is, is not read again, and harms no other spool."""
+    for stream in "abc":
+        left(tmp_path / "spool", range(1, 3), torn=b"?", stream=stream)
+    path = left(tmp_path / "spool", range(1, 3), stream="d")
+    async with daemon(tmp_path / "journal.db") as streams:
+        with capture_logs() as logs:
+            one = drain(streams, path.parent, files=2)
+            for _ in range(3):
+                await one.run()
+
+        assert await texts_and_losses(streams) == 3 * ["1", "2", (1, TORN)] + ["1", "2"]
+        [spool] = one.statistics()["perSpool"]
+        assert (spool["state"], one.statistics()["drained"]) == ("taken in", 4)
+        assert spool["problem"].startswith("it is damaged, and the quarantine is full: ")
+    assert sum(entry["event"] == "a spool cannot be taken in" for entry in logs) == 1
+    assert len(quarantined(path.parent)) == 2
+
+
+async def test_one_spool_harms_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream in "abc":
+        left(tmp_path / "spool", range(1, 3), stream=stream)
+    async with daemon(tmp_path / "journal.db") as streams:
+        usual = streams.open
+
+        async def fail(ingest: Ingest, send: Any) -> Any:
+            if ingest.stream == "a":
+                raise TypeError("an error of the program")
+            return await usual(ingest, send)
+
+        monkeypatch.setattr(streams, "open", fail)
+        one = drain(streams, tmp_path / "spool")
+        with capture_logs() as logs:
+            await one.run()
+            await one.run()
+
+        assert await texts_and_losses(streams) == ["1", "2"] * 2
+        [spool] = one.statistics()["perSpool"]
+        assert (spool["stream"], spool["state"]) == ("a", "stuck")
+        assert spool["problem"] == "TypeError: an error of the program"
+        assert sum(entry["log_level"] == "error" for entry in logs) == 1
+        monkeypatch.undo()
+        await one.run()
+        assert await texts_and_losses(streams) == ["1", "2"] * 3
+
+
+async def test_spool_that_cannot_be_removed_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a file system that is read-only now."""
+    left(tmp_path / "spool", range(1, 3), ending=Ending(2))
     async with daemon(tmp_path / "journal.db") as streams:
         one = drain(streams, tmp_path / "spool")
+        with monkeypatch.context() as patch:
+            patch.setattr(Spool, "remove", lambda spool: os.rmdir("/proc"))
+            await one.run()
+            await one.run()
+            [spool] = one.statistics()["perSpool"]
+            assert (spool["state"], one.statistics()["drained"]) == ("taken in", 1)
         await one.run()
+        assert (one.statistics()["waiting"], one.statistics()["drained"], spools(tmp_path / "spool")) == (0, 1, {})
+        assert await texts_and_losses(streams) == ["1", "2"]
+
+
+async def test_spool_that_is_used_again_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could not be removed, and its publisher has come back, and was killed."""
+    path = left(tmp_path / "spool", range(1, 3))
+    size = path.stat().st_size
+    async with daemon(tmp_path / "journal.db") as streams:
+        one = drain(streams, tmp_path / "spool")
+        with monkeypatch.context() as patch:
+            patch.setattr(Spool, "remove", lambda spool: os.rmdir("/proc"))
+            await one.run()
+        spool = Spool.adopt(path)
+        assert spool is not None
+        spool.restart(2)
+        spool.append(frame(record(3), 3) + frame(record(4), 4), 2)
+        spool.close()
+        assert path.stat().st_size == size
         await one.run()
 
-        assert await texts_and_losses(streams) == ["1", "2"]
-        assert len(spools(tmp_path / "spool")) == 1
-    assert capsys.readouterr().out.count("line 3 of stream s did not come as a tapped line") == 1
+        assert (one.statistics()["drained"], spools(tmp_path / "spool")) == (2, {})
+        assert await texts_and_losses(streams) == ["1", "2", "3", "4"]
+
+
+async def test_spool_of_an_earlier_version_is_taken_in(tmp_path: Path) -> None:
+    header = Header(v=1, socket=str(SOCKET), ingest=Ingest(stream="s", framing="tapped", dialect="toy"))
+    (tmp_path / "s.spool").write_bytes(
+        msgspec.json.encode(header).ljust(4_095) + b"\n" + record(1) + b'{"no":"tapped line"}\n' + record(3)
+    )
+    async with daemon(tmp_path / "journal.db") as streams:
+        await drain(streams, tmp_path).run()
+
+        assert await texts_and_losses(streams) == ["1", (1, DAMAGED), "3"]
+    assert quarantined(tmp_path) == ["s.spool"]
 
 
 async def test_losses_keep_their_place(tmp_path: Path) -> None:
@@ -159,7 +347,8 @@ async def test_losses_keep_their_place(tmp_path: Path) -> None:
         tmp_path / "spool",
         Header(socket=str(SOCKET), ingest=Ingest(stream="s", framing="tapped", dialect="toy")),
     )
-    spool.append(record(1) + encode_lost(3, 99, "the spool is full") + record(5), 5)
+    loss = encode_lost(3, 99, "the spool is full")
+    spool.append(frame(record(1), 1) + frame(loss, 4) + frame(record(5), 5), 5)
     spool.close()
     async with daemon(tmp_path / "journal.db") as streams:
         await drain(streams, tmp_path / "spool").run()

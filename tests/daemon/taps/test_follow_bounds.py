@@ -212,7 +212,7 @@ def test_unreadable_file_is_one_warning(projects: Path, tmp_path: Path, monkeypa
             raise PermissionError(13, "Permission denied", place)
         return reading.read_head(place, limit)
 
-    monkeypatch.setattr(followed_file, "read_head", read_head)
+    monkeypatch.setattr(followed_file, "FILES", reading.FILES._replace(head=read_head))
     with capture_logs() as log, following(tmp_path) as daemon:
         for number in range(3):
             append(path, [LINES[2]])

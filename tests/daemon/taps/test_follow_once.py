@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command import tooltap
 from tests.daemon.events import info
 from tests.daemon.taps.following import (
     CLAUDE,
@@ -18,11 +18,13 @@ from tests.daemon.taps.following import (
     moved_to_now,
     prompt_line,
     publish,
+    publish_more,
 )
-from tooltap.daemon.taps.follow.coverage import Span, is_covered, spans
+from tooltap.daemon.taps.follow.coverage import Span, covering, spans
 
 LINES = lines_of(CLAUDE)
 PRINT = lines_of(PRINTED)
+PROMPT = json.loads(LINES[2])["message"]["content"]
 
 
 def prompts_from_file(events: list[dict[str, Any]]) -> list[str]:
@@ -30,11 +32,10 @@ def prompts_from_file(events: list[dict[str, Any]]) -> list[str]:
 
 
 def test_run_covers_its_file(tmp_path: Path) -> None:
-    """Lines that are written long after the run are ingested."""
+    """Only the prompt is ingested, which Claude Code does not print, and what is written after the run."""
     with Follower(tmp_path, grace=0.5) as follower, follower.connect() as wire:
         publish(wire, "run-1", PRINT)
         lines = moved_to_now(LINES)
-        last = prompt_line("At the end", 0)
         append(follower.session, lines[:20])
         follower.read(follower.session, 20)
         wire.send("end")
@@ -42,27 +43,35 @@ def test_run_covers_its_file(tmp_path: Path) -> None:
         append(follower.session, lines[20:])
         left_out = follower.read(follower.session, len(LINES))
         follower.restart(follower.kill)
-        append(follower.session, [last, prompt_line("Long after", 60)])
-        events = follower.events_when(lambda events: bool(prompts_from_file(events)))
+        append(follower.session, [prompt_line("Long after", 60)])
+        events = follower.events_when(lambda events: len(prompts_from_file(events)) == 2)
 
-    assert (left_out["events"], left_out["skipped"]["told-elsewhere"]) == (0, 5)
-    assert prompts_from_file(events) == ["Long after"]
+    assert (left_out["events"], left_out["skipped"]["told-elsewhere"]) == (1, 4)
+    assert prompts_from_file(events) == [PROMPT, "Long after"]
     assert "parser-reset" not in {event.get("code") for event in events}  # rebuilt, with what was left out
 
 
-def test_tapped_agent_with_file_is_ingested_once(tmp_path: Path) -> None:
-    """Its lines have the time of writing."""
-    follower = Follower(tmp_path, grace=4.0)
-    with follower:
-        now = "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
-        keep = f"""sed 's/"timestamp":"[^"]*"/"timestamp":"'{now}'"/' {CLAUDE} >> {follower.session}"""
-        run = tooltap("run", "--socket", follower.settings["socket"], "--", "sh", "-c", f"cat {PRINTED}; {keep}")
-        followed = follower.read(follower.session, len(LINES))
-        events = follower.events_when(lambda events: any(event["kind"] == "tool-result" for event in events))
+def test_prompts_are_there_once(tmp_path: Path) -> None:
+    """From whichever stream has them first; the same words, said twice, are there twice."""
+    typed = json.dumps({"type": "user", "message": {"role": "user", "content": "Again"}}).encode() + b"\n"
+    with Follower(tmp_path) as follower, follower.connect() as wire:
+        publish(wire, "run-1", PRINT[:1])
+        append(follower.session, [prompt_line("Again", 0)])
+        follower.read(follower.session, 1)
+        publish_more(wire, [typed], 2, direction="in")
+        publish_more(wire, [typed], 3, direction="in")
+        follower.restart(follower.kill)
+        with follower.connect() as again:
+            publish(again, "run-1", [])
+            append(follower.session, [prompt_line("Again", 0), prompt_line("Again\n\nfrom standard input", 0)])
+            follower.read(follower.session, 3)
+            append(follower.session, [prompt_line("Only here", 0)])
+            follower.read(follower.session, 4)
+            events = follower.events_when(lambda events: "Only here" in prompts_from_file(events))
 
-    assert (run.returncode, run.stdout) == (0, PRINTED.read_bytes())
-    assert (followed["events"], followed["skipped"]["told-elsewhere"]) == (0, 5)
-    assert {event["stream"].partition("-")[0] for event in events} == {"run"}
+    said = [event["text"] for event in events if event.get("role") == "user"]
+    assert said == ["Again", "Again", "Again\n\nfrom standard input", "Only here"]
+    assert [event["stream"][:3] for event in events if event.get("role") == "user"][1] == "run"
 
 
 def test_run_takes_over_followed_session(tmp_path: Path) -> None:
@@ -70,14 +79,15 @@ def test_run_takes_over_followed_session(tmp_path: Path) -> None:
         append(follower.session, [prompt_line("Before", -60)])
         follower.events_when(lambda events: prompts_from_file(events) == ["Before"])
         publish(wire, "run-1", PRINT)
-        append(follower.session, [prompt_line("During", 0)])
-        follower.read(follower.session, 2)
+        append(follower.session, moved_to_now(LINES[3:]))
+        follower.read(follower.session, len(LINES) - 2)
         wire.send("end")
         wire.until("done")
         append(follower.session, [prompt_line("After", 60)])
         events = follower.events_when(lambda events: len(prompts_from_file(events)) == 2)
 
     assert prompts_from_file(events) == ["Before", "After"]
+    assert {event["stream"] for event in events if event["kind"] == "tool-call"} == {"run-1"}
 
 
 def test_earlier_run_is_not_ingested_again(tmp_path: Path) -> None:
@@ -93,9 +103,10 @@ def test_earlier_run_is_not_ingested_again(tmp_path: Path) -> None:
         follower.settings["follow"]["agents"] = agents
         follower.restart(follower.stop)
         follower.read(follower.session, len(LINES) + 1)
-        events = follower.events_when(lambda events: bool(prompts_from_file(events)))
+        events = follower.events_when(lambda events: len(prompts_from_file(events)) == 2)
 
-    assert prompts_from_file(events) == ["Before"]
+    assert prompts_from_file(events) == ["Before", PROMPT]
+    assert {event["stream"] for event in events if event["kind"] == "tool-call"} == {"run-1"}
 
 
 def test_file_waits_for_suspended_publisher(tmp_path: Path) -> None:
@@ -118,7 +129,22 @@ def test_new_file_waits_for_a_run(tmp_path: Path) -> None:
         publish(wire, "run-1", PRINT)
         left_out = follower.read(follower.session, len(LINES))
 
-    assert left_out["events"] == 0
+    assert left_out["events"] == 1
+
+
+def test_new_file_waits_as_long_when_it_is_written_again(tmp_path: Path) -> None:
+    """A second write does not end the waiting time."""
+    with Follower(tmp_path, grace=4.0) as follower, follower.connect() as wire:
+        lines = moved_to_now(LINES)
+        append(follower.session, lines[:3])
+        follower.wait_stats(lambda stats: stats["following"]["waiting"] == 1)
+        append(follower.session, lines[3:20])
+        follower.wait_stats(lambda stats: stats["following"]["waiting"] == 1)
+        append(follower.session, lines[20:])
+        publish(wire, "run-1", PRINT)
+        left_out = follower.read(follower.session, len(LINES))
+
+    assert left_out["events"] == 1
 
 
 def stream(name: str, state: Any = "ended", first: int = 100, last: int = 200, dialect: str = "claude-stream") -> Any:
@@ -126,20 +152,39 @@ def stream(name: str, state: Any = "ended", first: int = 100, last: int = 200, d
 
 
 def test_live_stream_covers_from_first_line() -> None:
-    assert spans([stream("run-1")], "file~1", 0, grace=5) == [Span(95, 205)]
-    assert spans([stream("run-1", "open")], "file~1", 0, grace=5) == [Span(95, math.inf)]
-    assert spans([stream("run-1", "suspended")], "file~1", 0, grace=5) is None
-    assert [is_covered(ts, [Span(95, 205)]) for ts in (94, 95, 205, 206)] == [False, True, True, False]
+    assert spans([stream("run-1")], "S", "file~1", 0, grace=5) == [Span(95, 205, "run-1")]
+    assert spans([stream("run-1", "open")], "S", "file~1", 0, grace=5) == [Span(95, math.inf, "run-1")]
+    assert spans([stream("run-1", "suspended")], "S", "file~1", 0, grace=5) is None
+    assert [Span(95, 205).has(ts, ts) for ts in (94, 95, 205, 206)] == [False, True, True, False]
+
+
+def test_tap_covers_while_its_agent_ran() -> None:
+    tap = info("run-1", state="ended", dialect="claude-stream", first_t=100, last_t=200, started=90)
+    assert spans([tap], "S", "file~1", 0, grace=5) == [Span(90, 200, "run-1")]
+
+
+def test_guests_and_display_tools_cover_nothing() -> None:
+    guest = info("run-1", state="suspended", dialect="claude-stream", roles={"S": "guest"})
+    tools = info("mcp-1", state="open", dialect="display-tools", asked_dialect="display-tools")
+    assert spans([guest, tools], "S", "file~1", 0, grace=5) == []
+    assert spans([guest], "another", "file~1", 0, grace=5) is None
+
+
+def test_undecided_until_the_role_is_durable() -> None:
+    tap = info("run-1", last_session="S")
+    assert covering([tap], [], "S") is None
+    assert covering([tap], [], "another") == []
+    assert covering([tap], [info("run-1")], "S") == [tap]
 
 
 def test_only_files_of_same_name_cover_each_other() -> None:
     """The younger of two leaves out what the older covers."""
     others = [stream(name, dialect="claude-transcript") for name in ("agent-1~2", "file~1")]
 
-    assert spans(others, "file~1", 100, grace=5) == []
-    assert spans(others, "file~1~abc", 100, grace=5) == [Span(0, 200)]
-    assert spans(others, "file~3", 101, grace=5) == [Span(0, 200)]
-    assert spans(others, "file~3", 99, grace=5) == []
+    assert spans(others, "S", "file~1", 100, grace=5) == []
+    assert spans(others, "S", "file~1~abc", 100, grace=5) == [Span(0, 200)]
+    assert spans(others, "S", "file~3", 101, grace=5) == [Span(0, 200)]
+    assert spans(others, "S", "file~3", 99, grace=5) == []
 
 
 def test_only_streams_of_the_session_cover(tmp_path: Path) -> None:

@@ -35,13 +35,15 @@ from tests.daemon.taps.following import (
     title_line,
 )
 from tooltap.daemon.journal.nats.place import NatsPlace
+from tooltap.daemon.taps.follow.file import PORTION_TURNS
+from tooltap.daemon.taps.follow.follower import AHEAD, WORTH_TURNS
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.stream_ids import recording_id
 
 LINES = lines_of(CLAUDE)
 MCP = lines_of(CLAUDE.with_name("mcp.jsonl"))
 TURN = 1_024
-"""So that a portion is 16 kB, and 160 kB are worth several processes."""
+"""So that a portion is 16 kB, and a backfill of 160 kB is worth several processes."""
 _CLOSED = re.compile(rb'("id":"[^"]+:\d+c:\d+".*?)"ts":\d+,')
 """Up to when a stream was closed, in the events of its end."""
 _ID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|toolu_\w+|msg_\w+")
@@ -102,10 +104,10 @@ def until(condition: Callable[[], Any]) -> Any:
 def stored(journal: Path) -> dict[str, Any]:
     """Everything in a journal, without the order among streams and the time of commits."""
     connection = sqlite3.connect(journal)
-    sources = {row[0]: row[1:] for row in connection.execute("SELECT * FROM sources")}
-    labels = {row[0]: row[1:] for row in connection.execute("SELECT * FROM labels")}
+    sources = {row[0]: row[1:] for row in connection.execute("SELECT id, stream, session FROM sources")}
+    labels = {row[0]: row[1:] for row in connection.execute("SELECT id, kind, provider, tool, raw_tool FROM labels")}
     events: dict[Any, list[Any]] = {}
-    for _, source, label, agent, body in connection.execute("SELECT * FROM events ORDER BY seq"):
+    for source, label, agent, body in connection.execute("SELECT source, label, agent, body FROM events ORDER BY seq"):
         of_source = events.setdefault(sources[source], [])
         of_source.append((labels[label], agent, _CLOSED.sub(rb"\1", body)))
     streams = {}
@@ -234,9 +236,8 @@ def test_file_that_grows_during_its_backfill(tmp_path: Path) -> None:
     assert ids(events) == expected(follower.session, "claude-transcript", lines + more)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_covered_lines_are_left_out(tmp_path: Path, jobs: int) -> None:
-    follower = Follower(tmp_path, turn_bytes=TURN, jobs=jobs, grace=30.0)
+def test_covered_file_is_read_by_the_daemon_itself(tmp_path: Path) -> None:
+    follower = Follower(tmp_path, turn_bytes=TURN, jobs=2, grace=30.0)
     with follower, follower.connect() as wire:
         publish(wire, "run-1", lines_of(PRINTED))
         wire.send("end")
@@ -248,18 +249,53 @@ def test_covered_lines_are_left_out(tmp_path: Path, jobs: int) -> None:
         make_old(follower.session, 40)
         follower.start()
         read = follower.read(follower.session, len(lines))
-        assert bool(workers_of(follower.pid)) == (jobs > 1)
+        assert not workers_of(follower.pid)
         events = follower.events_when(lambda events: any(event.get("text") == "Prompt 399" for event in events))
 
-    assert read["skipped"]["told-elsewhere"] == 4
+    assert read["skipped"]["told-elsewhere"] == 3
     stream = recording_id(str(follower.session))
-    told = [event["text"] for event in events if event["stream"] == stream and event.get("role") == "user"]
+    _, *told = [event["text"] for event in events if event["stream"] == stream and event.get("role") == "user"]
     assert told == [f"Prompt {number}" for number in range(400)]
+
+
+def test_backfill_reads_few_files_at_once_and_delays_no_new_line(tmp_path: Path) -> None:
+    follower = Follower(tmp_path, turn_bytes=TURN, jobs=2)
+    sessions = [str(uuid.uuid5(uuid.NAMESPACE_URL, str(number))) for number in range(20)]
+    for session in sessions:
+        path = follower.projects / f"{session}.jsonl"
+        append(path, session_lines(session, 20))
+        make_old(path, 60)
+    with follower:
+        workers = until(lambda: found if len(found := workers_of(follower.pid)) == 2 else None)
+        for worker in workers:
+            os.kill(worker, signal.SIGSTOP)  # it never gives a result
+        follower.events_after_title(follower.session, "New")
+        statistics = follower.stats()["following"]
+        follower.kill()
+        follower.wait()
+        for worker in workers:
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGCONT)
+
+    assert statistics["files"] == len(sessions) + 1
+    assert statistics["open"] == AHEAD * 2 + 1
+
+
+def test_portion_is_bounded(tmp_path: Path) -> None:
+    follower = Follower(tmp_path, turn_bytes=TURN, jobs=2)
+    lines = long_session(follower, 40)
+    follower.start("after-commit:3")
+    follower.wait()
+    [stream] = stored(tmp_path / "journal.db")["streams"].values()
+    read = sum(map(len, lines[: stream["lines"]]))
+
+    assert 3 * TURN < read <= 3 * PORTION_TURNS * TURN
 
 
 def test_short_backfill_starts_no_process(tmp_path: Path) -> None:
     follower = Follower(tmp_path, turn_bytes=TURN, jobs=2)
     lines = long_session(follower, 2)
+    assert TURN * PORTION_TURNS < follower.session.stat().st_size < TURN * WORTH_TURNS
     with follower:
         follower.read(follower.session, len(lines))
         assert workers_of(follower.pid) == []

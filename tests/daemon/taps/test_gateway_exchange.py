@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.tap import Tap
-from tooltap.daemon.taps.gateway.conversations import Conversations
+from tooltap.daemon.taps.gateway.conversations import Conversations, Place
 from tooltap.daemon.taps.gateway.exchange import Exchange, api_of
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.tapped import Direction
@@ -48,7 +48,7 @@ class Streams:
         assert api is not None
         return Exchange(api, self.conversations, coding, max_line=1_000)
 
-    def _begin(self, dialect: str) -> Tap:
+    def _begin(self, dialect: str, place: Place) -> Tap:
         self.taps.append(Kept())
         return self.taps[-1]
 

@@ -272,7 +272,7 @@ async def test_missing_extra_is_explained(monkeypatch: pytest.MonkeyPatch) -> No
     finished = here("mcp")
 
     assert finished.returncode == 1
-    assert sentence(finished) == "mcp not installed: pip install 'tooltap[mcp]'"
+    assert sentence(finished) == "mcp not installed: pip install 'mcp>=2.3'"
 
 
 async def test_root_must_be_a_folder(tmp_path: Path) -> None:

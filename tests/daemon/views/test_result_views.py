@@ -152,7 +152,13 @@ def test_replay_equals_live(tmp_path: Path) -> None:
 
 def test_views_over_the_socket(tmp_path: Path) -> None:
     with viewing(tmp_path, {"Bash": {"max_chars": 2, "ask": True}, "Read": {"silent": True}}) as daemon:
-        long, silent = ended(daemon, BASH, result("c", "abcdef"), call("d", "Read"), result("d", "text"))
+        long, silent = ended(
+            daemon,
+            BASH,
+            result("c", "abcdef", model="abcdef"),
+            call("d", "Read"),
+            result("d", "text", model="text"),
+        )
         wire = daemon.connect()
         views = {
             (one["callId"], view): wire.ask("event", seq=one["seq"], view=view)["event"]
@@ -160,11 +166,11 @@ def test_views_over_the_socket(tmp_path: Path) -> None:
             for view in ("assistant", "display")
         }
 
-    assert views["c", "assistant"]["output"]["stdout"] == "abcdef"
+    assert views["c", "assistant"]["modelView"]["blocks"] == [{"type": "text", "text": "abcdef"}]
     assert "display" not in views["c", "assistant"]
     assert views["c", "display"]["display"]["text"] == "ab"
     assert "output" not in views["c", "display"]
-    assert views["d", "assistant"]["output"]["file"]["content"] == "text"
+    assert views["d", "assistant"]["modelView"]["blocks"] == [{"type": "text", "text": "text"}]
     assert views["d", "display"]["silent"] is True
     assert "output" not in views["d", "display"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from tests.daemon.ingest.test_kill9 import journal, records
-from tests.daemon.lives import Lives, Publisher, wait_for_ack
 from tests.daemon.running import TIMEOUT, Running
 from tests.daemon.views.viewing import call, ended, history, made_view, publish, result, shell, viewing
 from tooltap.daemon.journal.nats.place import NatsPlace
@@ -79,6 +79,7 @@ def test_command_reads_call_and_result(tmp_path: Path) -> None:
         "status": "completed",
         "provider": "toymaker",
         "session": "s",
+        "assistantView": "unknown",
     }
 
 
@@ -269,25 +270,94 @@ def _listens(daemon: Running) -> bool:
     return True
 
 
-def test_killed_daemon_forgets_its_commands(tmp_path: Path) -> None:
-    """Nothing else is lost: the result is in the journal, and is shown as the model saw it."""
-    pids = tmp_path / "pids"
-    tools = {"*": {"rewrite": shell(f"echo $$ >> {pids}; exec sleep 1000")}}
-    with Lives(tmp_path, tools=tools, rewriting={"concurrency": 1}) as lives:
-        publisher = Publisher(lives, "opencode-0", records("opencode-0"))
-        lives.start()
-        publisher.publish(wait_for_ack)
-        until(lambda: pids.exists() and pids.read_text().endswith("\n"), "one runs")
-        lives.kill()
-        lives.wait()
-        lives.start()
-        with lives.connect() as wire:
-            assert wire.ask("stats")["rewriting"]["running"] == 0
-            lives.stop()
-        lives.wait()
-        events = [json.loads(line) for line in journal(lives)]
+def test_failure_is_stated_in_the_stream(tmp_path: Path) -> None:
+    with viewing(tmp_path, rewriting("echo oh no >&2; exit 3")) as daemon:
+        [one] = ended(daemon, BASH, PRINTED)
+        until(lambda: history(daemon, kind=["notice"]), "the notice")
+        [notice] = history(daemon, kind=["notice"])
 
-    [pid] = pids.read_text().split()
-    os.kill(int(pid), 9)  # no daemon is left to kill it
-    assert "completed" in {one["status"] for one in events if one["kind"] == "tool-result"}
-    assert not [one for one in events if "display" in one]
+    assert (notice["code"], notice["level"], notice["callId"]) == ("view-failed", "warning", "c")
+    assert notice["text"] == "the command for Bash made no view: it failed"
+    assert notice["data"] == {"result": one["id"], "reason": "it failed", "detail": "exit code 3: oh no"}
+    assert notice["id"] == "s:2d:" + one["id"].rpartition(":")[2]
+
+
+def test_command_that_wants_no_view_states_nothing(tmp_path: Path) -> None:
+    with viewing(tmp_path, rewriting("true")) as daemon:
+        publish(daemon, BASH, PRINTED)
+        wait_idle(daemon, running=0, unshown=1)
+        assert history(daemon, kind=["notice", "tool-update"]) == []
+        assert pending(tmp_path) == {}
+
+
+def test_number_of_waiting_results_is_bounded(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    script = f"until [ -e {go} ]; do sleep 0.01; done; echo shown"
+    lines = [line for one in "abcde" for line in (call(one, "Bash"), result(one, "text"))]
+    bounds = {"concurrency": 1, "waiting_results": 2}
+    with viewing(tmp_path, rewriting(script), rewriting=bounds) as daemon:
+        publish(daemon, *lines)
+        wait_idle(daemon, unshown=3)
+        go.touch()
+        wait_idle(daemon, shown=2, running=0)
+        until(lambda: len(history(daemon, kind=["notice"])) == 3, "three notices")
+        assert {one["data"]["reason"] for one in history(daemon, kind=["notice"])} == {"too many results are waiting"}
+        assert pending(tmp_path) == {}
+
+
+def test_stopped_daemon_leaves_views_to_the_next(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    with viewing(tmp_path, rewriting(f"echo $$ >> {pids}; sleep 1000"), shutdown_timeout=0.2) as daemon:
+        publish(daemon, BASH, PRINTED, call("d", "Bash", command="ls"), result("d", "text"))
+        until(lambda: pids.exists() and len(pids.read_text().split()) == 2, "both run")
+    assert len(pending(tmp_path)) == 2
+    with viewing(tmp_path, {"Bash": {"rewrite": ["cat"]}}) as daemon:
+        until(lambda: not pending(tmp_path), "nothing is missing")
+        views = [json.loads(one["display"]["text"]) for one in history(daemon, kind=["tool-update"])]
+
+    assert sorted((one["input"]["command"], one["text"], one["status"]) for one in views) == [
+        ("ls", "text", "completed"),
+        ("make", "hello\n", "completed"),
+    ]
+
+
+def test_next_daemon_of_a_shared_journal_makes_the_view(tmp_path: Path, nats_place: NatsPlace) -> None:
+    shared: dict[str, Any] = {"journal": str(nats_place), "shutdown_timeout": 0.2}
+    with viewing(tmp_path / "a", rewriting("sleep 1000"), **shared) as daemon:
+        publish(daemon, BASH, PRINTED)
+        wait_idle(daemon, running=1)
+    with viewing(tmp_path / "b", rewriting("echo shown"), **shared) as daemon:
+        assert made_view(daemon)["display"] == {"origin": "rewriter", "text": "shown\n"}
+        assert len(history(daemon, kind=["tool-update", "notice"])) == 1
+
+
+def test_view_without_a_rule_is_stated(tmp_path: Path) -> None:
+    with viewing(tmp_path, rewriting("sleep 1000"), shutdown_timeout=0.2) as daemon:
+        publish(daemon, BASH, PRINTED)
+        wait_idle(daemon, running=1)
+    with viewing(tmp_path, {"Bash": {"ask": True}}) as daemon:
+        until(lambda: history(daemon, kind=["notice"]), "the notice")
+        [notice] = history(daemon, kind=["notice"])
+        assert notice["data"]["reason"] == "no rule asks for it any more"
+        assert pending(tmp_path) == {}
+
+
+def test_view_of_a_deleted_result_is_forgotten(tmp_path: Path) -> None:
+    with viewing(tmp_path, rewriting("sleep 1000"), shutdown_timeout=0.2) as daemon:
+        publish(daemon, BASH, PRINTED)
+        wait_idle(daemon, running=1)
+    with viewing(tmp_path, {}) as daemon:
+        with daemon.connect() as wire:
+            session = wire.ask("sessions")["sessions"][0]["session"]
+            wire.ask("remove", session=session)
+        assert history(daemon) == []
+    with viewing(tmp_path, rewriting("echo shown")) as daemon:
+        until(lambda: not pending(tmp_path), "nothing is missing")
+        assert (history(daemon), daemon.stats()["rewriting"]["shown"]) == ([], 0)
+
+
+def pending(directory: Path) -> dict[str, str]:
+    """What the journal names as missing."""
+    with closing(sqlite3.connect(directory / "journal.db")) as database:
+        rows = database.execute("SELECT info FROM streams").fetchall()
+    return {result: daemon for (info,) in rows for result, daemon in json.loads(info)["rewriting"].items()}

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPMessage, HTTPResponse
+from http.cookies import SimpleCookie
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -64,6 +65,24 @@ class Browser:
         finally:
             connection.close()
 
+    def link(self) -> str:
+        """A new link, which logs a browser in."""
+        link: str = self.get("/api/logins", method="POST").json["link"]
+        return link
+
+    def log_in(self, link: str = "", known: dict[str, str] | None = None) -> dict[str, str]:
+        """Use a link, or a new one, as our page does. Return what a page sends then, instead of the token. `known`:
+        what it has sent before."""
+        code = (link or self.link()).partition("#login=")[2]
+        answer = self.get("/login", {"Authorization": "", **(known or {})}, method="POST", body=code.encode())
+        assert answer.status == 200, answer.body
+        return {"Authorization": "", "Cookie": cookie_of(answer), "Tooltap-Page": answer.json["secret"]}
+
+    def admitted(self, target: str, headers: dict[str, str]) -> str:
+        """Return an address with a pass for a browser that is logged in."""
+        given = self.get("/pass", headers, method="POST", body=target.encode()).body.decode()
+        return f"{target}{'&' if '?' in target else '?'}pass={given}"
+
     def stream(self, target: str, headers: dict[str, str] | None = None) -> Stream:
         """Open a stream of server-sent events."""
         connection = HTTPConnection(self.host, self.port, timeout=TIMEOUT)
@@ -85,6 +104,11 @@ class Browser:
         known = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         connection.request(method, target, body, {**known, **(headers or {})})
         return connection.getresponse()
+
+
+def cookie_of(answer: Response) -> str:
+    [(name, morsel)] = SimpleCookie(answer.headers["set-cookie"]).items()
+    return f"{name}={morsel.value}"
 
 
 class Stream:

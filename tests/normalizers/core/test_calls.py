@@ -6,6 +6,8 @@ import orjson
 
 from tests.normalizers.reading import emitted
 from tests.normalizers.toy import Toy
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import DUPLICATE_RESULT
 from tooltap.normalizers.core.items import Context, Limits
 from tooltap.protocol.events import Event, PermissionResponse, ToolCall, ToolResult, ToolUpdate, Turn
 
@@ -306,3 +308,25 @@ def test_async_result_after_close_replaces_synthetic_result() -> None:
     assert (acknowledged.async_, acknowledged.final, acknowledged.replaces) == (True, False, closed.id)
     assert (ended.status, ended.final, ended.replaces) == ("completed", True, None)
     assert feed({"do": "result", "id": "a", "output": OUTPUT}) == parser.close("end") == []
+
+
+def test_a_call_that_its_reader_still_holds_is_answered_once() -> None:
+    """Its turn may end, or its result come, between the look-up of the call and the answer to it."""
+    parser = Toy(Context(stream="s"))
+    call = parser.calls.open("a", "X", {}, raw={})
+    parser.calls.close_all()
+    assert parser.calls.answer(call, Answer("late"), raw={}) is None
+    assert parser.calls.answer(call, Answer("later"), raw={}) == DUPLICATE_RESULT
+
+    closed, late = results(emitted(parser.items))
+    assert (closed.status, closed.replaces) == ("interrupted", None)
+    assert (late.status, late.replaces) == ("completed", closed.id)
+
+
+def test_a_call_whose_result_came_first_has_no_second_one() -> None:
+    parser = Toy(Context(stream="s"))
+    parser.calls.answer("a", Answer("early"), raw={})
+    call = parser.calls.open("a", "X", {}, raw={})
+
+    assert parser.calls.answer(call, Answer("again"), raw={}) == DUPLICATE_RESULT
+    assert len(results(emitted(parser.items))) == 1

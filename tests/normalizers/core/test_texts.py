@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import orjson
 
 from tests.normalizers.reading import emitted
 from tests.normalizers.toy import Toy
 from tooltap.normalizers.core.items import Context, Limits, OutputChunk
+from tooltap.normalizers.core.state import OpenText
 from tooltap.protocol.events import Message, Reasoning
 
 
@@ -87,6 +89,18 @@ def test_long_text_streams_to_output_body() -> None:
     assert message.text == "é0\né1\né"
     ref = message.outputs["/text"]
     assert (ref.output_id, ref.bytes, ref.lines) == (pieces[0].output_id, 40, 10)
+
+
+def test_text_of_just_the_limit_is_whole() -> None:
+    (whole,) = run(chunk("é" * 4), chunk("\n\n"), limits=Limits(string_bytes=10))
+    piece, cut = run(chunk("é" * 4), chunk("\n\n"), limits=Limits(string_bytes=9))
+
+    assert (whole.text, whole.outputs) == ("éééé\n\n", None)
+    assert (cut.text, piece.data) == ("éééé\n", whole.text.encode())
+
+
+def test_dump_of_a_version_without_previews_is_of_whole_texts() -> None:
+    assert msgspec.convert({"role": "user", "session": "s", "buffer": {}}, OpenText).preview is False
 
 
 def test_long_text_keeps_state_small() -> None:

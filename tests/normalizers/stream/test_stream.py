@@ -1,6 +1,5 @@
 """From lines to events: recognition, envelope, sessions, and the class of every line."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -145,7 +144,7 @@ def test_parser_error_costs_one_line(toy: str) -> None:
 
     (event,) = events(normalizer.feed(b'{"do":"fail"}'))
 
-    assert event.reason == "parser-error: RuntimeError"
+    assert event.reason == "parser-error: RuntimeError at normalizers.core.lines:read"
     assert len(events(normalizer.feed(SAY))) == 1
 
 
@@ -201,21 +200,29 @@ def test_garbage_is_tolerated(lines: list[bytes]) -> None:
 
 
 def test_left_out_line_emits_nothing(toy: str) -> None:
-    """`leave_out` is called only for lines with events, and ids continue as if nothing had been left out."""
+    """`keep` is called only for lines with events, and ids continue as if nothing had been left out."""
     normalizer = StreamNormalizer(Context(stream="s"), toy)
     asked: list[int] = []
 
-    def leave_out(items: Sequence[Item]) -> bool:
+    def keep(items: list[Item]) -> list[Item]:
         asked.append(len(items))
-        return True
+        return []
 
-    outputs = [normalizer.feed(line, leave_out=leave_out) for line in (b"", SAY)]
-    left_out = normalizer.left_out
+    outputs = [normalizer.feed(line, keep=keep) for line in (b"", SAY)]
     (event,) = events(normalizer.feed(SAY))
 
     assert outputs == [[], []]
-    assert (left_out, normalizer.left_out) == (True, False)
     assert asked == [1]
     assert event.id == "s:3:0"
     assert normalizer.statistics.skipped == {"blank": 1, "told-elsewhere": 1}
     assert (normalizer.statistics.lines, normalizer.statistics.events) == (3, 1)
+
+
+def test_line_holds_few_small_objects_or_many_large_ones(toy: str) -> None:
+    quiet, large = b'{"do":"quiet"}', b'{"do":"quiet","more":"more"}'
+    read = StreamNormalizer(Context(stream="s"), toy)
+    assert [read.feed(line) for line in (quiet * 2, quiet * 1_000, large * 1_001)] == [[]] * 3
+    assert read.statistics.skipped == {"quiet": 3}
+
+    (event,) = events(read.feed(quiet * 1_001))
+    assert (type(event), event.reason) == (Unparsed, "too-many")

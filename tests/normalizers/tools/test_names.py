@@ -84,6 +84,10 @@ BY_NAME = {
     "KillShell": "KillShell KillBash stop_bash",
     "TaskOutput": "TaskOutput wait_agent",
     "Skill": "Skill skill activate_skill",
+    "mcp__tooltap__render_diff": "mcp__tooltap__render_diff mcp_tooltap_render_diff tooltap_render_diff"
+    " tooltap__render_diff tooltap-render_diff tooltap.render_diff",
+    "tooltap_": "tooltap_",
+    "tooltaps_list": "tooltaps_list",
 }
 
 

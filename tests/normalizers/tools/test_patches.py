@@ -142,6 +142,11 @@ def test_diff_is_split_only_at_file_headers() -> None:
         ("util.py", "rename", "maths.py"),
     ]
     assert [(file.path, file.kind) for file in split_files(PLAIN)] == [("a.txt", "modify"), ("c.txt", "modify")]
+    without_newline = PLAIN.replace("-a\n", "-a\n\\ No newline at end of file\n")
+    assert [(file.path, file.kind) for file in split_files(without_newline)] == [
+        ("a.txt", "modify"),
+        ("c.txt", "modify"),
+    ]
     assert split_files("no diff at all") == []
 
 

@@ -55,12 +55,16 @@ def test_command_is_one_string(value: Any, expected: str) -> None:
 
 def test_batch_is_one_command_and_a_list() -> None:
     """Cline 3.0.65: `run_commands`."""
-    value = {"commands": ["git status --short; sleep 1; echo done", "/bin/bash -lc 'echo second'"]}
+    commands = ["git status --short; sleep 1; echo done", "/bin/bash -lc 'echo second'"]
 
-    assert tool_input("Bash", value, "run_commands") == {
-        "commands": ["git status --short; sleep 1; echo done", "echo second"],
-        "command": "git status --short; sleep 1; echo done\necho second",
+    assert tool_input("Bash", {"commands": commands}, "run_commands") == {
+        "commands": commands,
+        "command": "git status --short; sleep 1; echo done\n/bin/bash -lc 'echo second'",
     }
+
+
+def test_only_codex_wraps_commands() -> None:
+    assert tool_input("Bash", {"command": "bash -c ls"}, "Bash")["command"] == "bash -c ls"
 
 
 def test_unknown_input_keys_are_retained() -> None:
@@ -94,9 +98,7 @@ CLAUDE = {"stdout": "waited", "stderr": "", "interrupted": False, "isImage": Fal
         ({"output": "x\n", "metadata": {"exit_code": 0, "duration_seconds": 0.1}}, {"stdout": "x\n", "exit_code": 0}),
         ({"stdout": "x", "exitCode": 2}, {"stdout": "x", "exit_code": 2}),
         ({"stdout": "x", "exit_code": -9}, {"stdout": "x", "exit_code": -9}),
-        ("<return-code>12</return-code>\n<output>\na\nb\n</output>", {"stdout": "a\nb", "exit_code": 12}),
-        ("<return-code>0</return-code>", {"exit_code": 0}),
-        ("see <return-code>1</return-code> here", {"stdout": "see <return-code>1</return-code> here", "exit_code": 1}),
+        ("<output>a</output>", {"stdout": "<output>a</output>"}),  # Auggie's alone means something else
         (None, {}),
     ],
 )
@@ -134,3 +136,8 @@ def test_boolean_is_not_an_exit_code() -> None:
 )
 def test_failure_message(value: dict[str, Any], message: str | None) -> None:
     assert tool_output("Bash", value, "Bash").get("errorMessage") == message
+
+
+def test_exit_code_as_a_text() -> None:
+    assert tool_output("Bash", {"stdout": "", "exitCode": "3", "returncode": "x"}, "shell")["exit_code"] == 3
+    assert tool_output("Bash", {"stdout": "", "exit_code": "none"}, "shell")["exit_code"] == "none"

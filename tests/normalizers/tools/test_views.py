@@ -77,7 +77,7 @@ def test_codex_over_acp() -> None:
     result = acp.result_of(found, "c1")
 
     assert result.output["structuredContent"] == {"rows": [1, 2]}
-    assert (result.display, result.assistant_view) == (shown("Two rows."), None)
+    assert (result.display, result.assistant_view) == (shown("Two rows."), "unknown")
 
 
 @pytest.mark.parametrize("dialect", ["claude-stream", "acp"])
@@ -160,11 +160,11 @@ def test_mcp_blocks_are_split_by_audience() -> None:
         ([block("a", "assistant")], "a", shown("")),
         ([block("a", "user")], None, shown("a")),
         ([{**block("a"), "annotations": {"audience": None, "priority": 1}}, block("b")], "a\nb", None),
+        ([7, "b", block("a")], "a", None),
+        ([7, "b", block("a"), block("c", "assistant")], "a\nc", shown("a")),
     ],
 )
-def test_block_without_audience_is_for_both(
-    blocks: list[dict[str, Any]], for_model: str | None, display: Display | None
-) -> None:
+def test_block_without_audience_is_for_both(blocks: list[Any], for_model: str | None, display: Display | None) -> None:
     result = codex_mcp({"content": blocks})
 
     assert (result.output.get("text"), result.display) == (for_model, display)
@@ -182,7 +182,7 @@ def test_acp_blocks_are_split_by_audience() -> None:
     result = acp.result_of(acp.read(*lines), "c1")
 
     assert answer(result.output) == {"value": TOLD}
-    assert (result.display, result.assistant_view) == (SHOWN, None)
+    assert (result.display, result.assistant_view) == (SHOWN, "unknown")
 
 
 def test_opencode_user_sees_diff_of_a_change() -> None:

@@ -40,6 +40,14 @@ def test_decodes_readable_lines(line: bytes, values: list[Any], repaired: bool) 
     assert orjson.dumps(decoded.values)
 
 
+@pytest.mark.parametrize("line", [b'{"n": %s}', b'{"n": -%s}', b'{"n": %s, "n": NaN}'])
+def test_a_number_of_very_many_digits_is_no_number(line: bytes) -> None:
+    """Python refuses to read more than 4,300 digits."""
+    decoded = decode_line(line.replace(b"%s", b"1" * 1_000_000), 100)
+
+    assert (decoded.values, decoded.repaired) == ([{"n": None}], True)
+
+
 def test_huge_number_is_decoded() -> None:
     decoded = decode_line(b'{"a":NaN,"big":' + b"9" * 400 + b',"n":' + b"9" * 30 + b"}", DEPTH)
 

@@ -19,7 +19,7 @@ def corpus(folder: Path, rows: list[dict[str, Any]] | None) -> tuple[int, str, s
     """Run the check, and return exit code, report and errors."""
     if rows is not None:
         (folder / "manifest.json").write_text(json.dumps(rows))
-    command = [sys.executable, "-m", "tooltap.traces.checks.corpus", str(folder)]
+    command = [sys.executable, "-m", "tooltap.cli.make.corpus", str(folder)]
     finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     return finished.returncode, finished.stdout, finished.stderr
 
@@ -91,7 +91,7 @@ def test_unknown_line_type_is_a_problem(tmp_path: Path) -> None:
     assert code == 1
     assert report.splitlines()[-2:] == [
         'a.jsonl: line 1 has an unknown type: {"type":"brand_new","session_id":"s"}',
-        "1 problems in 1 files",
+        "1 problem in 1 file",
     ]
 
 
@@ -104,3 +104,26 @@ def test_unusable_manifest_is_wrong_usage(manifest: str | None, tmp_path: Path) 
     assert (code, report) == (2, "")
     assert errors.startswith("corpus: ")
     assert errors.count("\n") == 1
+
+
+def test_several_folders_are_one_report(tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "s.jsonl").write_text(CALLS % CALL)
+        (folder / "manifest.json").write_text('[{"file":"s.jsonl","dialect":"claude-stream"}]')
+    command = [sys.executable, "-m", "tooltap.cli.make.corpus", *map(str, folders)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert finished.returncode == 0
+    assert finished.stdout.endswith("\n2 files, no problem\n")
+
+
+@pytest.mark.parametrize(("genuine", "code"), [({}, 1), ({"genuine": "recorded, edited"}, 0)])
+def test_unknown_type_is_a_problem_of_files_that_are_as_recorded(
+    genuine: dict[str, str], code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_text(CALLS % CALL + '{"type":"quantum","uuid":"u"}\n')
+    rows = [{"file": "a.jsonl", "dialect": "claude-stream", **genuine}]
+
+    assert corpus(tmp_path, rows)[0] == code

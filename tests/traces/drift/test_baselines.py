@@ -12,7 +12,7 @@ from tooltap.traces.drift.baselines import PACKAGED, Baseline, BaselineError, lo
 
 CODEX = FIXTURES / "codex-exec" / "codex-0.169"
 SHELL = CODEX / "shell-fails.jsonl"
-BYTES = 250_000
+BYTES = 400_000
 """Maximum size of all packaged baselines."""
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.command import here
 from tests.traces.drift.altering import FIXTURES, altered, objects, pascal, rename, replaced
 from tooltap.traces.drift.baselines import PACKAGED, Agent, load
-from tooltap.traces.drift.drift import MAX_AGENTS, MAX_FINDINGS, Drift, Found, Report
+from tooltap.traces.drift.drift import MAX_AGENTS, MAX_FINDINGS, Drift, Finding, Found, Report
 from tooltap.traces.drift.watch import watch_stream
 from tooltap.traces.recording.streams import read_stream
 from tooltap.traces.recording.streams import sources as sources_of
@@ -245,7 +245,7 @@ def test_examples_are_redacted(tmp_path: Path) -> None:
     place = "$<item.completed>.item<command_execution>.aggregated_output"
     [found] = [one for one in report["findings"] if (one["kind"], one["place"]) == ("other-type", place)]
     assert secret not in json.dumps(report)
-    assert "[masked github-token]" in found["example"]
+    assert "[masked token]" in found["example"]
     assert "somebody" not in found["example"]
 
 
@@ -261,15 +261,22 @@ def test_printed_report(tmp_path: Path) -> None:
     assert finished.stdout.decode().splitlines()[:3] == [
         "alarm: codex 0.169.0 (codex-exec): vanished key at run:3",
         "  $<item.started>.item<command_execution>.aggregated_output",
-        "  was always present, is missing: string",
+        "  was always present, is missing: string; it may be out now",
     ]
     assert b"compared with 0.169.0" in finished.stderr
+
+
+MINE = Agent("acp", "mine", "1")
+
+
+def new_key(number: int, line: int = 1) -> Finding:
+    return Finding("notice", "new-key", *MINE, f"$.key{number}", "new", "{}", f"s:{line}")
 
 
 def test_findings_and_agents_are_bounded() -> None:
     known = Drift(lambda dialect: [])
     for number in range(MAX_FINDINGS + 5):
-        known.add(Agent("acp", "mine", "1"), "notice", "new-key", f"$.key{number}", "new", "{}", "s:1")
+        known.add(MINE, new_key(number))
     for number in range(MAX_AGENTS + 5):
         known.totals(Agent("acp", "mine", str(number))).streams += 1
 
@@ -295,7 +302,7 @@ def test_merged_findings_and_agents_are_bounded() -> None:
     for number in range(MAX_FINDINGS + 5):
         part = Drift(lambda dialect: [])
         for _ in range(2):
-            part.add(Agent("acp", "mine", "1"), "notice", "new-key", f"$.key{number}", "new", "{}", "s:1")
+            part.add(MINE, new_key(number))
         part.totals(Agent("acp", "mine", str(number))).streams += 1
         merged.merge(part.take())
         assert part.report() == Report([], [])

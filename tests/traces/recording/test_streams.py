@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tooltap.normalizers.wire.framing import LongLine
-from tooltap.traces.recording.streams import read_streams
+from tooltap.traces.recording.streams import read_stream, read_streams
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 ODDITIES = FIXTURES / "tooltap-trace/tooltap-0.1/recorder-oddities.jsonl"
@@ -106,3 +107,10 @@ def test_empty_file_is_a_stream_without_lines(tmp_path: Path) -> None:
     [stream] = read_streams([write(tmp_path / "empty.jsonl")])
 
     assert stream.lines == []
+
+
+def test_name_of_a_file_need_not_be_utf8(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"a\xff\xed\xa0\x80.jsonl")
+    path.write_bytes(b"{}\n")
+
+    assert read_stream(path).name == "a\ufffd\ufffd\ufffd\ufffd"

@@ -11,7 +11,7 @@ from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, browsed, socket_lines
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.protocol.events import SessionEvent
+from tooltap.protocol.events import SessionEvent, ToolResult
 
 
 @pytest.fixture
@@ -254,3 +254,19 @@ def test_failing_journal_is_an_error_response(
             assert browser.get(target).error == (503, "journal", "the journal cannot be read: disk I/O error")
 
     assert browser.get("/api/events").status == 200
+
+
+def test_files_of_a_session(daemon: Running, browser: Browser) -> None:
+    given = {"file_path": "/w/a b.py", "content": "x\n"}
+    done = event(
+        ToolResult, call_id="1", name="Write", output={"type": "create"}, status="completed", is_error=False, index=1
+    )
+    daemon.commit(commit(call("1", name="Write", input=given), done))
+    address = "/api/sessions/session-1/files"
+    listed = {"path": "/w/a b.py", "kind": "added", "added": 1, "removed": 0, "complete": True, "calls": [1]}
+
+    assert browser.get(address).json == {"files": [listed], "complete": True}
+    file = browser.get(f"{address}?path=/w/a%20b.py").json["file"]
+    assert file["diff"] == "--- /dev/null\n+++ b//w/a b.py\n@@ -0,0 +1 @@\n+x\n"
+    assert browser.get(f"{address}?path=b.py").status == 404
+    assert browser.get("/api/sessions/none/files").status == 404

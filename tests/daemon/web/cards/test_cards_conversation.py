@@ -337,7 +337,7 @@ def test_usage_card() -> None:
     )
     card = card_of(usage)
     assert card.one(".preview").text == "9,600 in, 168 out"
-    assert card.texts(".fact") == ["$0.0293 for the session", "context: 1,242 of 258,400 tokens (under 1 %)"]
+    assert card.texts(".fact") == ["$0.0293 for the session", "context under 1 %"]
     assert "minor" in card.classes
     assert not card.all(".body")
     assert facts(card_of(usage, "full"))["of these read from the cache"] == "9,000"
@@ -377,3 +377,12 @@ def test_option_without_name_is_explained() -> None:
         "approved_execpolicy_amendment allows it from now on",
         "abort refuses it this once",
     ]
+
+
+def test_turn_says_how_its_end_is_known() -> None:
+    answered = card_of(made("turn", state="completed", endedBy="answer"))
+    assert (answered.one(".title").text, answered.texts(".fact")) == ("Turn completed", ["by its answer"])
+    cut = card_of(made("turn", state="cancelled", endedBy="eof", reason="interrupted", synthetic=True))
+    assert (cut.one(".title").text, cut.texts(".fact")) == ("Turn interrupted", ["by the end of the stream"])
+    stated = card_of(made("turn", state="cancelled", endedBy="provider", reason="interrupted"))
+    assert (stated.one(".title").text, stated.texts(".fact")) == ("Turn cancelled", [])

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.daemon.web.cards.carding import card_of, cards_of, made, recorded, result
-from tests.daemon.web.parsed import Element
+from tests.daemon.web.parsed import Element, assert_inert
 from tooltap.daemon.web.cards.cards import article, fragment_of
 from tooltap.daemon.web.html.look import LEVELS, Look
 from tooltap.protocol.events import ToolResult, ToolUpdate
@@ -105,11 +109,65 @@ def test_result_flags_are_explained() -> None:
     for key, words in special.items():
         assert card_of(result("X", {}, **{key: True})).texts(".fact") == [words]
         assert len(card_of(result("X", {}, **{key: True}), "full").all("p.note")) == 1
-    replaced = card_of(result("X", {"text": "real"}, replaces="s:1c:0"), "full")
-    assert replaced.texts(".fact") == ["replaces the inferred one"]
-    assert replaced.texts("p.note") == ["The agent's own result, in place of the inferred one before."]
     unknown = card_of(result("X", {"text": "seen"}, assistantView="unknown"), "full")
-    assert unknown.one("p.note").text == "This is what the user saw; what the model saw is not known."
+    assert unknown.one("p.note").text == "What the model saw of it is not known: the agent's stream does not say."
+
+
+@pytest.mark.parametrize(
+    ("inferred", "fact", "sentence"),
+    [
+        (True, "replaces the inferred one", "The agent's own result, in place of the inferred one before."),
+        (False, "corrects the one before", "The agent's own correction: a later line says how the call really ended."),
+        (None, "replaces an earlier one", "In place of a result before it, which was inferred or is corrected."),
+    ],
+)
+def test_result_says_what_it_replaces(inferred: bool | None, fact: str, sentence: str) -> None:
+    event = result("X", {"text": "real"}, replaces="s:1c:0")
+    look = Look("full", lambda _: None, replaces_inferred=inferred)
+    fragment = fragment_of(event, look)
+
+    assert fragment is not None
+    card = assert_inert(article(fragment)).one("article")
+    assert card.texts(".fact") == [fact]
+    assert card.texts("p.note") == [sentence]
+
+
+def seen(*parts: Any, **view: Any) -> dict[str, Any]:
+    return {"modelView": {"blocks": [{"parts": list(parts)}], **view}}
+
+
+def test_hidden_text_is_marked_and_compared() -> None:
+    shown = result("Bash", {"stdout": "benign"}, modelView={"blocks": [{"text": "benign\nHIDDEN"}], "differs": True})
+    assert "model saw other text" in card_of(shown).texts(".fact")
+    full = card_of(shown, "full")
+    assert full.texts("ins.line") == ["+HIDDEN"]
+    assert "HIDDEN" not in card_of(shown).text
+
+
+def test_same_text_is_said_to_be_the_same() -> None:
+    same = result("Bash", {"stdout": "a\n"}, **seen({"at": "/output/stdout"}))
+    assert card_of(same).texts(".fact") == []
+    assert "The model saw the same text." in card_of(same, "full").texts("p.note")
+    numbers = {"first": 3, "mark": "\t"}
+    read = result("Read", {"file": {"content": "a\nb"}}, **seen({"at": "/output/file/content", "numbers": numbers}))
+    full = card_of(read, "full")
+    assert "The model saw the same text, with line numbers." in full.texts("p.note")
+    assert full.texts("pre.text") == ["3 a 4 b"]
+
+
+def test_text_that_is_longer_than_the_event_is_said_to_be_its_beginning() -> None:
+    reference = {"outputId": "o1", "bytes": 9_000, "lines": 1, "mimeType": "text/plain"}
+    outputs = {"/modelView/blocks/0/text": reference}
+    cut = result("X", {}, modelView={"blocks": [{"text": "yyy"}], "differs": True}, outputs=outputs)
+    full = card_of(cut, "full")
+    assert any(note.startswith("This is its beginning") for note in full.texts("p.note"))
+    assert "/api/outputs/o1" in [link.attributes["href"] for link in full.all("a")]
+
+
+def test_display_that_the_model_did_not_see_is_marked() -> None:
+    display = {"origin": "rule", "text": "short"}
+    shown = result("Bash", {"stdout": "long"}, display=display, **seen({"at": "/output/stdout"}))
+    assert "model saw other text" in card_of(shown).texts(".fact")
 
 
 def test_attachments_are_shown_for_any_tool() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.web.browsing import Browser, browsed, free_port
-from tests.daemon.web.http.test_guard import assert_refused, cookie_of
+from tests.daemon.web.http.test_guard import assert_refused
 from tooltap.daemon.config import ConfigError, load_config
 
 ALLOWED = "http://localhost:5173"
@@ -46,11 +46,12 @@ def test_preflight_allows_the_token(browser: Browser) -> None:
     assert answer.headers["access-control-allow-methods"] == "GET, HEAD"
 
 
-def test_cookie_does_not_admit_allowed_origin(browser: Browser) -> None:
-    cookie = cookie_of(browser.get(f"/?token={browser.token}", {"Authorization": ""}))
-    assert browser.get("/api/events", {"Authorization": "", "Cookie": cookie}).status == 200
+def test_login_does_not_admit_allowed_origin(browser: Browser) -> None:
+    known = browser.log_in()
+    assert browser.get("/api/events", known).status == 200
 
-    assert browser.get("/api/events", {**CROSS, "Authorization": "", "Cookie": cookie}).error[:2] == (403, "forbidden")
+    assert browser.get("/api/events", {**CROSS, **known}).error[:2] == (403, "forbidden")
+    assert browser.get(browser.admitted("/api/events", known), {**CROSS, **known}).error[:2] == (403, "forbidden")
 
 
 @pytest.mark.parametrize(

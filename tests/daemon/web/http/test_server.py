@@ -75,6 +75,18 @@ def test_excess_connections_are_closed(tmp_path: Path) -> None:
         assert browser.get("/healthz").status == 200
 
 
+def test_excess_connections_of_one_client_are_closed(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"connections": 9, "client_connections": 2}) as (_, browser):
+        idle = [browser.connect() for _ in range(3)]
+
+        assert ended(idle[-1])
+        for connection in idle[:-1]:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(15) == b"HTTP/1.1 200 OK"
+        for connection in idle:
+            connection.close()
+
+
 @pytest.mark.parametrize(
     "begun",
     [

@@ -61,7 +61,7 @@ def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
 
     with pytest.raises(ListenError, match=r"the token in .*/file/token cannot be used: File exists"):
         load_token(tmp_path / "file" / "token")
-    with pytest.raises(ListenError, match="cannot be used: Is a directory"):
+    with pytest.raises(ListenError, match="cannot be used: it is not a file"):
         load_token(tmp_path)
 
 

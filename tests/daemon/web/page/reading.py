@@ -69,7 +69,7 @@ def read(markup: bytes | str) -> Element:
     return Reader(markup.decode() if isinstance(markup, bytes) else markup).root
 
 
-def shown(browser: Browser, target: str = "/", **headers: str) -> Element:
+def shown(browser: Browser, target: str = "/events", **headers: str) -> Element:
     answer = browser.get(target, headers or None)
     assert answer.status == 200, answer.body
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"

@@ -45,7 +45,25 @@ def test_result_is_nested_while_call_is_held() -> None:
 def test_result_after_written_call_is_a_card_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "HELD_CARDS", 1)
     events = numbered(call("c"), text("a"), result("Task", {"content": "done"}))
-    assert [card.attributes["id"] for card in written(events)] == ["e1", "e2", "e3"]
+    cards = written(events)
+    assert [card.attributes["id"] for card in cards] == ["e1", "e2", "e3"]
+    assert [card.attributes.get("data-status") for card in cards] == [None, None, "completed"]
+
+
+def test_call_without_result_is_running_at_the_end() -> None:
+    (card,) = written(numbered(call("c")))
+    assert card.attributes["data-status"] == "running"
+
+
+def test_result_says_what_it_replaces() -> None:
+    denied = {"status": "denied", "id": "s:3:0"}
+    guessed = result("Task", {}, status="interrupted", id="s:2c:0", synthetic=True)
+    corrected = numbered(call("c"), guessed, result("Task", {}, replaces="s:2c:0", **denied))
+    stated = numbered(call("c"), result("Task", {}, id="s:2:0"), result("Task", {}, replaces="s:2:0", **denied))
+
+    facts = [written(events)[0].one(".tool-result").texts(".fact") for events in (corrected, stated)]
+
+    assert facts == [["replaces the inferred one"], ["corrects the one before"]]
 
 
 def test_growing_card_is_written_eventually(monkeypatch: pytest.MonkeyPatch) -> None:

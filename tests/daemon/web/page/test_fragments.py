@@ -55,7 +55,7 @@ def title(_: object) -> Level:
 
 async def test_event_is_rendered_once_per_level(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
     await journal.commit(commit(message("a"), message("b")))
-    fragments, events = Fragments(journal, 1_000_000), await everything(journal)
+    fragments, events = Fragments(journal, 1_000_000, str), await everything(journal)
 
     for level in (full, title, full, title):
         assert [one.seq for one in await fragments.of(events, level)] == [1, 2]
@@ -65,7 +65,7 @@ async def test_event_is_rendered_once_per_level(journal: Journal, rendered: list
 
 async def test_invisible_events_are_cached_too(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
     await journal.commit(commit(message("a", replay=True)))
-    fragments, events = Fragments(journal, 1_000_000), await everything(journal)
+    fragments, events = Fragments(journal, 1_000_000, str), await everything(journal)
 
     assert [await fragments.of(events, full) for _ in range(2)] == [[], []]
     assert len(rendered) == 1
@@ -73,7 +73,7 @@ async def test_invisible_events_are_cached_too(journal: Journal, rendered: list[
 
 async def test_evicted_fragments_are_rendered_again(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
     await journal.commit(commit(*(message("x" * 1_000) for _ in range(20))))
-    fragments, events = Fragments(journal, 30_000), await everything(journal)
+    fragments, events = Fragments(journal, 30_000, str), await everything(journal)
 
     await fragments.of(events, full)
     await fragments.of(events[-2:], full)
@@ -105,7 +105,7 @@ async def test_result_gets_latest_input_of_its_call(journal: Journal, rendered: 
 
     for known in (events, events[-1:]):  # on the same page, and on a later one
         rendered.clear()
-        await Fragments(journal, 1_000_000).of(known, full)
+        await Fragments(journal, 1_000_000, str).of(known, full)
         found = rendered[-1][1].call
         assert found is not None
         assert (found.name, found.input["command"], found.preview) == ("Bash", "ls", "ls")
@@ -118,7 +118,7 @@ async def test_search_for_call_is_bounded(
     await journal.commit(commit(call("far"), *(call(str(n)) for n in range(5)), result("far"), result("3")))
     events = await everything(journal)
 
-    await Fragments(journal, 1_000_000).of(events[-2:], full)
+    await Fragments(journal, 1_000_000, str).of(events[-2:], full)
 
     assert [look.call is not None for _, look in rendered] == [False, True]
 
@@ -126,7 +126,7 @@ async def test_search_for_call_is_bounded(
 async def test_result_finds_call_with_cached_card(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
     others = [call(f"other-{n}", input={"command": "x" * 200}) for n in range(20)]
     await journal.commit(commit(call("1"), *others, result("1")))
-    events, fragments = await everything(journal), Fragments(journal, 60_000)
+    events, fragments = await everything(journal), Fragments(journal, 60_000, str)
     await fragments.of(events[:1], full)
     await fragments.of(events[1:-1], title)  # they take the place of the call, not of its card
 
@@ -140,7 +140,7 @@ async def test_call_of_other_stream_does_not_match(journal: Journal, rendered: l
     await journal.commit(commit(call("1", "other"), stream="other"))
     await journal.commit(commit(result("1")))
 
-    await Fragments(journal, 1_000_000).of(await everything(journal), full)
+    await Fragments(journal, 1_000_000, str).of(await everything(journal), full)
 
     assert rendered[-1][1].call is None
 
@@ -154,6 +154,25 @@ async def test_failing_renderer_becomes_a_notice(journal: Journal, monkeypatch: 
     monkeypatch.setattr(module, "fragment_of", failing)
     await journal.commit(commit(message("good"), message("bad"), message("good")))
 
-    found = await Fragments(journal, 1_000_000).of(await everything(journal), full)
+    found = await Fragments(journal, 1_000_000, str).of(await everything(journal), full)
 
     assert [(one.seq, one.title) for one in found] == [(1, "Assistant"), (2, "not shown"), (3, "Assistant")]
+
+
+async def test_result_says_what_it_replaces(journal: Journal) -> None:
+    guessed, stated = result("1", synthetic=True), result("2", line=2)
+    await journal.commit(
+        commit(
+            *(call("1"), guessed, call("2"), stated, message("x")),
+            result("1", line=3, replaces=guessed.id),
+            result("2", line=4, replaces=stated.id),
+            result("3", line=5, replaces="s:0:0"),
+        )
+    )
+    events = await everything(journal)
+
+    found = await Fragments(journal, 1_000_000, str).of(events[-3:], full)
+
+    assert [one.facts for one in found] == [
+        *(("replaces the inferred one",), ("corrects the one before",), ("replaces an earlier one",))
+    ]

@@ -13,7 +13,7 @@ from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, Message, Stream, browsed
 from tests.daemon.web.page.reading import prefer, read
-from tooltap.protocol.events import Chunk, Reasoning, ToolUpdate, Turn
+from tooltap.protocol.events import Chunk, PermissionRequest, PermissionResponse, Reasoning, ToolUpdate, Turn
 
 
 def cards(stream: Stream, count: int) -> list[Message]:
@@ -59,7 +59,7 @@ def test_live_card_equals_card_of_page(daemon: Running, browser: Browser) -> Non
         daemon.commit(commit(call("1"), message("# Title\n\n```py\nx = 1\n```\n\u2028\x85end")))
         found = [one.data.strip() for one in cards(stream, 2)]
 
-    page = browser.get("/").body.decode()
+    page = browser.get("/events").body.decode()
     assert all(one in page for one in found)
 
 
@@ -95,6 +95,79 @@ def test_live_cards_are_filtered(daemon: Running, browser: Browser) -> None:
     assert found(state="running") == ["2"]
     assert found(text="NEEDLE") == ["1", "4"]
     assert found(text="needle", state="failed") == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"kind": "tool-call"}, {"kind": "tool-call", "session": "session-1"}, {"tool": "sh"}, {"text": "needle"}],
+    ids=str,
+)
+def test_state_of_call_is_sent_whatever_the_filter_hides(
+    daemon: Running, browser: Browser, query: dict[str, str]
+) -> None:
+    about: dict[str, Any] = {"call_id": "1", "permission_id": "p"}
+    with joined(browser, **query) as stream:
+        daemon.commit(
+            commit(
+                call("1", title="needle"),
+                event(PermissionRequest, type="permission", **about),
+                event(PermissionResponse, outcome="allowed", **about),
+                result("1", async_=True),
+                result("1", status="failed", is_error=True, final=True),
+                call("2", title="needle"),
+            )
+        )
+        found = [one for one in stream.until("card") + stream.until("card") if one.event != "sessions"]
+
+    states = [one.json for one in found if one.event == "state"]
+    assert [(one.event, one.id) for one in found if one.event == "card"] == [("card", "1"), ("card", "6")]
+    assert states == [
+        {"into": "s 1", "state": "awaiting-permission", "end": False},
+        {"into": "s 1", "state": "running", "end": False},
+        {"into": "s 1", "state": "failed", "end": True},
+    ]
+
+
+def test_filter_without_calls_needs_no_states(daemon: Running, browser: Browser) -> None:
+    with joined(browser, kind="message") as stream:
+        daemon.commit(commit(call("1"), result("1"), message("x")))
+
+        assert names_and_ids(stream, "card") == [("card", "3")]
+
+
+def test_partials_are_filtered(daemon: Running, browser: Browser) -> None:
+    chunk = Chunk(stream="stdout", text="a", offset=0)
+    with joined(browser, kind="tool-call") as stream:
+        daemon.commit(
+            commit(call("1"), event(ToolUpdate, call_id="1", name="Bash", partial=True, chunk=chunk), call("2"))
+        )
+
+        assert [name for name, _ in names_and_ids(stream, "card") + names_and_ids(stream, "card")] == ["card", "card"]
+
+
+def test_reader_that_comes_back_is_told_of_its_partials(daemon: Running, browser: Browser) -> None:
+    """It has them from an earlier connection, of which the server knows nothing."""
+    with joined(browser) as stream:
+        daemon.commit(commit(*(message(part, message_id=part, partial=True, offset=0) for part in ("one", "two", "3"))))
+        keys = [stream.until("piece")[-1].json["key"] for _ in range(3)]
+
+    daemon.commit(commit(message("one", message_id="one"), base=1))
+    query = [("after", "0"), *(("has", key) for key in keys)]
+    with browser.stream(f"/live?{urlencode(query)}") as stream:
+        before = [one for one in stream.until("live") if one.event != "sessions"]
+        daemon.commit(commit(message("two", message_id="two"), event(Turn, state="cancelled"), base=2))
+        after = [one for one in stream.until("card") + stream.until("card") if one.event != "sessions"]
+
+    assert [one.event for one in before] == ["whole", "card", "live"]
+    assert [one.event for one in after] == ["whole", "card", "whole", "card"]
+    assert [one.json["key"] for one in before + after if one.event == "whole"] == keys
+
+
+def test_partials_of_a_reader_are_bounded(browser: Browser) -> None:
+    many = urlencode([("has", str(n)) for n in range(17)])
+
+    assert browser.get(f"/live?{many}").status == 400
+    assert browser.get(f"/live?has={'x' * 1_001}").status == 400
 
 
 def test_live_cards_have_preferred_level(daemon: Running, browser: Browser) -> None:
@@ -155,7 +228,7 @@ def test_gap_is_sent(daemon: Running, browser: Browser) -> None:
 
 
 def test_session_list_is_updated(daemon: Running, browser: Browser) -> None:
-    with joined(browser, session="nobody") as stream:
+    with joined(browser, kind="notice") as stream:
         daemon.commit(commit(message("a")))
         html = stream.until("sessions")[-1].data
         while "session-1" not in html:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.daemon.events import call, event, message, result
 from tooltap.daemon.web.cards.cards import Fragment, Slot, fragment_of, key_of
 from tooltap.daemon.web.html.look import Look
-from tooltap.daemon.web.page.nesting import MAX_DEPTH, Card, html_of, nest
+from tooltap.daemon.web.page.nesting import MAX_DEPTH, Card, Nesting, html_of, nest
 from tooltap.normalizers.core.items import Produced
-from tooltap.protocol.events import Notice, PermissionRequest, PermissionResponse, ToolUpdate
+from tooltap.protocol.events import Notice, PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate
 
 
 def fragments(*produced: Produced) -> list[Fragment]:
@@ -88,6 +90,13 @@ def test_result_replaces_inferred_one() -> None:
     assert card.status == "completed"
 
 
+def test_acknowledgement_does_not_end_call() -> None:
+    (card,) = nest(fragments(call("1"), result("1", async_=True)))
+
+    assert slots(card, "output") == [2]
+    assert card.status == "running"
+
+
 def test_background_result_keeps_acknowledgement() -> None:
     (card,) = nest(fragments(call("1"), result("1", async_=True), result("1", final=True, status="failed")))
 
@@ -118,6 +127,85 @@ def test_subagent_events_are_nested() -> None:
     )
 
     assert shape(cards) == [(1, {"children": [(2, {"output": [4]}), 3], "output": [5]})]
+
+
+CHILD: dict[str, Any] = {"stream": "child", "agent": "a"}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_subagent_in_stream_of_its_own_is_nested(is_first: bool) -> None:
+    """Either file may be read first."""
+    task = [call("task")]
+    child = [
+        message("here", parent="task", **CHILD),
+        call("1", parent="task", **CHILD),
+        result("1", parent="task", **CHILD),
+    ]
+
+    cards = nest(fragments(*(child + task if is_first else task + child)))
+
+    first, second, third, at = (1, 2, 3, 4) if is_first else (2, 3, 4, 1)
+    assert shape(cards) == [(at, {"children": [first, (second, {"output": [third]})]})]
+
+
+def test_subagent_is_nested_in_call_of_its_own_session() -> None:
+    cards = nest(
+        fragments(
+            call("task", "other", session="session-2"), call("task"), message("here", "child", agent="a", parent="task")
+        )
+    )
+
+    assert shape(cards) == [1, (2, {"children": [3]})]
+
+
+def tie(parent: str, **fields: Any) -> Produced:
+    return event(SessionEvent, state="updated", synthetic=True, parent=parent, **{**CHILD, **fields})
+
+
+def test_late_tie_nests_what_was_before() -> None:
+    before = [message("before", **CHILD), message("of another agent", "child", agent="b")]
+
+    cards = nest(fragments(call("task"), *before, tie("task"), message("after", parent="task", **CHILD)))
+
+    assert shape(cards) == [(1, {"children": [2, 4, 5]}), 3]
+
+
+def test_late_tie_waits_for_late_call() -> None:
+    cards = nest(fragments(message("before", **CHILD), tie("task"), message("x"), call("task")))
+
+    assert shape(cards) == [3, (4, {"children": [1, 2]})]
+
+
+def test_tie_on_another_page_is_known() -> None:
+    parents = {key_of("child", "a"): key_of("session-1", "task")}
+
+    cards = nest(fragments(call("task"), message("before", **CHILD)), parents=parents)
+
+    assert shape(cards) == [(1, {"children": [2]})]
+
+
+def test_states_of_calls_without_their_results() -> None:
+    cards = nest(fragments(call("1"), call("2")), {key_of("s", "1"): "failed", key_of("s", "9"): "failed"})
+
+    assert [card.status for card in cards] == ["failed", "running"]
+
+
+def test_what_has_left_is_forgotten() -> None:
+    nesting = Nesting()
+    for one in fragments(message("orphan", parent="task", **CHILD), message("unknown", **CHILD), call("task")):
+        nesting.add(one)
+        if one.seq < 3:
+            nesting.pop()
+
+    assert shape(list(nesting.cards)) == [3]
+
+
+def test_cyclic_parents_of_streams_are_tolerated() -> None:
+    cards = nest(
+        fragments(call("1", parent="2", agent="a"), call("2", "t", parent="3", agent="b"), call("3", "u", parent="1"))
+    )
+
+    assert shape(cards) == [(2, {"children": [(1, {"children": [3]})]})]
 
 
 def test_cyclic_parent_is_tolerated() -> None:

@@ -63,7 +63,7 @@ def test_call_and_its_events_are_one_card(daemon: Running, browser: Browser) -> 
     output = {"stdout": "hello from the shell", "exit_code": 0}
     daemon.commit(commit(call("1"), message("between"), result("1", output=output)))
 
-    page = shown(browser)
+    page = shown(browser, "/?text=hello")
     card = page.one("article", id="e1")
 
     assert card.attributes["data-status"] == "completed"
@@ -118,9 +118,8 @@ def test_query_filters_events(daemon: Running, browser: Browser, query: dict[str
 
     assert sorted(seqs(page)) == found
     chips = [one.attributes["href"] for one in page.all("ul", class_="chips") for one in one.all("a")]
-    assert len(chips) == len(
-        [one for value in query.values() for one in ([value] if isinstance(value, str) else value) if one]
-    )
+    named = [value for name, value in query.items() if name != "session"]  # the head names the session
+    assert len(chips) == len([one for value in named for one in ([value] if isinstance(value, str) else value) if one])
 
 
 def test_filter_chip_removes_one_filter(browser: Browser) -> None:
@@ -184,6 +183,23 @@ def test_found_result_is_shown_with_its_call(daemon: Running, browser: Browser) 
 
     assert seqs(shown(browser, "/?text=needle")) == [1, 3]
     assert seqs(shown(browser, "/?text=needle&kind=tool-result")) == [3]
+
+
+def test_subagent_of_another_stream_is_in_card_of_its_call(tmp_path: Path) -> None:
+    """Also where only a later page says which call has started it."""
+    child: dict[str, Any] = {"stream": "child", "agent": "a"}
+    about: dict[str, Any] = {"agent": "a", "parent": "task", "last_session": "session-1"}
+    with browsed(tmp_path, {"cards": 3}) as (daemon, browser):
+        daemon.commit(
+            commit(call("task")),
+            commit(message("before", **child), message("more", **child), stream="child", **about),
+            commit(event(SessionEvent, state="updated", parent="task", **child), stream="child", base=1, **about),
+        )
+
+        page = shown(browser, "/?after=0")
+
+        assert seqs(page) == [1, 2, 3]
+        assert [one.attributes["id"] for one in page.one("article", id="e1").all("article")] == ["e2", "e3"]
 
 
 def test_link_to_event_opens_page_around_it(tmp_path: Path) -> None:
@@ -267,7 +283,7 @@ def test_invalid_cookie_is_ignored(daemon: Running, browser: Browser) -> None:
 
     page = shown(browser, Cookie="tooltap_preferences=xyz; other=1")
 
-    assert page.one("article", id="e1").attributes["data-level"] == "summary"
+    assert page.one("article", id="e1").attributes["data-level"] == "title"
 
 
 def test_invalid_form_is_an_error_page(browser: Browser) -> None:
@@ -326,7 +342,7 @@ def test_hostile_names_are_text(daemon: Running, browser: Browser) -> None:
     )
     query = urlencode({"session": HOSTILE, "text": HOSTILE, "tool": HOSTILE, "provider": HOSTILE})
 
-    pages = ["/", f"/?{query}", f"/?{urlencode({'session': HOSTILE})}", "/events/1", "/events/2"]
+    pages = ["/", "/events", f"/?{query}", f"/?{urlencode({'session': HOSTILE})}", "/events/1", "/events/2"]
     for target in pages:
         answer = browser.get(target)
         page = read(answer.body)
@@ -354,6 +370,9 @@ def test_page_has_no_inline_or_foreign_resources(daemon: Running, browser: Brows
 
 def test_static_files_are_served(browser: Browser) -> None:
     page = shown(browser)
+    styles = [one.attributes["href"] for one in page.all("link", rel="stylesheet")]
+    assert len(styles) == len(set(styles))
+    assert "/static/code.css" in styles
     needed = [one.attributes["href"] for one in page.all("link")] + [
         one.attributes["src"] for one in page.all("script")
     ]
@@ -375,3 +394,12 @@ def test_old_sessions_are_on_further_pages(daemon: Running, browser: Browser) ->
 
     names = [one.attributes["data-session"] for part in (page, rest) for one in part.one("ol").all("li")]
     assert names == [f"session-{n}" for n in range(59, -1, -1)]
+
+
+def test_form_keeps_every_value_of_a_filter(browser: Browser) -> None:
+    page = shown(browser, "/?tool=Edit&tool=MultiEdit&kind=tool-call&kind=tool-result")
+    fields = [one.attributes for one in page.one("form", id="filters").all("input")]
+
+    assert [one["value"] for one in fields if one["name"] == "tool"] == ["MultiEdit", "Edit"]
+    assert [one["value"] for one in fields if one["name"] == "kind"] == ["tool-result"]
+    assert "selected" in next(one for one in page.all("option") if one.text == "tool-call").attributes

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from tests.daemon.events import call, commit, event, message, result
-from tests.daemon.journal.test_journal_nats import opened
+from tests.daemon.journal.on_nats import opened
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal

@@ -181,8 +181,22 @@ def test_messages_thoughts_and_calls_end_a_block() -> None:
     assert [getattr(one, "text", "call") for one in blocks] == ["ab", "c", "hm", "d", "call", "e"]
 
 
-def test_usage_does_not_split_a_block() -> None:
-    assert spoken(read(chunk("a"), update("usage_update", used=1, size=10), chunk("b"))) == [("assistant", "ab")]
+def test_usage_does_not_split_a_message() -> None:
+    """Vibe 3.0.2 reports the usage between the pieces of a message."""
+    pieces = [update("agent_message_chunk", content={"type": "text", "text": text}, messageId="m1") for text in "ab"]
+    assert spoken(read(pieces[0], update("usage_update", used=1, size=10), pieces[1])) == [("assistant", "ab")]
+
+
+def test_usage_ends_a_text_without_a_message_id() -> None:
+    """codex-acp 0.16.0 has no message ids, and reports the usage after each answer of the model."""
+    found = read(chunk("a"), update("usage_update", used=1, size=10), chunk("b"))
+    assert spoken(found) == [("assistant", "a"), ("assistant", "b")]
+
+
+def test_an_empty_chunk_with_the_usage_ends_a_text() -> None:
+    """Qwen Code 0.24.4."""
+    ended = update("agent_message_chunk", content={"type": "text", "text": ""}, _meta={"usage": {"inputTokens": 1}})
+    assert spoken(read(chunk("a"), ended, chunk("b"))) == [("assistant", "a"), ("assistant", "b")]
 
 
 def test_prompt_blocks_other_than_text_are_attached() -> None:
@@ -323,7 +337,6 @@ def test_notices_and_compactions() -> None:
     [
         update("brand_new_update", text="x"),
         asks(1, "session/brand_new"),
-        line("out", method="_vendor/news", params={}),
         line("out", nothing=True),
         line("out", method="session/update", params={"sessionId": SESSION, "update": []}),
     ],

@@ -20,7 +20,7 @@ from tests.normalizers.dialects.acp.helpers import (
     whole_input,
 )
 from tests.normalizers.reading import answer, of
-from tooltap.normalizers.dialects.acp.inputs import mcp_name, raw_name
+from tooltap.normalizers.dialects.acp.names import mcp_name, raw_name
 from tooltap.protocol.events import PermissionRequest, SessionEvent, ToolCall, ToolResult, ToolUpdate, Turn
 
 DIFF = [{"type": "diff", "path": "/ws/a.txt", "newText": "hello"}]
@@ -163,4 +163,8 @@ def test_vibe_sends_json_in_strings() -> None:
     )
 
     assert answer(only(ToolCall, found).input) == {"command": "ls"}
-    assert answer(only(ToolResult, found).output) == {"stdout": "a.py\n", "stderr": "", "returncode": 0, "exit_code": 0}
+    result = only(ToolResult, found)
+    stated = {"stdout": "a.py\n", "stderr": "", "returncode": 0, "exit_code": 0}
+    assert answer(result.output) == {**stated, "message": "Ran ls"}
+    assert result.display is not None
+    assert result.display.text == "Ran ls"

@@ -279,3 +279,23 @@ def test_result_of_a_call_whose_memory_was_dropped(call_bytes: int, printed: str
     assert isinstance(produced.event, ToolResult)
     assert produced.event.output.get("stdout") == printed
     assert parser.state.calls.memory_bytes <= call_bytes
+
+
+TAGGED = "<return-code>12</return-code>\n<output>\na\nb\n</output>"
+
+
+@pytest.mark.parametrize(
+    ("agent", "text", "expected"),
+    [
+        ("auggie", TAGGED, {"stdout": "a\nb", "exit_code": 12}),
+        ("auggie", "<return-code>0</return-code>", {"exit_code": 0}),
+        ("auggie", "<return-code>x</return-code>", {"stdout": "<return-code>x</return-code>"}),
+        ("goose", TAGGED, {"stdout": TAGGED}),
+    ],
+)
+def test_only_auggie_puts_tags_around_an_output(agent: str, text: str, expected: dict[str, Any]) -> None:
+    call = tool("c1", kind="execute", title="t")
+    ended = tool_update("c1", status="completed", rawOutput={"output": text})
+
+    found = answer(only(ToolResult, read(call, ended, context=Context(stream="s", provider=agent))).output)
+    assert {key: found[key] for key in ("stdout", "exit_code") if key in found} == expected

@@ -9,7 +9,7 @@ from tests.normalizers import reading
 from tests.normalizers.reading import answer as answer
 from tests.normalizers.reading import of as of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, normalize, read_recording
+from tooltap.normalizers.stream.contract import Line, check_recording, normalize, read_recording
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, Turn
 from tooltap.protocol.stats import Statistics
 
@@ -42,7 +42,7 @@ def statistics(lines: list[Line]) -> Statistics:
 def read(*lines: dict[str, Any]) -> list[Event]:
     """The events of lines made by hand, as Claude Code prints them."""
     made = [Line(orjson.dumps({"session_id": SESSION, "parent_tool_use_id": None, **line})) for line in lines]
-    return normalize("claude-stream", made, Context(stream="s"))
+    return check_recording("claude-stream", made)
 
 
 def init(**more: Any) -> dict[str, Any]:

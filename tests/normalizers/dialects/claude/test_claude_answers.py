@@ -87,6 +87,8 @@ def test_printed_picture_is_not_stdout() -> None:
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAEC"}}
 
     assert "stdout" not in answer("Bash", [picture], twin).value
+    del twin["stdout"]
+    assert answer("Bash", [picture], twin).value == {"stderr": "", "isImage": True}
 
 
 @pytest.mark.parametrize("version", [V1, V2])
@@ -324,3 +326,19 @@ def test_mcp_blocks_are_kept() -> None:
 def test_unknown_tool_answer_is_text() -> None:
     assert answer("Frobnicate", "done").value == "done"
     assert answer("Frobnicate", "done", {"ok": True}).value == {"ok": True, "content": "done"}
+
+
+@pytest.mark.parametrize(
+    ("name", "twin", "status"),
+    [
+        ("Task", {"success": False, "taskId": "9", "error": "Task not found"}, "failed"),
+        ("Task", {"status": "failed", "content": []}, "failed"),
+        ("Task", {"status": "killed"}, "cancelled"),
+        ("Skill", {"success": True, "commandName": "pdf"}, "completed"),
+        ("Task", {"status": "completed", "content": []}, "completed"),
+        ("BashOutput", {"status": "failed", "exitCode": 3}, "completed"),  # so went the other call
+        ("mcp__ci__status", {"status": "failed"}, "completed"),  # so is what it tells of
+    ],
+)
+def test_twin_may_state_what_the_block_does_not(name: str, twin: dict[str, Any], status: str) -> None:
+    assert answer(name, "Some text", twin).status == status

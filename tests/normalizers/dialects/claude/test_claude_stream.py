@@ -1,5 +1,6 @@
 """Sessions, messages and partial events of Claude Code's stream."""
 
+import orjson
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -22,7 +23,7 @@ from tests.normalizers.dialects.claude.helpers import (
 )
 from tests.normalizers.reading import of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import read_recording
+from tooltap.normalizers.stream.contract import Line, check_recording, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (
     Event,
@@ -85,7 +86,7 @@ def test_new_session_ends_open_turns() -> None:
 
     assert [(turn.session, turn.state, turn.synthetic) for turn in of(Turn, found)] == [
         (SESSION, "started", False),
-        (SESSION, "cancelled", True),
+        (SESSION, "completed", True),
         ("other", "started", False),
         ("other", "completed", False),
     ]
@@ -251,6 +252,15 @@ def test_whole_blocks_replace_deltas() -> None:
             ("a", first, False),
             ("b", first + 1, False),
         ]
+
+
+def test_number_of_a_block_that_no_state_holds_is_none() -> None:
+    """The blocks of the message are counted from it."""
+    start = {"type": "content_block_start", "content_block": {"type": "text", "text": ""}}
+    for number in (2**64 - 1, 2**63, -(2**63)):
+        lines = [Line(orjson.dumps(one)) for one in (streamed({**start, "index": number}), assistant(text("a")))]
+        messages = of(Message, check_recording("claude-stream", lines, Context(stream="s")))
+        assert [(one.text, one.block) for one in messages] == [("a", 0)]
 
 
 def test_overlapping_turn_keeps_streamed_text() -> None:

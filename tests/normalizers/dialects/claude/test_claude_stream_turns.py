@@ -1,5 +1,7 @@
 """How turns of Claude's stream end; its usage and notices."""
 
+from typing import Any
+
 import pytest
 
 from tests.normalizers.dialects.claude.helpers import (
@@ -14,6 +16,7 @@ from tests.normalizers.dialects.claude.helpers import (
     statistics,
     streamed,
     text,
+    tool_result,
     turns,
     use,
     user,
@@ -201,3 +204,74 @@ def test_rate_limit_error_and_reset_are_notices() -> None:
         ("error", "provider-error", "Overloaded"),
         ("info", "rewound", "conversation reset"),
     ]
+
+
+# -- attempts that broke off ----------------------------------------------------------------------------------------
+
+
+def began(message_id: str, said: str) -> tuple[dict[str, Any], ...]:
+    return (
+        streamed({"type": "message_start", "message": {"id": message_id}}),
+        streamed({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        streamed({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": said}}),
+    )
+
+
+RETRY = {"type": "system", "subtype": "api_retry", "attempt": 1, "max_retries": 10, "error": "overloaded"}
+WHOLE = assistant(text("The whole answer."), message_id="msg_2")
+STOPPED = streamed({"type": "content_block_stop", "index": 0})
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        (*began("msg_2", "The whole answer."), STOPPED, WHOLE, streamed({"type": "message_stop"})),
+        (WHOLE,),  # without streaming
+    ],
+    ids=["streamed", "whole"],
+)
+def test_half_answer_before_retry_is_dropped(again: tuple[dict[str, Any], ...]) -> None:
+    found = read(init(), *began("msg_1", "The wh"), RETRY, *again, result())
+
+    assert said(found) == [("assistant", "The whole answer.")]
+
+
+def test_half_answer_before_the_end_is_kept() -> None:
+    assert said(read(init(), *began("msg_1", "The wh"), result("error_during_execution"))) == [("assistant", "The wh")]
+
+
+# -- denials that only the end states ---------------------------------------------------------------------------------
+
+
+def test_denial_at_the_end_corrects_the_result() -> None:
+    """2.0 prints no `permission_denied`, and refuses in many words."""
+    words = "Some sentence that no table has."
+    denial = {"tool_name": "Bash", "tool_use_id": "toolu_1", "tool_input": {"command": "rm x"}}
+    found = read(
+        init(),
+        assistant(use("toolu_1", "Bash", command="rm x")),
+        user(tool_result("toolu_1", words, is_error=True)),
+        assistant(text("Understood."), message_id="msg_2"),
+        result(permission_denials=[denial]),
+    )
+    failed, denied = of(ToolResult, found)
+
+    assert (failed.status, denied.status, denied.replaces) == ("failed", "denied", failed.id)
+    assert denied.output["errorMessage"] == words
+    assert turns(found)[-1] == ("t1", "completed")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This Bash command contains multiple operations. The following part requires approval: rm x",
+        "Output redirection to '/ws/x' was blocked. For security, Claude Code may only write to files in the allowed",
+        "Permission to use Bash with command rm x has been denied.",
+    ],
+)
+def test_refusals_of_2_0(words: str) -> None:
+    found = read(
+        init(), assistant(use("toolu_1", "Bash", command="rm x")), user(tool_result("toolu_1", words, is_error=True))
+    )
+
+    assert [one.status for one in of(ToolResult, found)] == ["denied"]

@@ -77,15 +77,16 @@ def test_bookkeeping_is_skipped_by_reason() -> None:
     stats = statistics(recording("subagent-async", V2))
 
     assert stats.skipped == {
-        "queue-operation": 4,
+        "queue-operation": 3,
         "attachment": 9,
         "atis-latch": 3,
         "api-request": 7,
         "last-prompt": 3,
         "tools-used": 3,
         "synthetic-prompt": 1,
+        "repeated": 1,  # the notification, which was read when it was queued
     }
-    assert stats.with_events == 8  # four assistant lines, three user lines, the costs
+    assert stats.with_events == 8  # four assistant lines, two user lines, the queued notification, the costs
 
 
 @pytest.mark.parametrize(
@@ -186,13 +187,19 @@ def test_failed_command(version: str, exit_code: int | None) -> None:
         "[[S5]] Run the failing command.",
         "The command failed with exit code 3.",
     ]
-    assert turns(found) == [("t1", "started", None, False), ("t1", "completed", "end_turn", True)]
+    assert turns(found) == [("t1", "started", None, False), ("t1", "completed", "end_turn", False)]
+    assert [turn.ended_by for turn in of(Turn, found)] == [None, "answer"]
 
 
-def test_turn_duration_ends_turn() -> None:
-    ended = of(Turn, events("interactive", "claude-code-2.1.220-written"))[1]
+def test_turn_duration_ends_turn_without_stop_reason() -> None:
+    """Where a stop reason ended it (2.1), the duration comes too late."""
+    asked = said("user", {"type": "text", "text": "Hi."}, uuid="u1")
+    answered = said("assistant", {"type": "text", "text": "Hello."}, uuid="u2")
+    took = line("system", "u3", subtype="turn_duration", durationMs=59902)
+    (_, ended) = of(Turn, read(asked, answered, took))
 
-    assert (ended.state, ended.reason, ended.duration_ms, ended.synthetic) == ("completed", "end_turn", 59902, False)
+    assert (ended.state, ended.ended_by, ended.duration_ms, ended.line) == ("completed", "provider", 59902, 3)
+    assert statistics(recording("interactive", "claude-code-2.1.220-written")).skipped["stale-turn"] == 1
 
 
 def test_expanded_command_opens_no_turn() -> None:
@@ -200,18 +207,71 @@ def test_expanded_command_opens_no_turn() -> None:
         ("t1", "started", None, False),
         ("t1", "completed", "end_turn", False),
         ("t2", "started", None, False),
-        ("t2", "failed", None, True),
+        ("t2", "failed", None, False),
+    ]
+
+
+@pytest.mark.parametrize("reason", ["end_turn", "stop_sequence"])
+def test_stop_reason_ends_turn_live(reason: str) -> None:
+    """2.1 writes a message one line per block, each with the reason why the whole message stopped."""
+    blocks = ({"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Hi."}, {"type": "text", "text": "Ho."})
+    lines = [said("user", {"type": "text", "text": "Hi."}, uuid="u1")]
+    for number, block in enumerate(blocks):
+        answer = said("assistant", block, uuid=f"a{number}")
+        answer["message"] |= {"id": "msg_1", "stop_reason": reason}
+        lines.append(answer)
+    found = read(*lines, line("system", "u9", subtype="stop_hook_summary", hookInfos=[{"command": "true"}]))
+
+    assert [(turn.state, turn.line, turn.ended_by) for turn in of(Turn, found)] == [
+        ("started", 1, None),
+        ("completed", 3, "answer"),
+    ]
+    assert [(one.text, one.turn, one.block) for one in of(Message, found)] == [
+        ("Hi.", "t1", None),
+        ("Hi.", "t1", 1),
+        ("Ho.", "t1", 2),  # behind the end, and still of that turn
+    ]
+
+
+def test_file_that_ends_with_an_answer_completes_the_turn() -> None:
+    """Before 2.1 few lines state a stop reason."""
+    asked = said("user", {"type": "text", "text": "Hi."}, uuid="u1")
+    answered = said("assistant", {"type": "text", "text": "Hello."}, uuid="u2")
+    silent = said("assistant", {"type": "text", "text": "(no content)"}, uuid="u3")
+    announced = said("assistant", {"type": "text", "text": "I will look."}, uuid="u4")
+    announced["message"]["stop_reason"] = "tool_use"
+
+    def end(*lines: dict[str, Any]) -> tuple[str, str | None, str | None]:
+        last = of(Turn, read(*lines))[-1]
+        return last.state, last.ended_by, last.reason
+
+    assert end(asked, answered) == ("completed", "eof", None)
+    assert end(asked, silent) == ("completed", "eof", None)
+    assert end(asked, announced) == end(asked) == ("cancelled", "eof", "interrupted")
+
+
+def test_error_that_claude_code_gives_up_on_fails_the_turn() -> None:
+    asked = said("user", {"type": "text", "text": "Hi."}, uuid="u1")
+    gave_up = said("assistant", {"type": "text", "text": "API Error: 529"}, uuid="u2", isApiErrorMessage=True)
+    gave_up["message"] |= {"model": "<synthetic>", "stop_reason": "stop_sequence"}
+    found = read(asked, gave_up)
+
+    assert [(turn.state, turn.line, turn.ended_by) for turn in of(Turn, found)] == [
+        ("started", 1, None),
+        ("failed", 2, "provider"),
     ]
 
 
 def test_next_prompt_ends_turn() -> None:
     prompts = [said("user", {"type": "text", "text": text}, uuid=text) for text in ("one", "two")]
+    answered = said("assistant", {"type": "text", "text": "Hello."}, uuid="u2")
 
+    assert turns(read(prompts[0], answered, prompts[1]))[1] == ("t1", "completed", None, True)
     assert turns(read(*prompts)) == [
         ("t1", "started", None, False),
-        ("t1", "completed", None, True),
+        ("t1", "cancelled", "interrupted", True),
         ("t2", "started", None, False),
-        ("t2", "cancelled", None, True),
+        ("t2", "cancelled", "interrupted", True),
     ]
 
 
@@ -227,7 +287,7 @@ def test_interrupted_transcript_before_2_1() -> None:
     found = events("interrupted", V1)
 
     assert [(result.status, result.synthetic) for result in of(ToolResult, found)] == [("interrupted", True)]
-    assert turns(found)[-1] == ("t1", "cancelled", None, True)
+    assert turns(found)[-1] == ("t1", "cancelled", "interrupted", True)
 
 
 def test_titles_and_modes_are_emitted_once() -> None:
@@ -248,8 +308,8 @@ def test_harness_text_is_not_a_prompt() -> None:
         ("user", "And run it."),  # queued while the agent worked
         ("assistant", "Done."),
         ("system", "You were fixing a test."),
-        ("user", "<command-name>/review</command-name>"),
-        ("user", "<bash-input>pwd</bash-input>"),
+        ("user", "/review src"),
+        ("user", "! pwd"),
         ("system", "/home/user/project"),
     ]
 

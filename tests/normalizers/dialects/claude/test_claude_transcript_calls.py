@@ -181,3 +181,17 @@ def test_equal_prompts_belong_to_different_calls() -> None:
     ]
     later = read(spawn("t1"), began("a"), answered("a"), spawn("t2"), began("b"), answered("b"))
     assert [one.parent for one in of(Message, later) if one.role == "assistant"] == ["t1", "t2"]
+
+
+def test_acknowledgement_names_the_subagent_of_its_call() -> None:
+    """From 2.0 on; the subagent's lines may begin with something else than the prompt of the call."""
+    spawned = {"type": "tool_use", "id": "toolu_1", "name": "Task", "input": {"description": "Look"}}
+    launched = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Async agent launched successfully."}
+    text = {"type": "text", "text": "Looking."}
+    found = read(
+        said("assistant", spawned, uuid="u1"),
+        said("user", launched, uuid="u2", toolUseResult={"isAsync": True, "agentId": "a1"}),
+        said("assistant", text, uuid="u3", isSidechain=True, agentId="a1"),
+    )
+
+    assert [(one.agent, one.parent) for one in of(Message, found)] == [("a1", "toolu_1")]

@@ -8,7 +8,7 @@ import orjson
 from tests.normalizers import reading
 from tests.normalizers.reading import of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, normalize, read_recording
+from tooltap.normalizers.stream.contract import Line, check_recording, normalize, read_recording
 from tooltap.protocol.events import Event, Turn
 from tooltap.protocol.stats import Statistics
 
@@ -40,7 +40,7 @@ def said(role: str, *blocks: dict[str, Any], uuid: str, **more: Any) -> dict[str
 
 
 def read(*lines: dict[str, Any]) -> list[Event]:
-    return normalize("claude-transcript", [Line(orjson.dumps(one)) for one in lines], Context(stream="s"))
+    return check_recording("claude-transcript", [Line(orjson.dumps(one)) for one in lines])
 
 
 def turns(found: list[Event]) -> list[tuple[str | None, str, str | None, bool]]:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import msgspec
 import orjson
+import pytest
 
 from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, turns
 from tooltap.normalizers.core.items import Context, Produced
@@ -19,6 +21,7 @@ from tooltap.protocol.events import (
     ToolUpdate,
     Usage,
 )
+from tooltap.protocol.model_view import model_text
 
 TS = "2026-11-21T21:05:00.812Z"
 
@@ -243,6 +246,34 @@ def test_disallowed_call_is_denied() -> None:
     assert done.output["errorMessage"].startswith("Tool approval requires an interactive session")
 
 
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({"output": "boom", "isError": True}, "failed"),
+        ({"output": {"content": [{"type": "text", "text": "boom"}], "isError": True}}, "failed"),
+        ({"output": [{"query": "x", "result": "boom", "success": True, "is_error": True}]}, "failed"),
+        ({"output": [{"query": "x", "result": "", "success": False, "error": "boom"}]}, "failed"),
+        ({"output": "boom", "error": "This is NOT a tool or system failure. boom"}, "denied"),
+        ({"output": "boom"}, "completed"),
+    ],
+)
+def test_failure_is_stated_in_any_part_of_a_result(more: dict[str, Any], status: str) -> None:
+    ended = event("content_end", contentType="tool", toolCallId="c", toolName="fixture__fail", **more)
+    (done,) = of(ToolResult, read("cline-json", START, ended))
+
+    assert (done.status, "boom" in str(answer(done.output))) == (status, True)
+
+
+def test_text_of_a_result_went_to_the_model() -> None:
+    def view(output: Any) -> str | None:
+        ended = event("content_end", contentType="tool", toolCallId="c", toolName="ask", output=output)
+        return model_text(msgspec.to_builtins(of(ToolResult, read("cline-json", START, ended))[0]), lambda _: None)
+
+    assert view("SQLite") == "SQLite"
+    assert view({"content": [{"type": "text", "text": "SQLite"}]}) == "SQLite"
+    assert view([{"query": "x", "result": "y", "success": True}]) is None  # the model does not get these objects
+
+
 def test_picture_is_an_attachment() -> None:
     done = results(stream("image"))["read_files"]
 
@@ -277,3 +308,37 @@ def test_subagent_calls_have_agent() -> None:
 
     assert [(one.call_id, one.agent) for one in of(ToolCall, found)] == [("k", "b")]
     assert [state for _, state, _ in turns(found)] == ["started", "cancelled"]
+
+
+@pytest.mark.parametrize("parent", ["a", None, {}])
+def test_subagent_has_no_turn_and_no_session_of_its_own(parent: Any) -> None:
+    """Its hooks name a task of its own; what follows is still the main agent's."""
+    child = {**START, "agentId": "b", "taskId": "two", "parentAgentId": parent}
+    task = {"contentType": "tool", "toolCallId": "t", "toolName": "spawn_agent"}
+    inner = {"contentType": "tool", "toolCallId": "k", "toolName": "run_commands", "agentId": "b"}
+    found = read(
+        "cline-json",
+        START,
+        event("content_start", **task, input={"task": "Look."}),
+        child,
+        event("content_start", **inner, input={"commands": ["x"]}),
+        event("content_end", **inner, output=[{"query": "x", "result": "1", "success": True}]),
+        {**child, "hookEventName": "agent_end"},
+        event("content_end", **task, output="Found it."),
+        text("Done.", event_type="content_end"),
+        event("done", reason="completed"),
+    )
+
+    assert turns(found) == [("t1", "started", False), ("t1", "completed", False)]
+    assert {one.session for one in found} == {"one"}
+    assert [(one.call_id, one.agent, one.parent) for one in of(ToolCall, found)] == [("t", None, None), ("k", "b", "t")]
+
+
+def test_tools_of_a_known_server() -> None:
+    def name(tool_name: str, **context: Any) -> str:
+        started = event("content_start", contentType="tool", toolCallId="c", toolName=tool_name, input={})
+        return of(ToolCall, read("cline-json", START, started, **context))[0].name
+
+    assert name("fixture__echo") == "fixture__echo"
+    assert name("fixture__echo", mcp_servers=("fixture",)) == "mcp__fixture__echo"
+    assert name("tooltap__render_diff") == "mcp__tooltap__render_diff"

@@ -286,7 +286,21 @@ def test_client_answers_question() -> None:
     (request,), (response,) = of(PermissionRequest, found), of(PermissionResponse, found)
     assert (request.permission_id, request.type, request.questions) == ("5", "question", questions)
     assert (response.outcome, response.answers) == ("answered", {"db": {"answers": ["SQLite"]}})
-    assert [one.name for one in calls(found)] == ["AskUserQuestion"]
+    (result,) = results(found)
+    assert (result.name, result.status, result.synthetic) == ("AskUserQuestion", "completed", False)
+    assert answer(result.output)["answers"] == {"db": "SQLite"}
+
+
+@pytest.mark.parametrize(("status", "outcome", "result"), [
+    ("completed", "answered", "completed"), ("interrupted", "expired", "cancelled"),
+])  # fmt: skip
+def test_end_of_the_turn_tells_whether_a_question_was_answered(status: str, outcome: str, result: str) -> None:
+    """A tap on the agent's side alone does not see the answer."""
+    ask = {"id": 5, "method": "item/tool/requestUserInput", "params": {**BOTH, "itemId": "c", "questions": []}}
+    found = read(started(), ask, notify("serverRequest/resolved", requestId=5), completed(status))
+
+    assert [one.outcome for one in of(PermissionResponse, found)] == [outcome]
+    assert [one.status for one in results(found)] == [result]
 
 
 @pytest.mark.parametrize(("granted", "outcome"), [({"network": {"enabled": True}}, "allowed"), ({}, "denied")])

@@ -142,7 +142,7 @@ def test_skipped_lines_are_counted_by_reason() -> None:
         "partial": 16,
         "unchanged": 2,
         "answer": 2,
-        "duplicate-result": 1,
+        "held": 1,
     }
 
 
@@ -167,7 +167,7 @@ def test_command_is_opened_updated_and_ended() -> None:
     (call,), (result,) = calls(found), results(found)
     (update,) = of(ToolUpdate, found)
 
-    assert (call.line, update.line, result.line) == (45, 47, 48)
+    assert (call.line, update.line, result.line) == (45, 47, 49)
     assert (call.name, call.input["_happy"]["rawToolName"]) == ("Bash", "exec_command")
     assert answer(call.input) == {"cmd": "sed -n '1,200p' src/app.py", "command": "sed -n '1,200p' src/app.py"}
     assert call.input["_raw"]["type"] == "function_call"
@@ -376,7 +376,7 @@ def test_unanswered_mcp_approval_interrupts_call() -> None:
     assert request.call_id == result.call_id == "call_c02e44206aa045998bf2f6ac"
     assert (response.outcome, response.synthetic) == ("expired", True)
     assert (result.status, result.synthetic) == ("interrupted", True)
-    assert turns(found)[-1] == ("2", "cancelled", None)
+    assert turns(found)[-1] == ("2", "cancelled", "interrupted")
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ def test_patch_gets_file_contents_when_applied() -> None:
     }
     assert update.input is not None
     assert update.input["changes"]["/tmp/ws/package.json"]["delete"]["content"].startswith('{\n  "name": "demo"')
-    assert (result.line, result.status) == (12, "completed")
+    assert (result.line, result.status) == (13, "completed")
 
 
 def test_mcp_tools_are_named_by_server_and_tool() -> None:

@@ -17,20 +17,32 @@ from tooltap.normalizers.dialects.codex.answers import read_answer
         ),
         (  # `shell_command`, 0.63 to 0.79
             "Exit code: 3\nWall time: 1.5 seconds\nOutput:\nboom\n",
-            Answer({"stdout": "boom\n", "exit_code": 3}, duration_ms=1500),
+            Answer({"stdout": "boom\n", "exit_code": 3}, "failed", duration_ms=1500),
         ),
         (
             "Exit code: 1\nWall time: 1 seconds\nTotal output lines: 900\nOutput:\nx",
-            Answer({"stdout": "x", "exit_code": 1}, duration_ms=1000),
+            Answer({"stdout": "x", "exit_code": 1}, "failed", duration_ms=1000),
         ),
         (  # `exec_command`, since 0.114
             "Chunk ID: 77\nWall time: 0.9097 seconds\nProcess exited with code -1\nOriginal token count: 4\nOutput:\n",
-            Answer({"stdout": "", "exit_code": -1}, duration_ms=910),
+            Answer({"stdout": "", "exit_code": -1}, "failed", duration_ms=910),
         ),
         (
             "Chunk ID: e99c32\nWall time: 1.0006 seconds\nProcess running with session ID 92193\nOutput:\nbg 1\n",
             Answer("bg 1\n", is_async=True, duration_ms=1001),
         ),
+        (  # code mode (0.169)
+            [
+                {"type": "input_text", "text": "Script failed\nWall time 0.1 seconds\nOutput:\n"},
+                {"type": "input_text", "text": "boom"},
+            ],
+            Answer({"content": [{"type": "text", "text": "boom"}]}, "failed", duration_ms=100),
+        ),
+        (
+            [{"type": "input_text", "text": "Script running with cell ID 3\nWall time 10.0 seconds\nOutput:\n"}],
+            Answer({"content": []}, duration_ms=10_000, is_async=True),
+        ),
+        ([{"type": "input_text", "text": None}], Answer({"content": [{"type": "input_text", "text": None}]})),
         ("Plan updated", Answer("Plan updated")),
         ("Output:\nof a tool that begins like this", Answer("Output:\nof a tool that begins like this")),
         ("", Answer("")),

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, turns
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.contract import normalize
@@ -99,6 +101,99 @@ def test_reasoning_precedes_its_message() -> None:
     found = read("copilot-json", PROMPT, message)
 
     assert [type(event) for event in found if isinstance(event, Reasoning | Message)] == [Message, Reasoning, Message]
+
+
+def think(text: str, thought_id: str = "r") -> dict[str, Any]:
+    return line("assistant.reasoning", content=text, reasoningId=thought_id)
+
+
+def thought(text: str, thought_id: str = "r") -> dict[str, Any]:
+    return line("assistant.reasoning_delta", deltaContent=text, reasoningId=thought_id)
+
+
+def says(text: str, *requests: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return line("assistant.message", messageId="m", content=text, toolRequests=list(requests), **more)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([thought("Hm, "), thought("so."), says("Yes.", reasoningText="Hm, so.")], id="pieces-and-message"),
+        pytest.param([think("Hm, so."), says("Yes.", reasoningText="Hm, so.")], id="whole-and-message"),
+        pytest.param([says("Yes.", reasoningText="Hm, so."), think("Hm, so.")], id="message-and-whole"),
+        pytest.param([thought("Hm, so."), think("Hm, so."), says("Yes.", reasoningText="Hm, so.")], id="all-three"),
+        pytest.param([thought("Hm, so."), says("Yes.")], id="pieces"),
+    ],
+)
+def test_reasoning_is_emitted_once(lines: list[dict[str, Any]]) -> None:
+    found = read("copilot-json", PROMPT, *lines, IDLE)
+
+    assert [(one.text, one.synthetic) for one in of(Reasoning, found)] == [("Hm, so.", False)]
+
+
+def test_blocks_of_reasoning_are_not_repeated_by_their_message() -> None:
+    found = read("copilot-json", PROMPT, think("One.", "a"), think("Two.", "b"), says("", reasoningText="One.\nTwo."))
+
+    assert [one.text for one in of(Reasoning, found)] == ["One.", "Two."]
+
+
+def test_same_reasoning_in_another_step_is_emitted() -> None:
+    step = line("assistant.turn_start", turnId="1")
+    found = read("copilot-json", PROMPT, step, think("Verify."), says("A."), step, think("Verify."), says("B."))
+
+    assert [one.text for one in of(Reasoning, found)] == ["Verify.", "Verify."]
+
+
+def test_half_answer_before_a_retry_is_dropped() -> None:
+    half = line("assistant.message_delta", messageId="m", deltaContent="Half")
+    retry = line("assistant.turn_retry", turnId="0", reason="api_error")
+    found = read("copilot-json", PROMPT, thought("Hm."), half, retry, says("Whole."), IDLE)
+
+    assert [one.text for one in of(Message, found)] == ["Go.", "Whole."]
+    assert of(Reasoning, found) == []
+
+
+def test_saved_session_ends_with_its_answer() -> None:
+    """A session that is saved has no line that the process prints only for its reader."""
+    ends = line("assistant.turn_end", turnId="0")
+    shutdown = line("session.shutdown", shutdownType="routine")
+    called = {"toolCallId": "c", "name": "view", "arguments": {"path": "a"}}
+    step = [says("Look.", called), done("1"), ends]
+
+    saved = read("copilot-json", PROMPT, *step, says("Done."), ends, shutdown)
+    assert [state for _, state, _ in turns(saved)] == ["started", "completed"]
+    assert outline(saved)[-2:] == ["turn completed", "notice"]
+    for last in (shutdown, PROMPT):  # the process may have been asked to stop before
+        broken = read("copilot-json", PROMPT, says("Look.", called), last)
+        assert [state for _, state, _ in turns(broken)][:2] == ["started", "cancelled"]
+
+
+def test_process_that_shuts_down_has_not_cancelled_its_answer() -> None:
+    live = line("assistant.message_delta", messageId="m", deltaContent="Done.")
+    ends = line("assistant.turn_end", turnId="0")
+    found = read("copilot-json", PROMPT, live, says("Done."), ends, line("session.shutdown", shutdownType="routine"))
+
+    assert turns(found)[-1][1] == "completed"
+
+
+def test_error_of_a_subagent_does_not_fail_the_turn() -> None:
+    error = {**line("session.error", message="overloaded"), "agentId": "a"}
+    found = read("copilot-json", PROMPT, error, says("Done anyway."), IDLE)
+
+    assert turns(found)[-1][1] == "completed"
+
+
+def test_answer_after_an_error_completes_the_turn() -> None:
+    found = read("copilot-json", PROMPT, line("session.error", message="rate limit"), says("Done."), IDLE)
+
+    assert turns(found)[-1][1] == "completed"
+
+
+def test_call_takes_the_name_it_runs_under() -> None:
+    called = {"toolCallId": "c", "name": "str_replace_editor", "arguments": {"path": "a"}}
+    found = read("copilot-json", PROMPT, says("", called), start("view", path="a"), done("1"))
+
+    assert list(results(found)) == ["view"]
 
 
 def test_api_error_fails_the_turn() -> None:

@@ -2,7 +2,7 @@
 
 from tests.normalizers.dialects.gemini.helpers import ECHO, HEADER, WRITTEN, call, chat, message, response
 from tests.normalizers.reading import answer, calls, of, outline, read, results
-from tooltap.protocol.events import Display, SessionEvent, ToolCall, ToolResult, ToolUpdate
+from tooltap.protocol.events import Display, SessionEvent, ToolCall, ToolResult, ToolUpdate, Turn
 
 # -- calls and results ------------------------------------------------------------------------------------------------
 
@@ -44,7 +44,6 @@ def test_output_is_the_models_side_and_display_the_users() -> None:
     assert found["glob"].display == Display(origin="provider", text="Found 2 matching file(s)")
     assert answer(found["list_directory"].output) == {"entries": ["app.py", "util.py"]}
     assert found["list_directory"].display == Display(origin="provider", text="Found 2 item(s).")
-    assert {one.assistant_view for one in found.values()} == {None}
 
 
 def test_display_of_a_change_is_its_diff() -> None:
@@ -188,6 +187,7 @@ def test_subagent_call_is_a_task() -> None:
     task = calls(found)["codebase_investigator"]
     assert (task.name, task.input["subagent_type"]) == ("Task", "codebase_investigator")
     assert answer(results(found)["codebase_investigator"].output) == {
+        "agentId": "20000000-0000-4000-8000-000000000001",
         "content": "Two packages: core and cli.",
         "terminationReason": "GOAL",
     }
@@ -201,3 +201,27 @@ def test_subagent_chat_belongs_to_the_subagent() -> None:
     }
     assert not of(SessionEvent, found)
     assert results(found)["list_directory"].output["entries"] == ["cli/", "core/", "main.py"]
+
+
+def test_server_of_one_tool_names_the_other_tools() -> None:
+    """Only some of a chat's calls have a title: the parts of a message that was written from memory have none."""
+    echo = call("a", "mcp_fixture_echo", displayName="echo (fixture MCP Server)")
+    part = {"functionCall": {"id": "b", "name": "mcp_fixture_fail", "args": {}}}
+    found = read("gemini-chat", HEADER, message("1", "gemini", "", toolCalls=[echo]), message("2", "gemini", [part]))
+
+    assert [one.name for one in of(ToolCall, found)] == ["mcp__fixture__echo", "mcp__fixture__fail"]
+
+
+def test_call_takes_the_name_it_is_shown_under_last() -> None:
+    first, last = call("a", "read_file", "scheduled"), call("a", "read_many_files", result=[response("a", "x", **ECHO)])
+    shown = [message("1", "gemini", "", toolCalls=[one]) for one in (first, last)]
+
+    assert list(results(read("gemini-chat", HEADER, *shown))) == ["read_many_files"]
+
+
+def test_report_of_a_subagent_ends_its_turn() -> None:
+    header = {**HEADER, "kind": "subagent"}
+    report = call("a", "complete_task", result=[response("a", "complete_task", output="Output submitted.")])
+    found = read("gemini-chat", header, message("1", "user", "Go."), message("2", "gemini", "", toolCalls=[report]))
+
+    assert [(turn.state, turn.synthetic) for turn in of(Turn, found)] == [("started", False), ("completed", False)]

@@ -20,7 +20,17 @@ from tests.normalizers.reading import (
 )
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.contract import Line, normalize, read_recording
-from tooltap.protocol.events import Display, Notice, SessionEvent, ToolCall, ToolResult, Turn, Unparsed, Usage
+from tooltap.protocol.events import (
+    Display,
+    Notice,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    Turn,
+    Unparsed,
+    Usage,
+)
 
 ALL = sorted((FIXTURES / "gemini-stream").rglob("*.jsonl"))
 NOW = "2026-11-21T20:45:09.996Z"
@@ -244,7 +254,7 @@ def test_timed_out_command_is_cancelled_and_keeps_its_output() -> None:
 def test_error_is_the_models_side_and_display_the_users() -> None:
     missing = results(stream("read-missing"))["read_file"]
 
-    assert (missing.status, missing.is_error, missing.assistant_view) == ("failed", True, None)
+    assert (missing.status, missing.is_error) == ("failed", True)
     assert answer(missing.output) == {"errorMessage": "File not found: /tmp/ws/src/missing.py"}
     assert missing.display == Display(origin="provider", text="File not found.")
 
@@ -299,6 +309,25 @@ def test_mcp_name_is_split_only_at_a_known_server() -> None:
 
     known = calls(stream("mcp", mcp_servers=("fix", "fixture")))["mcp_fixture_change_title"]
     assert known.name == "mcp__fixture__change_title"
+
+
+def test_failure_of_an_mcp_tool_names_its_server() -> None:
+    """The failure says `MCP tool 'fail'`, which the model calls `mcp_fixture_fail`: the rest is the server."""
+    found = stream("mcp")
+    named = results(found)
+
+    assert [named[f"mcp_fixture_{tool}"].name for tool in ("echo", "fail", "picture")] == [
+        "mcp_fixture_echo",
+        "mcp__fixture__fail",
+        "mcp__fixture__picture",
+    ]
+    assert [one.name for one in of(ToolUpdate, found)] == ["mcp__fixture__fail"]
+
+
+def test_tools_of_our_own_server_are_known() -> None:
+    called = {"type": "tool_use", "timestamp": NOW, "tool_name": "mcp_tooltap_render_diff", "tool_id": "c"}
+
+    assert [one.name for one in of(ToolCall, read("gemini-stream", called))] == ["mcp__tooltap__render_diff"]
 
 
 def test_mcp_output_is_its_text() -> None:

@@ -6,12 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from tests.normalizers.reading import emitted
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.dialects.happier.legacy import Legacy
-from tooltap.normalizers.stream.contract import check_recording, read_recording
-from tooltap.protocol.events import Event, Message, Notice, PermissionResponse, Reasoning, ToolCall, ToolResult, Turn
+from tooltap.normalizers.stream.contract import check_events, check_recording, read_recording
+from tooltap.protocol.events import (
+    Event,
+    Message,
+    Notice,
+    PermissionResponse,
+    Reasoning,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "legacy" / "happy-written"
 
@@ -142,7 +153,7 @@ def test_codex_calls_and_prompts() -> None:
         ("assistant", "You are welcome."),
     ]
     turns = [event.state for event in events if isinstance(event, Turn)]
-    assert turns == ["started", "completed", "started", "cancelled"]
+    assert turns == ["started", "completed", "started", "completed"]
 
 
 # -- Claude -------------------------------------------------------------------------------------------------------
@@ -198,6 +209,25 @@ def test_transcript_line_without_wrapper() -> None:
     assert [event.text for event in run(line)[0] if isinstance(event, Message)] == ["hi"]
 
 
+@pytest.mark.parametrize("others", [[], [{"hello": 1}]])
+def test_session_that_is_named_late_is_that_of_the_transcript_too(others: list[dict[str, Any]]) -> None:
+    line = {"type": "user", "uuid": "u", "message": {"role": "user", "content": "hi"}}
+
+    events, _ = run(line, *others, {"sessionId": "x"}, {**line, "uuid": "v"})
+
+    check_events(events)
+    assert [one.alias for one in events if isinstance(one, SessionEvent) and one.alias is not None] == ["s"]
+    assert {one.session for one in events if isinstance(one, Turn) and one.state != "started"} == {"x"}
+
+
+def test_session_that_is_named_first_is_that_of_the_transcript_too() -> None:
+    line = {"type": "user", "uuid": "u", "message": {"role": "user", "content": "hi"}}
+
+    events, _ = run({"sessionId": "x"}, line)
+
+    assert {one.session for one in events} == {"x"}
+
+
 def test_event_ids_are_unique() -> None:
     line = {"type": "user", "uuid": "u", "sessionId": "x", "message": {"role": "user", "content": "hi"}}
     wrapped = {"role": "agent", "content": {"type": "output", "data": line}}
@@ -223,5 +253,26 @@ def test_unfinished_turn_keeps_its_origin() -> None:
         (event.state, event.synthetic, event.protocol, event.provider) for event in events if isinstance(event, Turn)
     ] == [
         ("started", False, "acp", "gemini"),
-        ("cancelled", True, "acp", "gemini"),
+        ("completed", True, "acp", "gemini"),
     ]
+
+
+def test_wrapped_value_is_unwrapped() -> None:
+    happy = {"v": 2, "protocol": "acp", "provider": "gemini", "rawToolName": "execute", "canonicalToolName": "Bash"}
+    stored = {"value": "a.py", "_happy": happy, "_raw": "a.py"}
+    events, _ = run(acp(call("execute", {"command": "ls"})), acp(result(stored)))
+
+    assert results(events)["c"].output["stdout"] == "a.py"
+
+
+def test_only_claudes_own_blocks_are_what_the_model_saw() -> None:
+    def line(block: dict[str, Any]) -> dict[str, Any]:
+        message = {"role": "user", "content": [block]}
+        return {"role": "agent", "content": {"type": "output", "data": {"type": "user", "message": message}}}
+
+    events, _ = run(
+        line({"type": "tool_result", "tool_use_id": "c", "content": "a.py"}),
+        line({"type": "tool-call-result", "callId": "d", "output": {"stdout": "a.py"}}),
+    )
+
+    assert {call_id: one.model_view is not None for call_id, one in results(events).items()} == {"c": True, "d": False}

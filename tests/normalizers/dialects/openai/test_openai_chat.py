@@ -1,55 +1,23 @@
-"""Tests of the `openai-chat` dialect. Its fixtures are synthetic, in shapes that many hosts use."""
+"""The `openai-chat` dialect: conversations. Its fixtures are synthetic, in shapes that many hosts use."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.normalizers.reading import answer, lines_of, of, outline, read, statistics
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, normalize, read_recording
-from tooltap.protocol.events import Event, Message, Notice, Reasoning, ToolCall, ToolResult, Turn, Usage
-
-WRITTEN = Path(__file__).parents[3] / "fixtures" / "openai-chat" / "openai-written"
-
-
-def recording(name: str) -> list[Line]:
-    return read_recording((WRITTEN / f"{name}.jsonl").read_bytes())
-
-
-def chat(name: str) -> list[Event]:
-    return normalize("openai-chat", recording(name), Context(stream="s"))
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def request(*messages: dict[str, Any]) -> dict[str, Any]:
-    return {"model": "small", "messages": list(messages)}
-
-
-def completion(message: dict[str, Any], finish: str = "stop", **more: Any) -> dict[str, Any]:
-    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
-    return {"id": "c", "object": "chat.completion", "choices": [choice], **more}
-
-
-def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
-
-
-def use(call_id: str, name: str = "look", arguments: Any = "{}") -> dict[str, Any]:
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def result(call_id: str, content: str = "x") -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call_id, "content": content}
-
-
-def read_chat(*values: Any) -> list[Event]:
-    return read("openai-chat", *values)
-
+from tests.normalizers.dialects.openai.chatting import (
+    chat,
+    chunk,
+    completion,
+    read_chat,
+    recording,
+    request,
+    result,
+    shell,
+    use,
+    user,
+)
+from tests.normalizers.reading import answer, of, outline, statistics
+from tooltap.protocol.events import Message, Notice, Reasoning, ToolCall, ToolResult, Turn
 
 # -- conversations ----------------------------------------------------------------------------------------------------
 
@@ -196,78 +164,64 @@ def test_reused_id_is_another_call() -> None:
     assert [(one.call_id, one.output["value"]) for one in of(ToolResult, found)] == [("0", "One."), ("t2/0", "Two.")]
 
 
-def test_legacy_function_call_without_id() -> None:
-    legacy = {"content": None, "function_call": {"name": "look", "arguments": "None"}}
+def test_reused_ids_of_one_history_are_all_calls() -> None:
+    history = [user("Go."), shell("c", "ls"), result("c", "1"), shell("c", "ls"), result("c", "2")]
+    history += [shell("c", "pwd"), result("c", "3"), {"role": "assistant", "content": "Done."}]
+
+    for given in ({"messages": history}, request(*history)):
+        found = read_chat(given)
+        assert [one.input["command"] for one in of(ToolCall, found)] == ["ls", "ls", "pwd"]
+        assert [one.output["stdout"] for one in of(ToolResult, found)] == ["1", "2", "3"]
+        assert len({one.call_id for one in of(ToolResult, found)}) == 3
+        assert [turn.state for turn in of(Turn, found)] == ["started", "completed"]
+
+
+def test_each_recorded_conversation_is_another() -> None:
+    """Two attempts at one task begin alike; the second line of a conversation that grows repeats the first."""
+    one = [user("Go."), shell("c", "ls"), result("c", "1"), {"role": "assistant", "content": "Done."}]
+    other = [user("Go."), shell("c", "ls"), result("c", "1"), {"role": "assistant", "content": "Gave up."}]
+
+    found = read_chat({"messages": one}, {"messages": other}, {"messages": [*other, user("Why?")]})
+
+    assert [message.text for message in of(Message, found)] == ["Go.", "Done.", "Go.", "Gave up.", "Why?"]
+    assert len(of(ToolCall, found)) == len(of(ToolResult, found)) == 2
+    assert not any(message.replay for message in of(Message, found))
+
+
+def test_client_that_drops_messages_repeats_the_rest() -> None:
+    asked, called, answered = user("Go."), shell("c", "ls"), result("c", "1")
     found = read_chat(
-        request(user("Go.")),
-        completion(legacy, "function_call"),
-        request(user("Go."), {"role": "assistant", **legacy}, {"role": "function", "name": "look", "content": "x"}),
+        request(user("Long ago."), asked, called, answered, shell("d", "pwd"), result("d", "2")),
+        request(asked, called, answered, shell("d", "pwd"), result("d", "2"), shell("c", "date"), result("c", "3")),
     )
 
-    assert [(one.call_id, one.name, answer(one.input)) for one in of(ToolCall, found)] == [("call-1", "look", {})]
-    assert [(one.call_id, one.output["value"]) for one in of(ToolResult, found)] == [("call-1", "x")]
+    assert [one.input["command"] for one in of(ToolCall, found)] == ["ls", "pwd", "date"]
+    assert [one.output["stdout"] for one in of(ToolResult, found)] == ["1", "2", "3"]
 
 
-def test_agent_tools_have_canonical_names() -> None:
-    """Both calls have the id `call_1` on the wire. The first result names its call in a list."""
-    found = chat("agent")
+def test_client_that_shortens_a_result_repeats_the_rest() -> None:
+    called = [shell("c", "ls"), result("c", "1"), {"role": "assistant", "content": "Done."}, user("And?")]
+    shortened = [called[0], result("c", "[cleared]"), *called[2:], shell("d", "pwd"), result("d", "2")]
+    found = read_chat(request(user("Go."), *called), request(user("Go."), *shortened))
 
-    assert [(one.call_id, one.name) for one in of(ToolCall, found)] == [("call_1", "Bash"), ("t1/call_1", "Read")]
-    first, second = of(ToolResult, found)
-    assert (first.call_id, answer(first.output)) == ("call_1", {"stdout": "1 failed\n"})
-    assert (second.call_id, second.output["file"]["content"]) == ("t1/call_1", "assert 1 == 2")
-    assert [turn.state for turn in of(Turn, found)] == ["started", "completed"]
+    assert [one.text for one in of(Message, found) if one.role == "user"] == ["Go.", "And?"]
+    assert [one.input["command"] for one in of(ToolCall, found)] == ["ls", "pwd"]
 
 
-def test_result_may_name_its_calls_in_a_list() -> None:
-    answered = {"role": "tool", "tool_call_ids": ["c1"], "content": "x"}
-    called = {"role": "assistant", "tool_calls": [use("c1")]}
+def test_same_words_said_again_are_a_prompt() -> None:
+    first = [user("Go."), {"role": "assistant", "content": "Done."}]
+    changed = {"role": "assistant", "content": "Done!"}
+    asked = [request(user("Go.")), request(*first, user("Go on.")), request(user("Go."), changed, user("Go on."))]
+    answers = [completion({"content": text}, id=text) for text in ("Done.", "Yes.", "Again.")]
+    found = read_chat(*(line for pair in zip(asked, answers, strict=True) for line in pair))
 
-    assert [one.call_id for one in of(ToolResult, read_chat(request(user("Go."), called, answered)))] == ["c1"]
-
-
-def test_answer_in_parts() -> None:
-    """Mistral thinks in parts of the content."""
-    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
-    found = read_chat(completion({"content": [thinking, {"type": "text", "text": "4"}], "tool_calls": []}))
-
-    assert [one.text for one in of(Reasoning, found)] == ["Hm."]
-    assert [one.text for one in of(Message, found)] == ["4"]
+    assert [one.text for one in of(Message, found) if one.role == "user"] == ["Go.", "Go on.", "Go on."]
 
 
-def test_truncated_answer_is_emitted() -> None:
-    found = read_chat(chunk(content="Half a"), chunk(tool_calls=[{"index": 0, **use("a", arguments='{"n":')}]))
+def test_requests_of_other_conversations_keep_their_calls() -> None:
+    def conversation(task: str) -> dict[str, Any]:
+        return request(user(task), shell("0", "ls"), result("0", task), shell("1", "pwd"), result("1", f"/{task}"))
 
-    assert [one.text for one in of(Message, found)] == ["Half a"]
-    assert [one.status for one in of(ToolResult, found)] == ["interrupted"]
+    found = read_chat(conversation("a"), conversation("b"))
 
-
-def test_usage_is_emitted_once_per_answer() -> None:
-    """Line 2 states 40 prompt tokens, 30 of them cached; line 4 a total that adds 7 reasoning tokens to the 5."""
-    first, second = of(Usage, chat("whole"))
-
-    assert (first.scope, first.input_tokens, first.output_tokens, first.cache_read_tokens) == ("step", 40, 10, 30)
-    assert (second.input_tokens, second.output_tokens, second.reasoning_tokens) == (60, 12, 7)
-
-
-def test_usage_of_every_chunk_is_emitted_once() -> None:
-    usage = [{**chunk(content="x"), "usage": {"prompt_tokens": 3, "completion_tokens": n}} for n in (1, 2)]
-    found = read_chat(*usage, {**chunk("stop"), "usage": {"prompt_tokens": 3, "completion_tokens": 3}})
-
-    assert [(one.input_tokens, one.output_tokens) for one in of(Usage, found)] == [(3, 3)]
-
-
-def test_bare_messages_are_read() -> None:
-    called = {"role": "assistant", "content": "Look.", "tool_calls": [use("c1")]}
-    lines = (user("Go."), called, result("c1"), {"role": "assistant", "content": "Done."})
-
-    assert outline(read_chat(*lines)) == [
-        "turn started",
-        "message user",
-        "message assistant",
-        "tool-call look",
-        "tool-result look completed",
-        "message assistant",
-        "turn completed",
-    ]
-    assert statistics("openai-chat", lines_of(lines)).with_events == 4
+    assert [one.output["stdout"] for one in of(ToolResult, found)] == ["a", "/a", "b", "/b"]

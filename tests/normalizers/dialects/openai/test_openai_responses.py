@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
@@ -27,6 +28,7 @@ from tooltap.protocol.events import (
     Unparsed,
     Usage,
 )
+from tooltap.protocol.model_view import model_text
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "openai-responses" / "responses-written"
 
@@ -88,7 +90,12 @@ def ends(events: list[Any]) -> dict[str, tuple[str, str]]:
 def test_turn_lasts_over_the_responses_of_its_calls() -> None:
     events = recorded("streamed")
 
-    assert turns(events) == [("started", None), ("completed", "completed"), ("started", None), ("cancelled", None)]
+    assert turns(events) == [
+        ("started", None),
+        ("completed", "completed"),
+        ("started", None),
+        ("cancelled", "interrupted"),
+    ]
     assert ends(events) == {"call_S5a": ("Bash", "failed"), "call_S5b": ("Read", "completed")}
     assert [event.input_tokens for event in events if isinstance(event, Usage)] == [1200, 1500]
 
@@ -190,6 +197,27 @@ def test_client_tools_have_results_in_the_next_request() -> None:
     assert updates["call_l1"]["command"] == "ls -a src"
     assert updates["call_p2"]["changes"]["list.md"]["add"] == {"content": "## List\n\n- [ ] Milk\n"}
     assert turns(events) == [("started", None), ("completed", "max_output_tokens")]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "boom\n<shellId: 0 completed with exit code 3>",
+        [{"type": "input_text", "text": "boom\n\nCommand exited with code 3"}],
+        "Exit code: 3\nWall time: 0.1 seconds\nOutput:\nboom",
+    ],
+)
+def test_exit_code_in_the_text_of_a_shell(output: Any) -> None:
+    """Agents other than Codex use the API, too."""
+    call = {**function_call("c"), "name": "bash", "arguments": '{"command": "false"}'}
+    events, _ = run(
+        request(user("Go.")), response(call), request(user("Go."), call, {**function_output("c"), "output": output})
+    )
+
+    (result,) = [one for one in events if isinstance(one, ToolResult)]
+    assert (result.status, result.output["exit_code"], result.output["stdout"].strip()) == ("failed", 3, "boom")
+    seen = output if isinstance(output, str) else output[0]["text"]
+    assert model_text(msgspec.to_builtins(result), lambda _: None) == seen
 
 
 def test_error_is_emitted_once_and_fails_the_turn() -> None:

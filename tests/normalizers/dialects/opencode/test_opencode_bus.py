@@ -207,6 +207,23 @@ def test_repeated_retries_are_skipped() -> None:
     ]
 
 
+def test_half_answer_before_a_retry_is_dropped() -> None:
+    status = event("session.status", status={"type": "retry", "attempt": 1, "message": "Overloaded", "next": 1})
+    found = read_bus(
+        *USER,
+        ASSISTANT,
+        part("text", "prt_1", "msg_a", text="", time={"start": 1}),
+        delta("prt_1", "msg_a", "Half an"),
+        status,
+        part("text", "prt_2", "msg_a", text="", time={"start": 3}),
+        delta("prt_2", "msg_a", "Whole."),
+        part("text", "prt_2", "msg_a", text="Whole.", time={"start": 3, "end": 4}),
+        idle(),
+    )
+
+    assert [one.text for one in of(Message, found) if one.role == "assistant"] == ["Whole."]
+
+
 def test_removed_messages_and_compaction_are_notices() -> None:
     found = read_bus(event("message.removed", messageID="msg_a"), event("session.compacted"))
 

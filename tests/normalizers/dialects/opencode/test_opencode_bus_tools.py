@@ -21,6 +21,7 @@ from tests.normalizers.dialects.opencode.helpers import (
 )
 from tests.normalizers.reading import answer, lines_of, of, outline
 from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.stream.contract import Line
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolCall, ToolResult, ToolUpdate
 
@@ -81,6 +82,34 @@ def test_mcp_tools_of_a_known_server() -> None:
     assert [one.name for one in of(ToolCall, fixture("opencode-bus", "mcp", mcp_servers=("fixture",)))] == split
     announced = {"type": "mcp.tools.changed", "properties": {"server": "fixture"}}
     assert [one.name for one in of(ToolCall, read_bus(announced, call))] == split[:1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        Line(b'{"fixture": {"status": "connected"}, "other": {"status": "failed", "error": "x"}}', None, "reply"),
+        Line(b'{"mcp": {"fixture": {"type": "local"}, "off": {"enabled": false}}}', None, "reply"),
+        request("/mcp", name="fixture", config={}),
+    ],
+)
+def test_server_may_be_named_by_a_request_or_its_reply(line: Line) -> None:
+    call = tool("fixture_echo", "c1", status="running", input={"text": "hi"})
+
+    assert [one.name for one in of(ToolCall, read_bus(line, call))] == ["mcp__fixture__echo"]
+
+
+def test_todo_list_may_come_before_the_input_of_its_call() -> None:
+    todos = [{"content": "Read", "status": "pending", "priority": "high"}]
+    found = read_bus(
+        tool("todowrite", "c1", status="pending", input={}, raw=""),
+        event("todo.updated", todos=todos),
+        tool("todowrite", "c1", status="running", input={"todos": todos}),
+        tool("todowrite", "c1", status="completed", input={"todos": todos}, output="[]", metadata={"todos": todos}),
+        event("todo.updated", todos=todos),
+    )
+
+    assert [one.call_id for one in of(ToolCall, found)] == ["c1"]
+    assert [one.call_id for one in of(ToolResult, found)] == ["c1"]
 
 
 def test_todo_list_without_a_call_is_a_synthetic_call() -> None:

@@ -159,7 +159,7 @@ def test_missing_file_is_a_failed_call() -> None:
 def test_unavailable_tool_has_failed() -> None:
     (result,) = of(ToolResult, run("unavailable-tool"))
 
-    assert (result.name, result.status) == ("invalid", "failed")
+    assert (result.name, result.status) == ("AskUserQuestion", "failed")
     assert result.output["errorMessage"].startswith("Model tried to call unavailable tool 'question'.")
 
 
@@ -221,6 +221,63 @@ def test_output_of_an_interrupted_command_is_kept() -> None:
 
     assert answer(result.output) == {"stdout": "one\n", "errorMessage": "Tool execution aborted"}
     assert result.status == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("note", "status"),
+    [
+        ("User aborted the command", "cancelled"),
+        ("bash tool terminated command after exceeding timeout 120000 ms", "failed"),
+        ("shell tool truncated output as it exceeded 30000 char limit", "completed"),
+        ("bash tool truncated output as it exceeded 30000 char limit\nUser aborted the command", "cancelled"),
+    ],
+)
+@pytest.mark.parametrize("tag", ["shell_metadata", "bash_metadata"])
+def test_note_of_the_shell_decides_the_status(tag: str, note: str, status: str) -> None:
+    """The wire says `completed` for a command that was stopped (1.18.33; `bash_metadata` in 1.1)."""
+    output = f"tick 1\n\n\n<{tag}>\n{note}\n</{tag}>"
+    call = tool("bash", "c1", status="completed", input={"command": "x"}, output=output, metadata={"exit": None})
+    (result,) = of(ToolResult, read("opencode-run", call))
+
+    assert (result.status, result.output["stdout"]) == (status, "tick 1")
+    assert result.output.get("errorMessage") == (None if status == "completed" else note)
+
+
+def test_truncated_output_may_have_no_path() -> None:
+    metadata = {"exit": 0, "truncated": True}
+    call = tool("bash", "c1", status="completed", input={"command": "x"}, output="a", metadata=metadata)
+    (result,) = of(ToolResult, read("opencode-run", call))
+
+    assert answer(result.output) == {"stdout": "a", "exit_code": 0, "truncated": True}
+
+
+def test_answer_of_a_subagent_is_taken_out_of_its_tags() -> None:
+    output = "task_id: ses_b (for resuming)\n\n<task_result>\nFound it.\n</task_result>"
+    metadata = {"sessionId": "ses_b"}
+    call = tool("task", "c1", status="completed", input={"prompt": "x"}, output=output, metadata=metadata)
+    (result,) = of(ToolResult, read("opencode-run", call))
+
+    assert answer(result.output) == {"content": "Found it.", "sessionId": "ses_b"}
+
+
+def test_tools_of_our_own_server_are_known() -> None:
+    call = tool("tooltap_render_file_contents", "c1", status="running", input={"path": "a"})
+
+    assert [one.name for one in of(ToolCall, read("opencode-run", call))] == ["mcp__tooltap__render_file_contents"]
+
+
+def test_call_that_still_runs_is_updated() -> None:
+    running = tool("bash", "c1", status="running", input={"command": "x"}, metadata={"output": "a"})
+    stats = statistics("opencode-run", lines_of((running, running)))
+
+    assert stats.skipped == {"partial": 1}
+
+
+def test_output_of_a_failed_tool_is_kept() -> None:
+    """Servers that speak OpenCode's protocol put it beside the status."""
+    (result,) = of(ToolResult, read("opencode-run", tool("look", "c1", status="error", input={}, output="no such")))
+
+    assert (result.status, answer(result.output)) == ("failed", {"value": "no such"})
 
 
 def test_mcp_tools_of_a_known_server() -> None:

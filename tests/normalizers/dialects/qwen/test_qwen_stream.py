@@ -53,7 +53,7 @@ def result(call_id: str, content: str, *, is_error: bool) -> dict[str, Any]:
 
 
 def read(*lines: dict[str, Any]) -> list[Event]:
-    return normalize("qwen-stream", [Line(orjson.dumps(one)) for one in lines], Context(stream="s"))
+    return check_recording("qwen-stream", [Line(orjson.dumps(one)) for one in lines])
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
@@ -222,3 +222,43 @@ def test_interrupted_run() -> None:
 
     assert [(one.status, one.synthetic) for one in of(ToolResult, found)] == [("cancelled", False)]
     assert [(turn.state, turn.synthetic) for turn in of(Turn, found)] == [("started", False), ("cancelled", True)]
+
+
+# -- results in the middle of a turn ----------------------------------------------------------------------------------
+
+CALL = {"type": "tool_use", "id": "c", "name": "run_shell_command", "input": {"command": "ls"}}
+EARLY = line("result", "r1", subtype="success", is_error=False, duration_ms=5)
+
+
+def test_result_in_mid_turn_does_not_split_the_turn() -> None:
+    found = read(
+        line("system", "i", subtype="init", qwen_code_version="0.24.4"),
+        assistant("a", CALL),
+        EARLY,
+        result("c", "a.py", is_error=False),
+        assistant("b", {"type": "text", "text": "One file."}),
+        line("result", "r2", subtype="success", is_error=False, duration_ms=9),
+    )
+
+    assert [(turn.turn, turn.state, turn.duration_ms) for turn in of(Turn, found)] == [
+        ("t1", "started", None),
+        ("t1", "completed", 9),
+    ]
+    assert [one.status for one in of(ToolResult, found)] == ["completed"]
+
+
+def test_result_with_an_open_call_is_the_end_if_nothing_follows() -> None:
+    found = read(line("system", "i", subtype="init", qwen_code_version="0.24.4"), assistant("a", CALL), EARLY)
+
+    assert [(turn.state, turn.duration_ms) for turn in of(Turn, found)] == [("started", None), ("completed", 5)]
+
+
+def test_result_of_a_subagent_ends_no_turn() -> None:
+    found = read(
+        line("system", "i", subtype="init", qwen_code_version="0.24.4"),
+        {**EARLY, "parent_tool_use_id": "c", "usage": {"input_tokens": 3, "output_tokens": 1}},
+        line("result", "r2", subtype="success", is_error=False),
+    )
+
+    assert [turn.line for turn in of(Turn, found)] == [1, 3]
+    assert [(usage.agent, usage.input_tokens) for usage in of(Usage, found)] == [("c", 3)]

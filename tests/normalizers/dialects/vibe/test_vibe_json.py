@@ -11,6 +11,7 @@ from tooltap.protocol.events import (
     Message,
     PermissionRequest,
     PermissionResponse,
+    Reasoning,
     ToolCall,
     ToolResult,
     ToolUpdate,
@@ -245,3 +246,34 @@ def test_messages_before_3_0_are_not_recognised() -> None:
     ]
 
     assert [recognise(line) for line in lines] == [None] * 5
+
+
+# -- reasoning --------------------------------------------------------------------------------------------------------
+
+
+def reasoning(entry_id: str, **fields: Any) -> dict[str, Any]:
+    return {**message(entry_id, ""), "type": "reasoning", "content": None, **fields}
+
+
+def test_reasoning_has_its_text_beside_the_content() -> None:
+    lines = recording("vibe-json", "thinking", "vibe-3.0.3")
+    found = normalize("vibe-json", lines, Context(stream="s"))
+
+    assert [one.text for one in of(Reasoning, found)] == [
+        "Let me think. The user wants the greeting fixed; first I should read the file.",
+        "The string is on line 6. I will edit it, then verify by running it.",
+        "Verify.",
+        "All fine.",
+    ]
+
+
+def test_reasoning_may_grow() -> None:
+    lines = reasoning("r", text="Let", generationStatus="in_progress"), reasoning("r", text="Let me.")
+
+    assert [(one.text, one.synthetic) for one in of(Reasoning, read("vibe-json", *lines))] == [("Let me.", False)]
+
+
+def test_summary_stands_for_hidden_reasoning() -> None:
+    lines = reasoning("r", text="", summary=["One.", {"type": "summary_text", "text": "Two."}]), reasoning("e", text="")
+
+    assert [one.text for one in of(Reasoning, read("vibe-json", *lines))] == ["One.\n\nTwo."]

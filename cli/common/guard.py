@@ -1,0 +1,49 @@
+"""Guards standard output and error against what is printed in any other way than with `printing.py`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+__all__ = ["MAX_LINE", "Guarded", "guard"]
+
+MAX_LINE = 5_000
+"""Code points of a printed line: more than the longest path."""
+
+
+class Guarded:
+    """Standard output or error for click's help, tracebacks, warnings and the logs of libraries. Text is made harmless,
+    and its lines are bounded."""
+
+    def __init__(self, unguarded: TextIO) -> None:
+        self.unguarded = unguarded
+
+    def write(self, text: str) -> int:
+        is_plain = len(text) <= MAX_LINE and text.replace("\n", "").isprintable()
+        self.unguarded.write(text if is_plain else _bounded(text))
+        self.unguarded.flush()  # `printing.py` writes to what is below
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self.unguarded, attribute)
+
+
+def _bounded(text: str) -> str:
+    from tooltap.daemon.system.harmless import harmless  # neither `--help` nor an agent's start waits for it
+
+    lines = harmless(text).split("\n")
+    return "\n".join(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…" for line in lines)
+
+
+def guard() -> None:
+    """Guard both streams of this process."""
+    streams: Any = sys
+    for stream in ("stdout", "stderr"):
+        if (open_one := getattr(sys, stream)) is not None and not isinstance(open_one, Guarded):
+            open_one.reconfigure(errors="backslashreplace")
+            setattr(streams, stream, Guarded(open_one))

@@ -1,0 +1,1 @@
+"""Programs of `make` that report on recordings. Knows `common`."""

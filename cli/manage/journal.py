@@ -1,0 +1,226 @@
+"""`tooltap journal`: checks, repairs, copies and exports the journal."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tooltap.cli.common.commands import Group
+from tooltap.cli.common.masking import redact_options
+from tooltap.cli.common.printing import MAX_ID, flush, say, say_json, short, warn, write_events
+from tooltap.cli.common.terminal.paragraphs import say_wrapped
+from tooltap.daemon.wording import counted
+
+if TYPE_CHECKING:
+    from tooltap.daemon.journal.open import Place
+
+__all__ = ["command"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class UsageProblem(click.ClickException):
+    exit_code = 2
+
+
+@click.group(
+    "journal",
+    cls=Group,
+    examples=(
+        "tooltap journal check",
+        "tooltap journal backup ~/backups/tooltap-monday.db",
+        "tooltap journal export > events.jsonl",
+    ),
+)
+def command() -> None:
+    """Check, repair, back up or export the journal.
+
+    The journal is that of the configuration, unless --journal names another. Only `repair` needs the daemon to be
+    stopped.
+    """
+
+
+def _journal_options(function: F) -> F:
+    function = click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The daemon's configuration.  [default: tooltap.toml in the user's configuration directory]",
+    )(function)
+    return click.option(
+        "--journal", metavar="sqlite:PATH|nats://…", help="The journal.  [default: that of the configuration]"
+    )(function)
+
+
+def _place(journal: str | None, config: Path | None) -> Place:
+    from tooltap.daemon.config import ConfigError, load_config
+    from tooltap.daemon.system.paths import config_path
+
+    if config is None and (usual := config_path()).exists():
+        config = usual
+    try:
+        return load_config(config, journal=journal).journal_place
+    except ConfigError as error:
+        raise UsageProblem(str(error)) from None
+
+
+def _file(journal: str | None, config: Path | None, what: str) -> Path:
+    """The file of a SQLite journal."""
+    place = _place(journal, config)
+    if not isinstance(place, Path):
+        raise click.ClickException(f"the journal is {place}: NATS {what}")
+    if not place.exists():
+        raise click.ClickException(f"there is no journal {place}")
+    return place.resolve()
+
+
+@command.command("check", examples=("tooltap journal check", "tooltap journal check --json | jq .damages"))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all damages.")
+@_journal_options
+@click.pass_context
+def check(context: click.Context, as_json: bool, journal: str | None, config: Path | None) -> None:
+    """Read every page, every checksum and every reference.
+
+    It prints one sentence for each damage; the exit code is 1 if there is one. Nothing is changed, and a daemon may be
+    running.
+    """
+    import msgspec
+
+    from tooltap.daemon.journal.interface import JournalError
+    from tooltap.daemon.journal.sqlite.upkeep.check import check_file, describe_gaps
+    from tooltap.daemon.system.harmless import encodable
+
+    path = _file(journal, config, "checks what it stores itself")
+    damages = []
+    try:
+        for found in check_file(path):
+            damages.append(found)
+            if not as_json:
+                say_wrapped(found.text)
+        gaps = describe_gaps(path)
+    except JournalError as error:
+        raise click.ClickException(str(error)) from None
+    if as_json:
+        listed = [{"part": one.part, "text": one.text, "first": one.first, "last": one.last} for one in damages]
+        say_json(msgspec.json.encode({"journal": encodable(str(path)), "damages": listed, "gaps": gaps}))
+    elif damages:
+        say_wrapped(
+            f"{path}: {counted(len(damages), 'damage')}; `tooltap journal repair` keeps everything that is intact"
+        )
+    else:
+        lost = sum(last - first + 1 for first, last in gaps)
+        say_wrapped(f"{path} is intact" + (f"; it records events as lost: {lost}" if lost else ""))
+    context.exit(1 if damages else 0)
+
+
+@command.command("repair", examples=("tooltap journal repair",))
+@_journal_options
+def repair(journal: str | None, config: Path | None) -> None:
+    """Write a new journal of everything that is intact.
+
+    It takes the place of the damaged one, which stays beside it with a name that ends with `.damaged-1`. The daemon
+    must be stopped. What is lost is a gap: subscribers are told which events they will not get.
+    """
+    from tooltap.daemon.journal.interface import JournalError
+    from tooltap.daemon.journal.sqlite.upkeep.repair import repair as repair_file
+
+    path = _file(journal, config, "keeps copies of what it stores; nothing here can be repaired")
+    try:
+        repaired = repair_file(path)
+    except JournalError as error:
+        raise click.ClickException(str(error)) from None
+    for first, last in repaired.gaps:
+        say_wrapped(f"events {first} to {last} are lost" if last > first else f"event {first} is lost")
+    for stream in repaired.reset:
+        say_wrapped(f"stream {short(stream, MAX_ID)} continues with a fresh parser")
+    for table, number in sorted(repaired.rebuilt.items()):
+        say_wrapped(f"{counted(number, f'row of {table} was', f'rows of {table} were')} made again")
+    say_wrapped(f"{path} has all {repaired.events} intact events; the damaged file is {repaired.damaged}")
+
+
+@command.command("backup", examples=("tooltap journal backup ~/backups/tooltap-monday.db",))
+@click.argument("target", type=click.Path(path_type=Path), metavar="FILE")
+@_journal_options
+def backup(target: Path, journal: str | None, config: Path | None) -> None:
+    """Write a consistent copy of the journal to FILE.
+
+    The daemon may be running. The copy is checked, and has its name only when it is complete. To restore it, stop the
+    daemon, copy it to the journal's place, remove `journal.db-wal` and `journal.db-shm`, and start the daemon.
+    """
+    from tooltap.daemon.journal.interface import JournalError
+    from tooltap.daemon.journal.sqlite.upkeep.backup import backup as copy
+
+    path = _file(journal, config, "has its own backup: `nats stream backup`")
+    try:
+        size = copy(path, target)
+    except JournalError as error:
+        raise click.ClickException(str(error)) from None
+    say_wrapped(f"{target} is a copy of {path}, {size / 2**20:.1f} MiB")
+
+
+@command.command(
+    "export",
+    examples=("tooltap journal export > events.jsonl", "tooltap journal export --bodies | gzip > all.jsonl.gz"),
+)
+@click.option("--bodies", is_flag=True, help="Write the bodies of long outputs too, behind the events that name them.")
+@redact_options
+@_journal_options
+def export(bodies: bool, no_redact: bool, preview: bool, journal: str | None, config: Path | None) -> None:
+    """Write all events as JSON lines, in order.
+
+    The lines are those that a subscriber gets, with secrets masked, and with a line `{"op":"gap",…}` in the place of
+    events that are gone. A daemon may be running.
+    """
+    import anyio
+
+    from tooltap.cli.common.masking import Masking
+    from tooltap.daemon.journal.interface import JournalError
+
+    if no_redact and preview:
+        raise click.UsageError("--preview lists what --no-redact would not mask: give one of them")
+    place = _place(journal, config)
+    masking = Masking(not no_redact, say if preview else None)
+    if isinstance(place, Path) and not place.exists():
+        raise click.ClickException(f"there is no journal {place}")
+
+    async def write() -> None:
+        number = 0
+        async for line in _lines(place, bodies):
+            number += 1
+            masked = masking.mask(line, f"line {number}")
+            if not preview:
+                write_events(masked)
+        flush()
+
+    try:
+        anyio.run(write)
+    except JournalError as error:
+        raise click.ClickException(str(error)) from None
+    if not preview and (said := masking.sentence()) is not None:
+        warn(said)
+
+
+async def _lines(place: Place, bodies: bool) -> AsyncIterator[bytes]:
+    from tooltap.daemon.journal.export import export_lines
+    from tooltap.daemon.journal.open import open_journal
+
+    if isinstance(place, Path):
+        from tooltap.daemon.journal.sqlite.offline import JournalFile
+
+        file = JournalFile(place)
+        try:
+            async for line in export_lines(file, bodies=bodies):
+                yield line
+        finally:
+            file.close()
+        return
+    journal = await open_journal(place, "process")
+    try:
+        await journal.listen()
+        async for line in export_lines(journal, bodies=bodies):
+            yield line
+    finally:
+        await journal.close()

@@ -1,0 +1,157 @@
+"""`tooltap up`: starts the daemon with everything on, or joins the running one, and says how it goes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tooltap.cli.common.commands import Command
+from tooltap.cli.common.connection import daemon_errors, socket_option
+from tooltap.cli.common.printing import at_terminal, say, warn
+from tooltap.cli.common.web import ask_web
+
+if TYPE_CHECKING:
+    from tooltap.daemon.config import Config
+
+__all__ = ["command"]
+
+PORTS = range(8422, 8432)
+"""Ports of the page that are tried, before any free one: a browser stays logged in at the same port."""
+PATIENCE = 10.0
+"""Seconds that a running daemon may take to answer."""
+
+
+@click.command("up", cls=Command, examples=("tooltap up", "tooltap up --no-open"))
+@click.option(
+    "--open/--no-open",
+    "opens",
+    default=True,
+    help="Open the page in a browser, unless there is no screen or you are logged in over SSH.",
+)
+@socket_option
+def command(opens: bool, socket: Path | None) -> None:
+    """Start here: run the daemon, follow every agent, show the page.
+
+    It reads the sessions that agents have stored, the newest first, and follows them and new ones. Without settings of
+    yours it serves the page at 127.0.0.1:8422, or at another port if that one is taken. Ctrl-C ends it. If a daemon
+    runs, this shows its page and how it goes, and Ctrl-C leaves it running.
+    """
+    running = _running(socket)
+    try:
+        if running is None:
+            _start(opens, socket)
+        else:
+            _join(opens, socket, running)
+    except KeyboardInterrupt:
+        pass
+
+
+def _running(socket: Path | None) -> dict[str, Any] | None:
+    """The statistics of the daemon that runs."""
+    from tooltap.daemon.client.blocking import ask
+    from tooltap.daemon.client.greeting import NoDaemonError
+
+    with daemon_errors():
+        try:
+            statistics: dict[str, Any] = ask("stats", path=socket, timeout=PATIENCE)
+        except NoDaemonError:
+            return None
+    return statistics
+
+
+def _join(opens: bool, socket: Path | None, running: dict[str, Any]) -> None:
+    from tooltap.cli.manage.progress_line import show_progress
+
+    if "web" not in running:
+        raise click.ClickException(
+            f"the daemon that runs (pid {running['pid']}) serves no page: end it with `tooltap serve stop`, then run"
+            " `tooltap up` again"
+        )
+    say(f"a daemon runs already (pid {running['pid']}); Ctrl-C leaves it running")
+    if "following" not in running:
+        warn("it follows no agent: to have all followed, end it with `tooltap serve stop`, then run `tooltap up` again")
+    url = running["web"]["url"]
+    _show_page(url, lambda: str(ask_web(socket, "POST", "/api/logins")["link"]), opens)
+    if not show_progress(socket or Path(running["socket"]), threading.Event()):
+        say("the daemon has ended")
+
+
+def _start(opens: bool, socket: Path | None) -> None:
+    from tooltap.cli.manage.progress_line import show_progress
+    from tooltap.daemon.config import ConfigError
+    from tooltap.daemon.journal.interface import JournalError
+    from tooltap.daemon.process import run
+    from tooltap.daemon.system.listener import ListenError
+
+    ended = threading.Event()
+    try:
+        settings = _settings(socket)
+        showing = threading.Thread(target=partial(show_progress, settings.socket_path, ended), name="progress")
+
+        def show_link(new_link: Callable[[], str]) -> None:
+            _show_page(new_link().partition("/#")[0], new_link, opens)
+
+        def ready() -> None:
+            say("Ctrl-C ends it")
+            showing.start()
+
+        try:
+            run(settings, ready, show_link=show_link)
+        finally:
+            ended.set()
+            if showing.is_alive():
+                showing.join()
+    except ConfigError as error:
+        raise click.UsageError(str(error), click.get_current_context()) from None
+    except (ListenError, JournalError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _settings(socket: Path | None) -> Config:
+    """The user's settings. What they leave open is on. Raises `ConfigError`."""
+    from tooltap.daemon.config import load_config
+    from tooltap.daemon.system.paths import config_path
+
+    file = usual if (usual := config_path()).exists() else None
+    return load_config(
+        file,
+        unless_set={
+            "follow": {"agents": ["all"], "backfill": "all"},
+            "web": {"listen": _free_address()},
+            "log_level": "warning",
+        },
+        socket=None if socket is None else str(socket),
+        web={"enabled": True},
+    )
+
+
+def _free_address() -> str:
+    from tooltap.daemon.system.listener import ListenError
+    from tooltap.daemon.system.tcp import Address, listen
+
+    for port in PORTS:
+        try:
+            listen(Address("127.0.0.1", port), allow_remote=False).close()
+        except ListenError:
+            continue
+        return f"127.0.0.1:{port}"
+    return "127.0.0.1:0"
+
+
+def _show_page(url: str, new_link: Callable[[], str], opens: bool) -> None:
+    """Print the page's address, with a login only where a terminal shows it, and open it in a browser."""
+    from tooltap.cli.common.terminal.browser import open_in_browser
+
+    if not at_terminal():
+        say(f"page: {url} (`tooltap serve link` prints a link that logs a browser in)")
+        return
+    say(f"page: {new_link()}")
+    if opens and open_in_browser(new_link()):
+        say("it opens in your browser; the link above logs another one in, once")
+    else:
+        say("open this link in a browser: it logs that in, once, within ten minutes")

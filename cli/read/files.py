@@ -1,0 +1,113 @@
+"""`tooltap files`: lists the files that a session changed, and prints the diff of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tooltap.cli.common import completers
+from tooltap.cli.common.commands import Command
+from tooltap.cli.common.connection import request, socket_option
+from tooltap.cli.common.printing import (
+    at_terminal,
+    joined,
+    lines_of,
+    say,
+    say_json,
+    say_text,
+    short,
+    styled,
+    wants_colour,
+    warn,
+)
+from tooltap.cli.read.session_names import find_session
+from tooltap.daemon.wording import counted
+
+__all__ = ["command"]
+
+STYLES = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
+LETTERS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R"}
+OMITTED = {"binary": "is binary", "large": "is too large to be compared"}
+MAX_PATH = 500
+"""Code points of a path that are printed."""
+
+
+@click.command(
+    "files",
+    cls=Command,
+    examples=(
+        "tooltap files last",
+        "tooltap files last src/app.py",
+        "tooltap files last --json | jq -r '.files[].path'",
+    ),
+)
+@click.argument("session", shell_complete=completers.sessions)
+@click.argument("path", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print the daemon's reply as one JSON object.")
+@socket_option
+def command(session: str, path: str | None, as_json: bool, socket: Path | None) -> None:
+    """Show what a session changed: its files, or the diff of one.
+
+    SESSION is an id, the beginning of one, `last`, or words of a title. With a PATH, print the file's diff from before
+    the session until now, all changes as one. `~` marks what may not be all of it: the agent did not state everything,
+    or something else changed the file too. What shell commands change is not seen.
+    """
+    found = request(socket, "files", session=find_session(socket, session)["session"], file=path)
+    if as_json:
+        import orjson
+
+        say_json(orjson.dumps(found))
+    elif path is not None:
+        _print_diff(found["file"])
+    else:
+        _print_list(found)
+
+
+def _print_list(found: dict[str, Any]) -> None:
+    files = found["files"]
+    if not files:
+        warn("the session has changed no files, as far as its events show; what shell commands change is not seen")
+        return
+    counts = [(_count("+", one.get("added")), _count("-", one.get("removed"))) for one in files]
+    in_colour = wants_colour()
+    widths = [max(len(row[column]) for row in counts) for column in (0, 1)]
+    for one, (added, removed) in zip(files, counts, strict=True):
+        path = short(one["path"], MAX_PATH)
+        name = f"{short(one['oldPath'], MAX_PATH)} -> {path}" if one.get("oldPath") else path
+        parts = [
+            f"{LETTERS.get(one['kind'], '?')}{' ' if one['complete'] else '~'} ",
+            *(
+                (styled(added.rjust(widths[0]), "green"), " ", styled(removed.rjust(widths[1]), "red"))
+                if in_colour
+                else (f"{added.rjust(widths[0])} {removed.rjust(widths[1])}",)
+            ),
+            f"  {name}",
+        ]
+        say_text(lines_of(joined(parts)))
+    more = "" if found["complete"] else "; there are more"
+    total = [sum(one.get(key) or 0 for one in files) for key in ("added", "removed")]
+    if at_terminal():
+        say(f"{counted(len(files), 'file')}, {counted(total[0], 'line')} added, {total[1]} removed{more}")
+
+
+def _print_diff(file: dict[str, Any]) -> None:
+    if file.get("omitted"):
+        warn(f"{short(file['path'], MAX_PATH)} {OMITTED.get(file['omitted'], file['omitted'])}")
+    elif not file["hunks"] and not file["complete"]:
+        warn(f"the agent did not state how it changed {short(file['path'], MAX_PATH)}")
+    elif not file["complete"]:
+        warn("this may not be all: see `tooltap files --help`")
+    if not wants_colour():
+        say_text(file["diff"])
+        return
+    is_head = True
+    for line in file["diff"].splitlines():
+        is_head = is_head and not line.startswith("@@")
+        style = "dim" if is_head else STYLES.get(line[:1])
+        say_text(lines_of(joined([line]) if style is None else styled(line, style)))
+
+
+def _count(sign: str, count: int | None) -> str:
+    return f"{sign}?" if count is None else f"{sign}{count}"

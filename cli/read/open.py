@@ -1,0 +1,41 @@
+"""`tooltap open`: opens the page in a browser, at a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from tooltap.cli.common import completers
+from tooltap.cli.common.commands import Command
+from tooltap.cli.common.connection import socket_option, wait_option
+from tooltap.cli.common.printing import on_stderr, say
+from tooltap.cli.common.terminal.browser import open_in_browser
+from tooltap.cli.common.web import ask_web
+
+__all__ = ["command"]
+
+
+@click.command("open", cls=Command, examples=("tooltap open", "tooltap open last"))
+@click.argument("session", required=False, metavar="[SESSION]", shell_complete=completers.sessions)
+@click.option("--no-browser", is_flag=True, help="Only print the link.")
+@wait_option
+@socket_option
+def command(session: str | None, no_browser: bool, socket: Path | None) -> None:
+    """Open the page, at a session if one is named.
+
+    SESSION is a session's id, the beginning of it, words of its title, or "last". The link logs this browser in, once,
+    within a few minutes. It is printed if there is no browser to open it.
+    """
+    wanted = None
+    if session is not None:
+        from tooltap.cli.read.session_names import find_session
+
+        wanted = find_session(socket, session)["session"]
+    address, _, code = ask_web(socket, "POST", "/api/logins")["link"].partition("#")
+    link = f"{address}{f'?session={quote(wanted)}' if wanted else ''}#{code}"
+    if no_browser or not open_in_browser(link):
+        say(link)
+    else:
+        on_stderr("opened in the browser; `tooltap open --no-browser` prints a link")

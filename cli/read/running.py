@@ -1,0 +1,139 @@
+"""The sessions that go on, as lines of a board: those that wait for the user first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tooltap.cli.common.printing import Clean, joined, short, styled
+from tooltap.cli.common.terminal.columns import columns_of, fit, padded
+from tooltap.cli.read.transcript.calls import tool_name
+from tooltap.cli.read.transcript.head import state_of, title_of
+from tooltap.daemon.wording import counted, dollars, duration, rounded
+
+__all__ = ["COLUMNS", "Running", "board", "row_of", "running_sessions"]
+
+COLUMNS = ("STATE", "SESSION", "AGENT", "MODEL", "CALL", "FOR", "TOKENS", "COST", "TITLE")
+STATES = ("waiting", "running")
+"""The first is on top."""
+COLOURS = {"waiting": "yellow", "running": "green"}
+NARROW = 70
+"""Columns below which only what tells most is shown."""
+
+
+class Running(NamedTuple):
+    session: dict[str, Any]
+    state: str
+    doing: str
+    """What is going on, or what is asked."""
+    since: int | None
+    """Milliseconds since the epoch."""
+
+
+def running_sessions(sessions: Sequence[dict[str, Any]], opened: dict[str, Any]) -> list[Running]:
+    """`opened`: the open calls and permissions (the result of `calls`)."""
+    asked = {one["session"]: one for one in reversed(opened["permissions"])}
+    calls: dict[str, list[dict[str, Any]]] = {}
+    for call in opened["calls"]:
+        calls.setdefault(call["session"], []).append(call)
+    found = []
+    for session in sessions:
+        name = session["session"]
+        state = "waiting" if name in asked else state_of(session)
+        if session.get("state") != "open" or state not in STATES or (state == "waiting" and name not in asked):
+            continue
+        if name in asked:
+            found.append(Running(session, state, _asked(session, asked[name]), _time(asked[name])))
+        elif name in calls:
+            found.append(Running(session, state, _called(calls[name]), _time(calls[name][-1])))
+        else:
+            found.append(Running(session, state, "▸ thinking", session.get("lastTs")))
+    return sorted(found, key=lambda one: STATES.index(one.state))
+
+
+def _asked(session: dict[str, Any], permission: dict[str, Any]) -> str:
+    what = " ".join(str(one) for one in (permission.get("name"), permission.get("title")) if one)
+    where = f"{session.get('provider', 'the agent')}, in {session['cwd']}" if session.get("cwd") else "the agent"
+    return f"? asks: {tool_name(short(what, 300)) or permission.get('type')} — answer in {short(where)}"
+
+
+def _called(calls: list[dict[str, Any]]) -> str:
+    last = calls[-1]
+    more = f" (and {counted(len(calls) - 1, 'other call')})" if len(calls) > 1 else ""
+    return f"▸ {tool_name(last.get('name') or '?')} {short(last.get('preview') or last.get('title') or '', 300)}{more}"
+
+
+def _time(row: dict[str, Any]) -> int | None:
+    return row.get("ts")
+
+
+def board(
+    running: Sequence[Running], others: int, now: int, size: tuple[int, int], *, colour: bool, problem: str = ""
+) -> list[Clean]:
+    """At most as many lines as the terminal has. `size`: its columns and lines; `others`: sessions that do not go on;
+    `now`: milliseconds since the epoch."""
+    columns, height = size
+    waiting = sum(one.state == "waiting" for one in running)
+    head = [counted(len(running) - waiting, "session runs", "sessions run")]
+    head += [f"{waiting} waiting for you"] if waiting else []
+    head += [counted(others, "other", "others")] if others else []
+    lines = [_line(fit(f"tooltap · {' · '.join(head)}", columns), "bold", colour), joined([])]
+    if problem:
+        lines.append(_line(fit(short(problem, 400), columns), "red", colour))
+    room = (height - len(lines) - 1) // 2
+    for one in running[:room]:
+        lines += _two_lines(one, now, columns, colour)
+    if len(running) > room:
+        lines.append(_line(fit(f"and {len(running) - room} more", columns), "dim", colour))
+    if not running and not problem:
+        lines.append(_line(fit("Nothing runs. `tooltap show last` shows the newest session.", columns), "dim", colour))
+    return lines[:height]
+
+
+def _two_lines(one: Running, now: int, columns: int, colour: bool) -> Iterator[Clean]:
+    state = padded(one.state, 8)
+    facts = fit(" · ".join(_facts(one.session, brief=columns < NARROW)), columns // 2)
+    room = columns - len(state) - columns_of(facts) - 2
+    title = padded(fit(title_of(one.session), room), room)
+    yield joined([_line(state, COLOURS[one.state], colour), title, "  ", _line(facts, "dim", colour)])
+    took = "" if one.since is None else duration(max(now - one.since, 0) // 1_000 * 1_000)
+    doing = fit(short(one.doing, 400), columns - 10 - len(took))
+    style = "yellow" if one.state == "waiting" else "cyan"
+    yield joined([" " * 8, _line(doing, style, colour), "  ", took])
+
+
+def _facts(session: dict[str, Any], *, brief: bool) -> Iterator[str]:
+    yield short(session.get("provider") or "", 20)
+    if not brief and isinstance(session.get("model"), str):
+        yield short(session["model"], 30)
+    numbers = [session.get(key) for key in ("inputTokens", "outputTokens")]
+    if tokens := sum(number for number in numbers if isinstance(number, int)):
+        yield f"{rounded(tokens)} tokens"
+    if cost := _cost(session):
+        yield cost
+
+
+def _cost(session: dict[str, Any]) -> str | None:
+    cost = session.get("costUsd")
+    return dollars(cost) if isinstance(cost, int | float) else None
+
+
+def row_of(one: Running, now: int) -> tuple[object, ...]:
+    """For a table with `COLUMNS`."""
+    session = one.session
+    numbers = [session.get(key) for key in ("inputTokens", "outputTokens")]
+    return (
+        one.state,
+        session["session"],
+        session.get("provider"),
+        session.get("model"),
+        one.doing,
+        None if one.since is None else duration(now - one.since),
+        sum(number for number in numbers if isinstance(number, int)) or None,
+        _cost(session),
+        title_of(session),
+    )
+
+
+def _line(text: str, style: str, colour: bool) -> Clean:
+    return styled(text, style) if colour else joined([text])

@@ -1,0 +1,122 @@
+"""`tooltap top`: a live board of the sessions that go on."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tooltap.cli.common.commands import Command
+from tooltap.cli.common.connection import request, socket_option, wait_option
+from tooltap.cli.common.printing import at_terminal, lines_of, say_text, wants_colour
+from tooltap.cli.common.terminal.live_screen import LiveScreen
+
+if TYPE_CHECKING:
+    from tooltap.cli.read.running import Running
+
+__all__ = ["command"]
+
+SESSIONS = 200
+"""Newest sessions that are looked at."""
+PAUSE = 0.3
+"""Seconds between two questions to the daemon, however many events there are."""
+TICK = 1.0
+"""Seconds after which the times on the board are drawn again."""
+KINDS = ("session", "turn", "tool-call", "tool-result", "permission-request", "permission-response", "usage")
+"""Events that change the board."""
+
+
+@click.command("top", cls=Command, examples=("tooltap top", "tooltap top --once"))
+@click.option("--once", is_flag=True, help="Print the board once, and end.")
+@wait_option
+@socket_option
+def command(once: bool, socket: Path | None) -> None:
+    """Watch the sessions that go on.
+
+    What waits for a permission is on top, with what is asked and where to answer. The board changes with every event;
+    q or Ctrl-C leaves it. If the output is no terminal, it is printed once as a table.
+    """
+    if not once and LiveScreen.is_possible():
+        _watch(socket)
+        return
+    from tooltap.cli.common.table import print_table
+    from tooltap.cli.common.terminal.columns import terminal_columns
+    from tooltap.cli.read.running import COLUMNS, board, row_of
+
+    running, others = _ask(socket)
+    if at_terminal():
+        size = terminal_columns(), 2 * len(running) + 4
+        say_text(lines_of(*board(running, others, _now(), size, colour=wants_colour())))
+    else:
+        print_table(COLUMNS, [row_of(one, _now()) for one in running])
+
+
+def _ask(socket: Path | None) -> tuple[list[Running], int]:
+    """What goes on, and how many of the newest sessions do not."""
+    from tooltap.cli.read.running import running_sessions
+
+    sessions = request(socket, "sessions", limit=SESSIONS)["sessions"]
+    running = running_sessions(sessions, request(socket, "calls"))
+    return running, len(sessions) - len(running)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _watch(socket: Path | None) -> None:
+    from tooltap.cli.read.running import board
+
+    running, others = _ask(socket)
+    problem, asked = "", time.monotonic()
+    with LiveScreen() as screen:
+        changes = _Changes(socket, screen)
+        while True:
+            columns, lines = shutil.get_terminal_size()
+            screen.draw(board(running, others, _now(), (columns, lines), colour=wants_colour(), problem=problem))
+            pause = max(asked + PAUSE - time.monotonic(), 0)
+            if "q" in screen.wait(pause if changes.are_there and pause else TICK):
+                return
+            if changes.are_there and asked + PAUSE <= time.monotonic():
+                changes.are_there = False
+                asked = time.monotonic()
+                try:
+                    running, others = _ask(socket)
+                    problem = ""
+                except click.ClickException as error:
+                    problem = error.message
+
+
+class _Changes:
+    """Wakes the screen when something has happened, or the daemon is away or back."""
+
+    def __init__(self, socket: Path | None, screen: LiveScreen) -> None:
+        self.are_there = False
+        self._socket = socket
+        self._screen = screen
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        from tooltap.daemon.client.blocking import BlockingSubscription
+        from tooltap.daemon.client.discovery import RETRY_MOST
+        from tooltap.daemon.client.greeting import ConnectError, DaemonError, DisconnectedError
+        from tooltap.protocol.filters import Filter
+        from tooltap.protocol.frames import Subscribe
+
+        frame = Subscribe(after="now", filter=Filter(kind=KINDS))
+        while True:
+            try:
+                for _ in BlockingSubscription(self._socket, frame, reconnect=False):
+                    self._note()
+            except (ConnectError, DaemonError, DisconnectedError):
+                self._note()
+                time.sleep(RETRY_MOST)
+
+    def _note(self) -> None:
+        if not self.are_there:
+            self.are_there = True
+            self._screen.wake()

@@ -1,0 +1,167 @@
+"""One call as one line: its tool, its telling argument, how it ended; and what it changed and gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tooltap.cli.common.printing import Clean, joined, styled
+from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end
+from tooltap.daemon.system.harmless import one_line
+from tooltap.daemon.web.html.diffs import Change, between, changes_of_diff, hunks_of_diff, whole
+from tooltap.daemon.wording import duration
+from tooltap.normalizers.tools.preview import preview
+from tooltap.protocol.events import ToolCall, ToolResult
+from tooltap.protocol.model_view import model_text
+
+__all__ = ["READS", "SEARCHES", "Call", "call_line", "changes_of", "error_of", "output_of", "tool_name"]
+
+READS = frozenset({"Read", "LS", "ReadMcpResource"})
+SEARCHES = frozenset({"Grep", "Glob", "CodeSearch", "ToolSearch"})
+MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red")}
+MAX_ARGUMENT = 400
+MIN_ARGUMENT = 12
+"""Columns that are left to the argument, however much there is to say behind it."""
+TEXTS = ("stdout", "stderr", "content", "text", "message", "output", "result")
+"""Keys of payloads whose texts are shown, if the stream does not say what the model saw."""
+
+
+class Call(NamedTuple):
+    """A call and, once it has ended, its result."""
+
+    call: ToolCall
+    argument: str
+    added: int
+    removed: int
+    result: ToolResult | None = None
+
+    @classmethod
+    def of(cls, call: ToolCall, cwd: str | None) -> Call:
+        changes = changes_of(call)
+        argument = preview(call.name, call.input, cwd, MAX_ARGUMENT) or call.preview or call.title or ""
+        added, removed = sum(one.added for one in changes), sum(one.removed for one in changes)
+        return cls(call, one_line(argument, MAX_ARGUMENT), added, removed)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it only read or searched, and nothing is to be said of it."""
+        result = self.result
+        return result is not None and result.status == "completed" and self.call.name in READS | SEARCHES
+
+
+def tool_name(name: str) -> str:
+    """`server · tool` for a tool of an MCP server."""
+    parts = name.split("__")
+    return one_line(f"{parts[1]} · {parts[2]}" if len(parts) == 3 and parts[0] == "mcp" else name, 60)
+
+
+def call_line(call: Call, columns: int, *, colour: bool) -> Clean:
+    result = call.result
+    glyph, style = ("▸", "yellow") if result is None else MARKS.get(result.status, ("■", "magenta"))
+    name = fit(tool_name(call.call.name), max(columns // 3, 10))
+    facts = " · ".join(_facts(call))
+    room = columns - columns_of(name) - 3
+    facts = fit(facts, max(room - MIN_ARGUMENT - 2, 8))
+    left = room - (columns_of(facts) + 2 if facts else 0)
+    argument = fit_end(call.argument, left) if call.call.name in READS else fit(call.argument, left)
+    line = [_styled(glyph, style, colour), " ", _styled(name, "bold", colour)]
+    if argument:
+        line += [" ", argument]
+    if facts:
+        line += ["  ", _styled(facts, "dim", colour)]
+    return joined(line)
+
+
+def _facts(call: Call) -> Iterator[str]:
+    if call.added or call.removed:
+        yield f"+{call.added} −{call.removed}"
+    result = call.result
+    if result is None:
+        return
+    if result.async_:
+        yield "continues in the background"
+    elif result.status != "completed":
+        yield result.status
+    code = result.output.get("exit_code")
+    if isinstance(code, int) and code:
+        yield f"exit {code}"
+    if result.duration_ms is not None:
+        yield duration(result.duration_ms)
+
+
+def _styled(text: str, style: str, colour: bool) -> str:
+    return styled(text, style) if colour else text
+
+
+def error_of(result: ToolResult) -> str:
+    """What the agent says of a call that did not complete."""
+    if result.status == "completed":
+        return ""
+    for key in ("errorMessage", "stderr", "message", "text", "stdout"):
+        value = result.output.get(key)
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+    return ""
+
+
+def output_of(result: ToolResult) -> str:
+    """What the model saw of it or, if that is not known, the texts of its payload."""
+    if result.silent:
+        return ""
+    seen = model_text(msgspec.to_builtins(result), lambda _: None)
+    if seen is not None:
+        return seen
+    texts = [result.output[key] for key in TEXTS if isinstance(result.output.get(key), str)]
+    return "\n".join(text for text in texts if text)
+
+
+def changes_of(call: ToolCall) -> list[Change]:
+    """What it changes in files, as far as its input says so."""
+    given = call.input
+    path = _text(given, "file_path")
+    match call.name:
+        case "Edit":
+            return _edits(path, [given])
+        case "MultiEdit":
+            return _edits(path, given.get("edits"))
+        case "Write":
+            return [Change.of(path, "", whole(_text(given, "content"), "+"))]
+        case "Patch":
+            changes = given.get("changes")
+            if isinstance(changes, dict):
+                return [_patched(path, one) for path, one in changes.items() if isinstance(one, dict)]
+            return changes_of_diff(_text(given, "patch"))
+    return []
+
+
+def _edits(path: str, edits: Any) -> list[Change]:
+    found = [one for one in edits if isinstance(one, dict)] if isinstance(edits, list) else []
+    return [
+        Change.of(_text(one, "file_path") or path, "", between(_text(one, "old_string"), _text(one, "new_string"))[0])
+        for one in found
+    ]
+
+
+def _patched(path: str, change: dict[str, Any]) -> Change:
+    kind = _text(change, "type")
+    if diff := _text(change, "unified_diff"):
+        return Change.of(path, kind, hunks_of_diff(diff))
+    for key, sign in (("add", "+"), ("delete", "-")):
+        inner = change.get(key)
+        if kind == key or isinstance(inner, dict):
+            text = _text(inner, "content") if isinstance(inner, dict) else ""
+            return Change.of(path, kind, whole(text or _text(change, "content"), sign))
+    inner = change.get("modify")
+    if not isinstance(inner, dict):
+        return Change.of(path, kind, [])
+    parts = inner.get("hunks")
+    compared = [one for one in parts if isinstance(one, dict)] if isinstance(parts, list) and parts else [inner]
+    hunks = [hunk for one in compared for hunk in between(_text(one, "old_content"), _text(one, "new_content"))[0]]
+    return Change.of(path, kind, hunks)
+
+
+def _text(payload: dict[str, Any], key: str) -> str:
+    value = payload.get(key)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,74 @@
+"""The findings of drift in the journal, where they survive the daemon.
+
+They are stored soon after something new was found, and with their counts whenever they are shown. Daemons that share a
+journal add theirs to what the others have stored. Those of another version of tooltap are dropped: it may know now what
+that did not.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tooltap.daemon.journal.interface import Journal, JournalError
+from tooltap.daemon.system.logs import Trouble, get_logger
+from tooltap.traces.drift.drift import Drift, Finding
+
+__all__ = ["MAX_BYTES", "Findings"]
+
+NOTE = "drift"
+MAX_BYTES = 256 * 1024
+"""Longest note that a journal stores. If the findings need more, the newest are left out."""
+
+_log = get_logger("drift")
+
+
+class Stored(msgspec.Struct):
+    version: str
+    """Of tooltap."""
+    findings: list[Finding]
+
+
+class Findings:
+    """`version`: of tooltap."""
+
+    def __init__(self, drift: Drift, journal: Journal, version: str) -> None:
+        self._drift = drift
+        self._journal = journal
+        self._version = version
+        self._trouble = Trouble(
+            _log, "the findings of drift cannot be stored", "the findings of drift can be stored again"
+        )
+        self._stored = self._number = 0
+        """`Drift.changed` and the number of findings when they were stored."""
+
+    async def load(self) -> None:
+        """Add the stored findings. What cannot be read is logged."""
+        try:
+            data = await self._journal.load_note(NOTE)
+            stored = None if data is None else msgspec.msgpack.decode(data, type=Stored)
+        except (JournalError, msgspec.DecodeError) as error:
+            _log.warning("the findings of drift cannot be read", error=str(error))
+            return
+        if stored is not None and stored.version == self._version:
+            self._drift.restore(stored.findings)
+
+    async def store_new(self) -> None:
+        """Store the findings if there is another one. Call this regularly."""
+        if self._drift.number != self._number:
+            await self.store()
+
+    async def store(self) -> None:
+        """Store the findings if there is something new. Failures are logged."""
+        if (changed := self._drift.changed) == self._stored:
+            return
+        await self.load()
+        findings = self._drift.findings()
+        while len(data := msgspec.msgpack.encode(Stored(self._version, findings))) > MAX_BYTES:
+            findings = findings[: len(findings) * 3 // 4]
+        try:
+            await self._journal.store_note(NOTE, data)
+        except JournalError as error:
+            self._trouble.begin(str(error))
+            return
+        self._trouble.end()
+        self._stored, self._number = changed, self._drift.number

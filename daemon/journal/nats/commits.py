@@ -1,0 +1,128 @@
+"""Storing a commit, exactly once and only on top of what its parser was rebuilt from.
+
+Two daemons may believe that they own the same stream, for instance when a network partition heals. A commit may only
+extend the stream that its parser was rebuilt from:
+
+1. `load_stream` returns the sequence of the subject's last message as `StreamInfo.position`.
+2. The first commit after that is published with this position as the expected last sequence, each later one with the
+   sequence of the commit before it (`_chains`). The server compares and stores in one step, so of two commits on the
+   same position one is refused. A commit of several messages is an atomic batch with one expectation.
+3. A commit without an answer may have been stored. It is published again with the same expectation. If it is refused
+   then, the last message tells the cases apart: with this commit's id it was stored the first time, with another id a
+   different daemon has resumed the stream, and the publisher gets `StreamConflictError`.
+
+The key of a chain holds the position too. So when a stream is loaded again within this daemon, the old connection's
+chain cannot lend its position to the new one, nor the reverse.
+
+Only the newest chains are in memory. What they say is also in the last message: if that is a commit of this daemon,
+with the same position and as many lines as the stream must have, it is the newest of the chain. Where the journal was
+replaced (`identity.py`), all chains are forgotten. A stream that the new journal has just like that goes on; for any
+other, the publisher is told how many lines there are now, and resumes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from tooltap.daemon.journal.interface import Commit, JournalError, StreamConflictError, StreamInfo
+from tooltap.daemon.journal.nats.link import FencedError, Link, RefusedError
+from tooltap.daemon.journal.nats.log import Log
+from tooltap.daemon.journal.nats.message import CommitPart, decode_part, encode_part
+
+__all__ = ["Commits"]
+
+CHAINS_IN_MEMORY = 4_096
+
+
+class Tip(NamedTuple):
+    """The newest commit of a chain of commits."""
+
+    message: int
+    """Sequence of its last message."""
+    lines: int
+
+
+class Commits:
+    def __init__(self, link: Link, log: Log, daemon: str) -> None:
+        self.refusal = ""
+        """Why the server does not store what it is sent; empty if it stored the last commit."""
+        self._link = link
+        self._log = log
+        self._daemon = daemon
+        self._chains: OrderedDict[tuple[str, int], Tip] = OrderedDict()
+        """By stream, and `StreamInfo.position` when it was loaded."""
+
+    def has(self, stream: str, position: int) -> bool:
+        return (stream, position) in self._chains
+
+    def loaded(self, info: StreamInfo) -> None:
+        """A stream was loaded: its next commit begins a chain."""
+        self._put(info, info.position)
+
+    def replaced(self) -> None:
+        """The journal is another one now."""
+        self._chains.clear()
+
+    async def store(self, commit: Commit, parts: list[CommitPart]) -> int:
+        """Store the messages and return the sequence of the last. Waits while the server is away. Raises
+        `StreamConflictError`, `JournalError`."""
+        info = commit.info
+        tip = self._chains.get((info.stream, info.position))
+        if tip is not None and tip.lines != commit.base_lines:
+            raise StreamConflictError(f"stream {info.stream} has {tip.lines} lines, not {commit.base_lines}")
+        subject = self._log.subject(info.stream)
+        messages = [encode_part(part) for part in parts]
+        journals = self._link.journals
+        is_new = tip is None and not info.position and not commit.base_lines
+        expected = 0 if is_new else None if tip is None else tip.message
+
+        async def store() -> int:
+            nonlocal expected
+            if expected is not None and (is_new or self._link.journals == journals):
+                try:
+                    return await self._link.publish(subject, messages, expected=expected)
+                except FencedError:
+                    pass
+            last = await self._log.last(info.stream)
+            found = None if last is None else decode_part(last.data)
+            if last is not None and found is not None:
+                if found.commit == parts[0].commit:
+                    return last.seq  # it was stored, and the answer was lost
+                if self._continues(found, commit) and last.seq != expected:
+                    expected = last.seq
+                    return await self._link.publish(subject, messages, expected=expected)
+            raise self._refused(info, found, was_replaced=self._link.journals > (1 if tip is None else journals))
+
+        try:
+            last = await self._link.retry(store, timeout=None)
+        except RefusedError as error:
+            self.refusal = str(error)
+            raise
+        except FencedError:
+            raise StreamConflictError(f"another daemon has resumed stream {info.stream}") from None
+        self.refusal = ""
+        self._put(info, last)
+        return last
+
+    def _continues(self, found: CommitPart, commit: Commit) -> bool:
+        """Whether the last message is what the commit continues."""
+        if not (found.is_last and found.commit.startswith(f"{self._daemon}/")):
+            return False
+        info = found.stream_info()
+        return (info.position, info.lines) == (commit.info.position, commit.base_lines)
+
+    def _refused(self, info: StreamInfo, found: CommitPart | None, *, was_replaced: bool) -> Exception:
+        if not was_replaced:
+            return StreamConflictError(f"another daemon has resumed stream {info.stream}")
+        lines = 0 if found is None or not found.is_last else found.stream_info().lines
+        return JournalError(
+            f"the journal {self._link.place} was replaced: it has {lines} lines of stream {info.stream}; resume there"
+        )
+
+    def _put(self, info: StreamInfo, message: int) -> None:
+        key = (info.stream, info.position)
+        self._chains[key] = Tip(message, info.lines)
+        self._chains.move_to_end(key)
+        if len(self._chains) > CHAINS_IN_MEMORY:
+            self._chains.popitem(last=False)

@@ -1,0 +1,127 @@
+"""What a damaged file answers, how it is told from other troubles, and what has been found damaged."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeAlias, TypeVar
+
+from tooltap.daemon.journal.sqlite.checksums import row_sum
+from tooltap.daemon.system.logs import get_logger
+
+__all__ = ["Damages", "is_corrupt", "is_unreadable", "one_moment", "read_again"]
+
+CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
+UNREADABLE = CORRUPT | {sqlite3.SQLITE_IOERR}
+MOST_NAMED = 10_000
+"""Damaged parts that are counted once, however often they are read. Beyond this, each reading counts."""
+
+T = TypeVar("T")
+Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
+"""Parameters of a statement."""
+
+_log = get_logger("journal")
+
+
+def is_corrupt(error: Exception) -> bool:
+    """Whether an error of SQLite, or of reading a value, says that a part of the file is not what was written."""
+    return _is_of(error, CORRUPT)
+
+
+def is_unreadable(error: Exception) -> bool:
+    """Or that the disk does not give it back, now or ever: around such an event the others are read."""
+    return _is_of(error, UNREADABLE)
+
+
+def _is_of(error: Exception, codes: frozenset[int]) -> bool:
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", None)
+        # Without a code it is Python's: a text that is not UTF-8, or a number that is too large.
+        return code is None or code & 0xFF in codes or "user-defined function" in str(error)
+    return isinstance(error, OverflowError | TypeError | UnicodeError | ValueError)
+
+
+def read_again(read: Callable[[], T]) -> T:
+    """Read, and once more if something seems to be damaged: SQLite says so, too, when the system could not read."""
+    try:
+        return read()
+    except Exception as error:
+        if not is_corrupt(error):
+            raise
+        return read()
+
+
+@contextmanager
+def one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+    """All that is read within is as it was at one moment."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        with suppress(sqlite3.Error):  # what it read of damaged pages does not end it
+            connection.execute("ROLLBACK")
+
+
+class Damages:
+    """What was found damaged besides events, since the journal was opened. Threads add to it."""
+
+    def __init__(self) -> None:
+        self.found = 0
+        self.by_table: Counter[str] = Counter()
+        self._named: set[tuple[str, str]] = set()
+
+    def add(self, table: str, name: object) -> None:
+        """Count a damaged part, once. `name`: which row or rows of the table."""
+        key = (table, str(name))
+        if key in self._named:
+            return
+        if len(self._named) < MOST_NAMED:
+            self._named.add(key)
+        self.found += 1
+        self.by_table[table] += 1
+        _log.error("a part of the journal is damaged", table=table, row=str(name)[:200])
+
+    def is_intact(self, table: str, values: Sequence[Any], checksum: object) -> bool:
+        """Verify a row, and count it if it is damaged."""
+        try:
+            if row_sum(table, *values) == checksum:
+                return True
+        except (TypeError, UnicodeError):
+            pass
+        self.add(table, values[0])
+        return False
+
+    def rows(self, connection: sqlite3.Connection, table: str, sql: str, values: Values) -> list[Any]:
+        """The rows that can be read. Where an index or a page cannot, those of the table before and behind it.
+        `sql` has `{}` behind the name of the table."""
+        return self._rows(connection, table, sql, values)[0]
+
+    def has(self, connection: sqlite3.Connection, table: str, sql: str, values: Values) -> bool:
+        """Whether there is a row. Raises the error of SQLite if there may be one where it cannot read."""
+        found, missed = self._rows(connection, table, sql, values)
+        if not found and missed is not None:
+            raise missed
+        return bool(found)
+
+    def _rows(
+        self, connection: sqlite3.Connection, table: str, sql: str, values: Values
+    ) -> tuple[list[Any], Exception | None]:
+        """The rows that can be read, and why not all of them."""
+        try:
+            return read_again(lambda: connection.execute(sql.format(""), values).fetchall()), None
+        except Exception as error:
+            if not is_corrupt(error):
+                raise
+            self.add(table, f"pages: {error}")
+        found: list[Any] = []
+        try:
+            cursor = connection.execute(sql.format(" NOT INDEXED"), values)
+            while (row := cursor.fetchone()) is not None:
+                found.append(row)
+        except Exception as error:
+            if not is_corrupt(error):
+                raise
+            return found, error
+        return found, None

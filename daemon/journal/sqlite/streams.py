@@ -1,0 +1,212 @@
+"""Reading streams. What is damaged of one is left out, and with what is intact it is resumed, or its parser is reset.
+
+How many lines a stream has is stored three times: in its row, in `info`, and as the lines of its snapshot and its tail.
+So a damaged row is written again (`mend`). Only where none of them can be read, the lines are counted up to the last
+one with an event: those that came after it are expected again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+
+from tooltap.daemon.journal.interface import StoredStream, StreamInfo, StreamState, TailRecord
+from tooltap.daemon.journal.sqlite.checksums import lines_of, row_sum, stream_sum, tail_sum
+from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt, one_moment
+from tooltap.protocol.events import decode
+from tooltap.protocol.stats import Statistics
+
+__all__ = ["UPDATE_STREAM", "LoadedStream", "count_streams", "load_stream", "mend", "streams", "streams_of"]
+
+# Not `INSERT OR REPLACE`, which creates a new row and writes more pages.
+UPDATE_STREAM = """
+INSERT INTO streams VALUES (?, ?, ?, ?, 0, ?, ?) ON CONFLICT (stream) DO UPDATE
+SET state=excluded.state, lines=excluded.lines, updated=excluded.updated, expired=0, info=excluded.info,
+ checksum=excluded.checksum
+"""
+
+# Created at import: two threads that decode a type for the first time at once crash msgspec 0.22.
+_tail_decoder = msgspec.msgpack.Decoder(list[TailRecord])
+_info_decoder = msgspec.json.Decoder(StreamInfo)
+
+_STATES: tuple[StreamState, ...] = get_args(StreamState)
+_COLUMNS = "streams.stream, state, lines, updated, info, expired, streams.checksum"
+_TYPES = (str, str, int, int, bytes, int, int)
+
+
+class LoadedStream(NamedTuple):
+    stored: StoredStream
+    is_rebuilt: bool
+    """Its row is damaged; `mend` writes it again."""
+
+
+def load_stream(connection: sqlite3.Connection, stream: str, damages: Damages) -> LoadedStream | None:
+    with one_moment(connection):
+        return _load(connection, stream, damages)
+
+
+def _load(connection: sqlite3.Connection, stream: str, damages: Damages) -> LoadedStream | None:
+    before = damages.found
+    sql = f"SELECT {_COLUMNS} FROM streams{{}} WHERE stream=?"
+    rows = damages.rows(connection, "streams", sql, (stream,))
+    if not rows:
+        if not _is_known(connection, stream, damages):
+            return None
+        rows = damages.rows(connection, "streams", sql.format(" NOT INDEXED"), (stream,))
+    info = _info(rows[0]) if rows else None
+    sql = "SELECT data, lines, checksum FROM snapshots{} WHERE stream=?"
+    snapshots = damages.rows(connection, "snapshots", sql, (stream,))
+    sql = "SELECT records, checksum FROM tail{} WHERE stream=? ORDER BY id"
+    tail = damages.rows(connection, "tail", sql, (stream,))
+    data, reached = None, 0
+    if snapshots:
+        data, reached, checksum = snapshots[0]
+        if checksum != row_sum("snapshots", stream, reached, data):
+            damages.add("snapshots", stream)
+            data, reached = None, -1
+    records, reached = _tail(stream, tail, reached)
+    # Retention deletes the state of a stream that has ended, and `sessions rm` does; of others it is always there.
+    was_deleted = info is not None and info.state == "ended" and not (snapshots or tail) and damages.found == before
+    if info is not None and (reached == info.lines or was_deleted):
+        return LoadedStream(StoredStream(info, data, snapshots[0][1] if data is not None else 0, records), False)
+    # Without its whole state a parser is not rebuilt: it is reset at the next line.
+    if info is not None:
+        damages.add("tail", stream)
+        return LoadedStream(StoredStream(info, None, 0, []), False)
+    damages.add("streams", stream)
+    info = _rebuilt(connection, stream, rows[0] if rows else None, reached if snapshots or tail else -1, damages)
+    return LoadedStream(StoredStream(info, None, 0, []), True)
+
+
+def _tail(stream: str, rows: list[Any], lines: int) -> tuple[list[TailRecord], int]:
+    """The records of a tail, and how many lines the stream has with them; -1 if a row is missing or damaged."""
+    records: list[TailRecord] = []
+    for batch, checksum in rows:
+        if lines < 0 or checksum != tail_sum(stream, lines, batch):
+            return [], -1
+        records += _tail_decoder.decode(batch)
+        lines += lines_of(batch)
+    return records, lines
+
+
+def _info(row: tuple[Any, ...]) -> StreamInfo | None:
+    """None if it is damaged."""
+    if tuple(map(type, row)) != _TYPES:
+        return None
+    stream, state, lines, updated, data, expired, checksum = row
+    if checksum != stream_sum(stream, state, lines, updated, data, expired):
+        return None
+    try:
+        info = _info_decoder.decode(data)
+    except (UnicodeDecodeError, msgspec.MsgspecError):
+        return None
+    info.state, info.updated = state, updated
+    return info
+
+
+def _is_known(connection: sqlite3.Connection, stream: str, damages: Damages) -> bool:
+    """Whether anything besides its row says that there is such a stream. Raises `sqlite3.Error` if that cannot be read:
+    a stream that is taken for a new one, or a new one for one that has lost its row, would become other events."""
+    return any(
+        damages.has(connection, table, f"SELECT 1 FROM {table}{{}} WHERE stream=? LIMIT 1", (stream,))
+        for table in ("sources", "snapshots", "tail")
+    )
+
+
+def _rebuilt(
+    connection: sqlite3.Connection, stream: str, row: tuple[Any, ...] | None, reached: int, damages: Damages
+) -> StreamInfo:
+    """`reached`: the lines of its snapshot and its tail, -1 if they are not known."""
+    sql = "SELECT body FROM events{} WHERE source IN (SELECT id FROM sources WHERE stream=?) ORDER BY seq DESC LIMIT 1"
+    events = damages.rows(connection, "events", sql, (stream,))
+    provider = session = None
+    lines = 0
+    if events:
+        try:
+            last = decode(events[0][0])
+            provider, session = last.provider, last.session
+            lines = int(last.id.rsplit(":", 2)[1])
+        except (TypeError, ValueError, IndexError, msgspec.MsgspecError):  # damaged too
+            pass
+    if reached >= 0:
+        lines = reached
+    elif row is not None and (agreed := _agreed_lines(row)) is not None:
+        lines = agreed
+    state: StreamState = row[1] if row is not None and row[1] in _STATES else "suspended"
+    return StreamInfo(
+        stream=stream,
+        provider=provider,
+        session=session,
+        last_session=session,
+        state=state,
+        lines=lines,
+        updated=row[3] if row is not None and isinstance(row[3], int) else 0,
+        statistics=Statistics(stream=stream, dialect="auto", provider=provider or "", lines=lines),
+    )
+
+
+def _agreed_lines(row: tuple[Any, ...]) -> int | None:
+    """The lines on which the row and its `info` agree."""
+    try:
+        info = _info_decoder.decode(row[4])
+    except (TypeError, UnicodeDecodeError, msgspec.MsgspecError):
+        return None
+    return info.lines if info.lines == row[2] and info.stream == row[0] else None
+
+
+def mend(connection: sqlite3.Connection, info: StreamInfo) -> None:
+    """Write the row of a stream again."""
+    row = (info.stream, info.state, info.lines, info.updated, msgspec.json.encode(info))
+    connection.execute(UPDATE_STREAM, (*row, stream_sum(*row)))
+
+
+def streams(
+    connection: sqlite3.Connection, state: StreamState | None, limit: int | None, damages: Damages
+) -> list[StreamInfo]:
+    rows = damages.rows(
+        connection,
+        "streams",
+        f"SELECT {_COLUMNS} FROM streams{{}} {'' if state is None else 'WHERE state=?1'}"
+        " ORDER BY updated DESC LIMIT ?2",
+        (state, -1 if limit is None else limit),
+    )
+    return _infos(connection, rows, damages)
+
+
+def streams_of(connection: sqlite3.Connection, session: str, damages: Damages) -> list[StreamInfo]:
+    sql = f"SELECT {_COLUMNS} FROM session_streams{{}} JOIN streams USING (stream) WHERE session=?"
+    return _infos(connection, damages.rows(connection, "session_streams", sql, (session,)), damages)
+
+
+def _infos(connection: sqlite3.Connection, rows: list[Any], damages: Damages) -> list[StreamInfo]:
+    found = []
+    for row in rows:
+        info = _info(row)
+        if info is None:
+            damages.add("streams", row[0])
+            info = _known(connection, row[0], damages)
+        if info is not None:
+            found.append(info)
+    return found
+
+
+def _known(connection: sqlite3.Connection, name: object, damages: Damages) -> StreamInfo | None:
+    """A stream whose row is damaged, as `load_stream` will find it, which also writes it again. None if the name is
+    damaged, too, or nothing else can be read of it."""
+    try:
+        if not isinstance(name, str) or not _is_known(connection, name, damages):
+            return None
+        loaded = _load(connection, name, damages)
+    except sqlite3.Error as error:
+        if not is_corrupt(error):
+            raise
+        return None
+    return None if loaded is None else loaded.stored.info
+
+
+def count_streams(connection: sqlite3.Connection, states: tuple[StreamState, ...], damages: Damages) -> int:
+    marks = ",".join("?" * len(states))
+    rows = damages.rows(connection, "streams", f"SELECT count(*) FROM streams{{}} WHERE state IN ({marks})", states)
+    return int(rows[0][0]) if rows else 0

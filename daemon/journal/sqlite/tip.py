@@ -1,0 +1,68 @@
+"""How far the journal was written, in a small file beside it: so it is noticed when commits are gone.
+
+SQLite cannot notice that its write-ahead log was deleted or torn, or that an older copy stands in the journal's place:
+what is left is a journal as it was once. After each transaction the writer notes here how many there were. A journal
+that has fewer has lost the rest. The numbers of lost events are not given to others: they become a gap, and a
+subscriber's cursor stays right.
+
+The note is not synced. After a power failure it may be behind the journal, which says nothing, or ahead of it, which is
+true: the newest transactions were lost, as `durability = "process"` allows.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+from tooltap.traces.recording.own_file import NotOursError, open_own
+
+__all__ = ["Tip", "TipFile", "read_tip", "tip_path"]
+
+LENGTH = 128
+
+
+class Tip(NamedTuple):
+    journal: str
+    transactions: int
+    next_seq: int
+    expired: int
+
+
+def tip_path(path: Path) -> Path:
+    return Path(f"{path}.tip")
+
+
+def read_tip(path: Path) -> Tip | None:
+    """None if there is none, or it is damaged."""
+    try:
+        with open(open_own(tip_path(path), os.O_RDONLY), "rb") as file:
+            text, _, checksum = file.read(LENGTH).decode("ascii").strip().rpartition(" ")
+        if crc32(text.encode()) != int(checksum, 16):
+            return None
+        name, *numbers = text.split()
+        return Tip(name, *map(int, numbers))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+class TipFile:
+    def __init__(self, path: Path) -> None:
+        """Raises `OSError`."""
+        place = tip_path(path)
+        try:
+            self._descriptor = open_own(place, os.O_RDWR | os.O_CREAT)
+        except NotOursError as error:
+            raise NotOursError(str(place), f"{place} is not its own: {error.strerror}") from None
+        if os.fstat(self._descriptor).st_size > LENGTH:
+            os.close(self._descriptor)
+            raise NotOursError(str(place), f"{place} is too long to be its own; move it away")
+
+    def write(self, tip: Tip) -> None:
+        text = f"{tip.journal} {tip.transactions} {tip.next_seq} {tip.expired}"
+        line = f"{text} {crc32(text.encode()):08x}\n"
+        os.pwrite(self._descriptor, line.encode().ljust(LENGTH, b" "), 0)
+
+    def close(self) -> None:
+        os.close(self._descriptor)

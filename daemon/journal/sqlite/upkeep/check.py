@@ -1,0 +1,328 @@
+"""Checks a journal: every page, every checksum, every reference between rows. It changes nothing.
+
+Rows are read in parts, each a short query, so that a daemon's commits and its log's checkpoints are not held up.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.sqlite.checksums import SUMS, lines_of, piece_sum, row_sum, tail_sum
+from tooltap.daemon.journal.sqlite.contents import unpacked
+from tooltap.daemon.journal.sqlite.damage import Damages, is_unreadable, one_moment
+from tooltap.daemon.journal.sqlite.events import Known, read
+from tooltap.daemon.journal.sqlite.schema import open_read_only
+from tooltap.daemon.journal.sqlite.settle import read_gaps, read_tally
+from tooltap.daemon.journal.sqlite.tables import TABLES, verified_meta
+from tooltap.daemon.journal.sqlite.tip import read_tip, tip_path
+
+__all__ = [
+    "Found",
+    "check",
+    "check_file",
+    "describe_gaps",
+]
+
+PART, FEW = 500, 10
+"""Rows of one query; fewer where each may have a megabyte."""
+PART_BYTES = 4 * 2**20
+MOST_MESSAGES = 100
+"""Sentences about pages. One damaged page may lead to many."""
+
+Pace = Callable[[int, str], None]
+"""Called after each part with how many rows it had, and their table."""
+
+
+class Found(NamedTuple):
+    """A damage."""
+
+    part: str
+    """The table, or `pages`, `schema`, `events`, `references`, `log`, `tip`."""
+    text: str
+    """One sentence."""
+    first: int | None = None
+    last: int | None = None
+    """The events that are damaged."""
+
+
+def no_pace(rows: int, table: str) -> None:
+    pass
+
+
+def check_file(path: Path) -> Iterator[Found]:
+    """All damages of a journal that no daemon needs to have open. Raises `JournalError` if it is no journal."""
+    if tip_path(path).exists() and read_tip(path) is None:
+        yield Found("tip", f"{tip_path(path)} is damaged: commits that are gone are not noticed")
+    try:
+        connection = open_read_only(path)
+    except JournalError as error:
+        if not tip_path(path).exists():  # nothing says that it was one
+            raise
+        yield Found("pages", str(error))
+        return
+    with closing(connection):
+        yield from check(connection, path)
+
+
+def check(connection: sqlite3.Connection, path: Path, pace: Pace = no_pace) -> Iterator[Found]:
+    yield from _guarded("schema", check_schema(connection))
+    yield from _guarded("pages", check_structure(connection))
+    yield from _guarded("rows", check_rows(connection, pace))
+    yield from _guarded("events", check_events(connection, pace))
+    yield from _guarded("references", check_references(connection))
+    yield from _guarded("meta", check_meta(connection, path))
+
+
+def _guarded(part: str, checks: Iterator[Found]) -> Iterator[Found]:
+    try:
+        yield from checks
+    except Exception as error:
+        if not is_unreadable(error):
+            raise
+        yield Found(part, f"{part} cannot be read: {error}")
+
+
+def check_schema(connection: sqlite3.Connection) -> Iterator[Found]:
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        for statement in TABLES.split(";\n"):
+            fresh.execute(statement)
+        wanted, found = _schema(fresh), _schema(connection)
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            yield Found("schema", f"the definition of {name} is damaged")
+    (encoding,) = connection.execute("PRAGMA encoding").fetchone()
+    if encoding != "UTF-8":
+        yield Found("schema", "the encoding of texts is damaged")
+
+
+def _schema(connection: sqlite3.Connection) -> dict[str, str]:
+    rows = connection.execute("SELECT name, type, tbl_name, sql FROM sqlite_master").fetchall()
+    return {str(name): "".join(f"{kind} {table} {sql}".replace('"', "").split()) for name, kind, table, sql in rows}
+
+
+def check_structure(connection: sqlite3.Connection) -> Iterator[Found]:
+    """Every page: whether it is used exactly once, is in order, and is in its indexes."""
+    for (text,) in connection.execute(f"PRAGMA integrity_check({MOST_MESSAGES})").fetchall():
+        if text != "ok":
+            sentence = " ".join(str(text).replace("***", "").split())
+            yield Found("pages", f"a page is damaged: {sentence[:300]}")
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    name = connection.execute("PRAGMA database_list").fetchone()[2]
+    if name and (length := Path(name).stat().st_size) % size:
+        yield Found("pages", f"the file ends inside a page: {length} bytes are not {pages} pages of {size}")
+
+
+def check_rows(connection: sqlite3.Connection, pace: Pace = no_pace) -> Iterator[Found]:
+    """Every checksum but those of events."""
+    for table, columns in SUMS.items():
+        for row in _parts(connection, table, columns, pace):
+            *values, checksum = row
+            try:
+                intact = row_sum(table, *values) == checksum
+            except (TypeError, OverflowError, UnicodeError):
+                intact = False
+            if intact and table == "contents":
+                intact = _unpacks(*values)
+            if not intact:
+                yield Found(table, f"a row of {table} is damaged: {str(values[0])[:100]!r}")
+    yield from _tails(connection)
+    yield from _pieces(connection, pace)
+
+
+def _unpacks(digest: bytes, size: int, data: bytes) -> bool:
+    try:
+        return len(unpacked(data, size)) == size
+    except zlib.error:
+        return False
+
+
+def _parts(connection: sqlite3.Connection, table: str, columns: str, pace: Pace) -> Iterator[tuple[Any, ...]]:
+    """The rows of a table, in the order of its key. Raises `sqlite3.Error`."""
+    keyed = table in ("meta", "session_streams")
+    key = columns if table == "session_streams" else "key" if keyed else "rowid"
+    count = len(key.split(","))
+    marks = ",".join("?" * count)
+    most = FEW if table in ("snapshots", "contents") else PART
+    after: tuple[Any, ...] = ("",) * count if keyed else (-(2**63),)
+    while True:
+        sql = (
+            f"SELECT {key}, {columns}, checksum FROM {table} NOT INDEXED WHERE ({key})>({marks})"
+            f" ORDER BY {key} LIMIT {most}"
+        )
+        rows = connection.execute(sql, after).fetchall()
+        yield from (row[count:] for row in rows)
+        pace(len(rows), table)
+        if len(rows) < most:
+            return
+        before, after = after, rows[-1][:count]
+        if not _is_after(after, before):  # a damaged tree leads in a circle, for ever; `check_structure` says so
+            return
+
+
+def _is_after(key: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
+    try:
+        return key > before
+    except TypeError:  # damaged keys have other types
+        return False
+
+
+def _snapshots(connection: sqlite3.Connection, sql: str) -> Iterator[Any]:
+    """The values of a column, each to be looked at in a transaction of its own."""
+    for (value,) in connection.execute(sql).fetchall():
+        with one_moment(connection):
+            yield value
+
+
+def _tails(connection: sqlite3.Connection) -> Iterator[Found]:
+    """Each row of a tail continues at the line where the one before it ended; the last, where its stream does."""
+    sql = (
+        "SELECT state, lines, (SELECT lines FROM snapshots WHERE snapshots.stream=streams.stream)"
+        " FROM streams WHERE stream=?"
+    )
+    for stream in _snapshots(connection, "SELECT stream FROM streams NOT INDEXED"):
+        row = connection.execute(sql, (stream,)).fetchone()
+        if row is None:  # deleted meanwhile, or the index is damaged
+            continue
+        state, lines, covered = row
+        rows = connection.execute("SELECT records, checksum FROM tail WHERE stream=? ORDER BY id", (stream,)).fetchall()
+        if covered is None and not rows:
+            if state != "ended" and lines:
+                yield Found("tail", f"the state of stream {stream} is gone")
+            continue
+        reached = covered or 0
+        for records, checksum in rows:
+            try:
+                intact = tail_sum(stream, reached, records) == checksum
+                reached += lines_of(records) if intact else 0
+            except (TypeError, msgspec.MsgspecError):
+                intact = False
+            if not intact:
+                yield Found("tail", f"the tail of stream {stream} is damaged")
+                break
+        else:
+            if reached != lines:
+                yield Found("tail", f"the state of stream {stream} has {reached} lines, not {lines}")
+
+
+def _pieces(connection: sqlite3.Connection, pace: Pace) -> Iterator[Found]:
+    """The parts of each output follow each other, and end where it does."""
+    sql = (
+        "SELECT start, pieces.newlines, coalesce(contents.data, pieces.data), size, content, pieces.checksum"
+        " FROM pieces LEFT JOIN contents ON contents.id=content WHERE pieces.body=? ORDER BY start"
+    )
+    for body in _snapshots(connection, "SELECT id FROM bodies NOT INDEXED"):
+        row = connection.execute("SELECT output_id, bytes, newlines FROM bodies WHERE id=?", (body,)).fetchone()
+        if row is None:  # deleted meanwhile
+            continue
+        reached = newlines = count = 0
+        cursor = connection.execute(sql, (body,))
+        for start, before, packed, size, content, checksum in cursor:
+            count += 1
+            try:
+                data = unpacked(packed, size)
+                intact = piece_sum(body, start, before, data, content) == checksum
+            except (TypeError, zlib.error):
+                intact, data = False, b""
+            if not intact or (start, before) != (reached, newlines):
+                yield Found("pieces", f"a part of output {row[0]} is damaged, at byte {start}")
+            reached, newlines = start + len(data), before + data.count(b"\n")
+        cursor.close()
+        if (reached, newlines) != row[1:]:
+            yield Found("bodies", f"output {row[0]} is not complete")
+        pace(count, "pieces")
+
+
+def check_events(connection: sqlite3.Connection, pace: Pace = no_pace) -> Iterator[Found]:
+    """Every event, and whether one is missing."""
+    gaps = read_gaps(connection, Damages())
+    number = verified_meta(connection, "next_seq")
+    if isinstance(number, int):
+        end = number - 1
+    else:
+        end = connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0]
+    after = 0
+    while after < end:
+        known = Known(gaps.within(after + 1, end))
+        found = read(connection, after, end, None, PART_BYTES, known)
+        recorded = set(known.gaps)
+        for first, last in found.damaged:
+            if (first, last) not in recorded:
+                what = f"event {first} is" if first == last else f"events {first} to {last} are"
+                yield Found("events", f"{what} damaged", first, last)
+        after = found.searched
+        pace(len(found.events), "events")
+
+
+_REFERENCES = {
+    "events without a source": "SELECT count(*) FROM events WHERE source NOT IN (SELECT id FROM sources)",
+    "events without a label": "SELECT count(*) FROM events WHERE label NOT IN (SELECT id FROM labels)",
+    "parts of outputs without their bytes": (
+        "SELECT count(*) FROM pieces WHERE content IS NOT NULL AND content NOT IN (SELECT id FROM contents)"
+    ),
+    "parts of outputs that are gone": "SELECT count(*) FROM pieces WHERE body NOT IN (SELECT id FROM bodies)",
+    "contents whose uses are not counted right": (
+        "SELECT count(*) FROM contents LEFT JOIN"
+        " (SELECT content, count(*) AS used FROM pieces WHERE content IS NOT NULL GROUP BY content)"
+        " ON content=id WHERE uses<>coalesce(used, 0)"
+    ),
+    **{
+        f"rows of {table} without their stream": (
+            f"SELECT count(*) FROM {table} WHERE stream NOT IN (SELECT stream FROM streams)"
+        )
+        for table in ("snapshots", "tail", "calls", "session_streams")
+    },
+    "sessions without a stream": (
+        "SELECT count(*) FROM sessions WHERE session NOT IN (SELECT session FROM session_streams)"
+    ),
+    "streams of a session that is gone": (
+        "SELECT count(*) FROM session_streams WHERE session NOT IN (SELECT session FROM sessions)"
+    ),
+}
+
+
+def check_references(connection: sqlite3.Connection) -> Iterator[Found]:
+    for what, sql in _REFERENCES.items():
+        (number,) = connection.execute(sql).fetchone()
+        if number:
+            yield Found("references", f"there are {number} {what}")
+
+
+def check_meta(connection: sqlite3.Connection, path: Path) -> Iterator[Found]:
+    tip = read_tip(path)  # first: what is committed meanwhile is not missing
+    with one_moment(connection):
+        names = {key for (key,) in connection.execute("SELECT key FROM meta").fetchall()}
+        for key in ("format", "id", "next_seq", "expired", "tally"):
+            if key not in names:
+                yield Found("meta", f"the journal's {key} is gone")
+        tally = read_tally(connection)
+        (events,) = connection.execute("SELECT count(*) FROM events NOT INDEXED").fetchone()
+        newest = connection.execute("SELECT max(seq) FROM events").fetchone()[0] or 0
+        number = verified_meta(connection, "next_seq")
+        name = verified_meta(connection, "id")
+    if tally is not None and tally.events != events:
+        yield Found("events", f"there are {events} events, and not {tally.events}")
+    if isinstance(number, int) and newest >= number:
+        yield Found("meta", f"there is an event {newest}, and the next would be {number}")
+    if tip is not None and tally is not None and tip.journal == name and tip.transactions > tally.transactions:
+        lost = tip.transactions - tally.transactions
+        first, last = (number, tip.next_seq - 1) if isinstance(number, int) and tip.next_seq > number else (None, None)
+        what = "" if first is None else f", with the events {first} to {last}"
+        yield Found("log", f"the last {lost} transactions are gone{what}", first, last)
+
+
+def describe_gaps(path: Path) -> list[tuple[int, int]]:
+    """The numbers of events that are recorded as lost; none if that cannot be read."""
+    try:
+        with closing(open_read_only(path)) as connection:
+            return list(read_gaps(connection, Damages()))
+    except (JournalError, sqlite3.Error):
+        return []

@@ -1,0 +1,93 @@
+"""The daemon as a process: its event loop, signals, the configuration that is read again, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+from collections.abc import Callable
+from functools import partial
+
+from tooltap.daemon.app import SHUTDOWN_GRACE, Daemon
+from tooltap.daemon.config import Config, ConfigError
+from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.server.failures import report_failure
+from tooltap.daemon.system.foreground import OnStop, run_until_stopped
+from tooltap.daemon.system.listener import ListenError
+from tooltap.daemon.system.logs import configure, get_logger
+from tooltap.daemon.system.loop.forced_end import ForcedEnd
+from tooltap.daemon.system.loop.watchdog import Watchdog
+from tooltap.daemon.system.open_files import allow_open_files
+from tooltap.daemon.system.services.readiness import notify_ready
+
+__all__ = ["run"]
+
+SPARE_FILES = 64
+"""File descriptors for everything that is not a connection."""
+
+_log = get_logger("daemon")
+
+
+def run(
+    config: Config,
+    ready: Callable[[], None] = lambda: None,
+    reload: Callable[[], Config] | None = None,
+    show_link: Callable[[Callable[[], str]], None] = lambda new_link: None,
+) -> None:
+    """Run a daemon in this process until SIGTERM or SIGINT. `reload` reads the configuration again, on SIGHUP;
+    `show_link` is called with a function that makes a link for a browser. Raises `ListenError`, `JournalError`,
+    `ConfigError`, and, after SIGINT, `KeyboardInterrupt`."""
+    configure(config.log_level)
+    watchdog = Watchdog(config.stall_seconds)
+    forced_end = ForcedEnd(config.shutdown_timeout + SHUTDOWN_GRACE)
+    browsers = config.web.connections if config.web.enabled else 0
+    allow_open_files(config.max_connections + browsers + SPARE_FILES)
+    run_until_stopped(
+        partial(_run, config, watchdog, ready, reload, show_link), new_loop=watchdog.new_loop, on_signal=forced_end.arm
+    )
+
+
+async def _run(
+    config: Config,
+    watchdog: Watchdog,
+    ready: Callable[[], None],
+    reload: Callable[[], Config] | None,
+    show_link: Callable[[Callable[[], str]], None],
+    on_stop: OnStop,
+) -> None:
+    daemon = Daemon(config, watchdog)
+    on_stop(daemon.stop)
+    if reload is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, daemon, reload)
+
+    def listening() -> None:
+        if daemon.web is not None:
+            show_link(daemon.web.new_link)
+        notify_ready()
+        ready()
+        # What starting made stays. From here on garbage is what connections leave, and commands collect it late.
+        gc.freeze()
+        gc.collect()
+
+    asyncio.get_running_loop().set_exception_handler(report_failure)
+    try:
+        await daemon.run(listening)
+    except ExceptionGroup as group:  # of its tasks
+        known, unknown = group.split((JournalError, ListenError, ConfigError))
+        if known is None or unknown is not None:
+            raise
+        raise _first(known) from None
+
+
+def _first(group: ExceptionGroup) -> Exception:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first
+
+
+def _reload(daemon: Daemon, read: Callable[[], Config]) -> None:
+    try:
+        daemon.apply(read())
+    except ConfigError as error:
+        _log.error("the configuration is unchanged", reason=str(error))
+    else:
+        _log.info("configuration reloaded", takes_effect="tools and rewriting; the rest at the next start")

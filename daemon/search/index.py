@@ -1,0 +1,285 @@
+"""Writing the index: documents are added in batches, parts are dropped and built again. One thread calls all of it.
+
+A batch and the `seq` up to which events are indexed are one transaction, so a daemon that is killed continues where it
+was. `upto`, or the `built` of a part that is built again, says which events it has; none is added twice.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from tooltap.daemon.journal.interface import StoredEvent
+from tooltap.daemon.search.file import TOKENIZER, free_pages, get, open_file, put, size_of
+from tooltap.normalizers.stream.searchable import Searchable, searchable, spaced
+
+__all__ = ["PART_DOCUMENTS", "Index", "Part", "Source"]
+
+PART_DOCUMENTS = 50_000
+"""Documents after which a part is closed and the next one begun. To build one again takes about a second."""
+HASH_BYTES = 8_388_608
+"""Words held in memory during a batch."""
+NAMES_IN_MEMORY = 10_000
+
+_Execute: TypeAlias = Callable[..., Any]
+
+
+class Part(NamedTuple):
+    """A part that is built again."""
+
+    id: int
+    first: int
+    last: int
+    """The events that it covers, by `seq`."""
+    built: int
+    """It has the documents up to here."""
+
+
+class Source(NamedTuple):
+    """A stream's events of one session."""
+
+    id: int
+    stream: str
+    named: str
+    """The session, as its events name it."""
+    first: int
+    """`seq` of its oldest event."""
+
+
+class Index:
+    def __init__(self, path: Path, journal: str) -> None:
+        """Raises `OSError`, `JournalError`, `sqlite3.Error`."""
+        self.path = path
+        self.journal = journal
+        self._connection = open_file(path, journal)
+        self._sources: dict[tuple[str, str], int] = {}
+        self._labels: dict[tuple[str, str, str], int] = {}
+        self.upto = int(get(self._connection, "upto"))
+        """`seq` up to which events are indexed."""
+        self.floor = int(get(self._connection, "floor"))
+        """`seq` up to which events are not indexed any more, because the index would be too large."""
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def interrupt(self) -> None:
+        """Make what another thread does here fail, and be rolled back."""
+        self._connection.interrupt()
+
+    # -- adding -------------------------------------------------------------------------------------------------
+
+    def add(self, events: Sequence[StoredEvent], upto: int) -> None:
+        """Add the events after `self.upto`, which are all up to `upto`."""
+        with self._transaction() as execute:
+            part = self._open_part()
+            documents = self._insert(part, events)
+            execute("UPDATE parts SET last=?, docs=docs+? WHERE id=?", (upto, documents, part))
+            put(self._connection, "upto", upto)
+            if events:
+                put(self._connection, "mark", f"{events[-1].seq} {zlib.crc32(events[-1].body)}")
+        self.upto = upto
+
+    def mark(self) -> tuple[int, int] | None:
+        """`seq` and CRC-32 of the last event that was added: a journal without it is not the one that was indexed."""
+        found = get(self._connection, "mark")
+        if found is None:
+            return None
+        seq, crc = str(found).split()
+        return int(seq), int(crc)
+
+    def _open_part(self) -> int:
+        """The newest part; a new one if that is full."""
+        row = self._connection.execute("SELECT id, docs, closed FROM parts ORDER BY id DESC LIMIT 1").fetchone()
+        if row is not None and not row[2] and row[1] < PART_DOCUMENTS:
+            return int(row[0])
+        if row is not None and not row[2]:
+            self._close(row[0])
+        return self._new_part()
+
+    def _new_part(self) -> int:
+        (part,) = self._connection.execute(
+            "INSERT INTO parts (first, last, docs, closed) VALUES (?, ?, 0, 0) RETURNING id", (self.upto + 1, self.upto)
+        ).fetchone()
+        self._create_text(part)
+        return int(part)
+
+    def _create_text(self, part: int) -> None:
+        self._connection.execute(
+            f"CREATE VIRTUAL TABLE text_{part} USING fts5(text, content='', columnsize=0, tokenize='{TOKENIZER}')"
+        )
+        self._command(part, "hashsize", HASH_BYTES)
+
+    def _close(self, part: int) -> None:
+        """Merge what the batches have written, which makes the part smaller and quicker to search."""
+        self._connection.execute(f"INSERT INTO text_{part} (text_{part}) VALUES ('optimize')")
+        self._connection.execute("UPDATE parts SET closed=1 WHERE id=?", (part,))
+
+    def _command(self, part: int, name: str, value: int) -> None:
+        self._connection.execute(f"INSERT INTO text_{part} (text_{part}, rank) VALUES (?, ?)", (name, value))
+
+    def _insert(self, part: int, events: Sequence[StoredEvent]) -> int:
+        documents: list[tuple[int, int, int, int | None]] = []
+        texts: list[tuple[int, str]] = []
+        ranges: dict[int, tuple[int, int]] = {}
+        for seq, body in events:
+            found = searchable(body)
+            if found is None:
+                continue
+            source = self._source(found, seq)
+            ranges[source] = (ranges[source][0] if source in ranges else seq, seq)
+            if found.alias or found.cwd:
+                self._learn(source, found)
+            if found.text:
+                label = self._label(found)
+                documents.append((seq, source, label, None if found.ts is None else found.ts // 1000))
+                texts.append((seq, spaced(found.text)))
+        executemany = self._connection.executemany
+        executemany(
+            "UPDATE sources SET first=min(first, ?), last=max(last, ?) WHERE id=?",
+            [(first, last, source) for source, (first, last) in ranges.items()],
+        )
+        executemany("INSERT INTO docs VALUES (?, ?, ?, ?)", documents)
+        executemany(f"INSERT INTO text_{part} (rowid, text) VALUES (?, ?)", texts)
+        return len(documents)
+
+    def _source(self, found: Searchable, seq: int) -> int:
+        key = (found.stream, found.session)
+        known = self._sources.get(key)
+        if known is not None:
+            return known
+        execute = self._connection.execute
+        row = execute("SELECT id FROM sources WHERE stream=? AND named=?", key).fetchone()
+        if row is None:
+            row = execute(
+                "INSERT INTO sources (stream, named, session, provider, first, last) VALUES (?, ?, ?, ?, ?, ?)"
+                " RETURNING id",
+                (*key, found.session, found.provider, seq, seq),
+            ).fetchone()
+        if len(self._sources) >= NAMES_IN_MEMORY:
+            self._sources.clear()
+        self._sources[key] = int(row[0])
+        return int(row[0])
+
+    def _label(self, found: Searchable) -> int:
+        key = (found.kind, found.tool or "", found.raw_tool or "")
+        known = self._labels.get(key)
+        if known is not None:
+            return known
+        execute = self._connection.execute
+        execute("INSERT OR IGNORE INTO labels (kind, tool, raw_tool) VALUES (?, ?, ?)", key)
+        (label,) = execute("SELECT id FROM labels WHERE kind=? AND tool=? AND raw_tool=?", key).fetchone()
+        if len(self._labels) >= NAMES_IN_MEMORY:
+            self._labels.clear()
+        self._labels[key] = int(label)
+        return int(label)
+
+    def _learn(self, source: int, found: Searchable) -> None:
+        if found.cwd:
+            self._connection.execute("UPDATE sources SET cwd=? WHERE id=?", (found.cwd, source))
+        if found.alias:  # its events before this one have another name for the session
+            self._connection.execute(
+                "UPDATE sources SET session=? WHERE stream=? AND session=?", (found.session, found.stream, found.alias)
+            )
+
+    # -- deleting -----------------------------------------------------------------------------------------------
+
+    def sources(self) -> list[Source]:
+        return [
+            Source(*row)
+            for row in self._connection.execute("SELECT id, stream, named, first FROM sources ORDER BY id").fetchall()
+        ]
+
+    def forget(self, deleted: Sequence[tuple[Source, int | None]]) -> None:
+        """Events of these sources were deleted, up to before the `seq` that each has, or all. The parts that have some
+        of them are dropped, and built again where they have others."""
+        stale: set[int] = set()
+        with self._transaction() as execute:
+            for source, first in deleted:
+                stale.update(
+                    part
+                    for (part,) in execute(
+                        "SELECT parts.id FROM parts JOIN sources ON sources.id=?1 WHERE EXISTS (SELECT 1 FROM docs"
+                        " WHERE seq BETWEEN max(parts.first, sources.first) AND min(parts.last, sources.last, ?2 - 1)"
+                        " AND source=?1)",
+                        (source.id, 2**62 if first is None else first),
+                    ).fetchall()
+                )
+                if first is None:
+                    execute("DELETE FROM sources WHERE id=?", (source.id,))
+                else:
+                    execute("UPDATE sources SET first=? WHERE id=?", (first, source.id))
+            self._sources.clear()
+            for part in sorted(stale):
+                self._empty(part)
+                self._create_text(part)
+                # Closed: what comes next belongs into a part of its own.
+                execute("UPDATE parts SET docs=0, closed=1, built=first-1 WHERE id=?", (part,))
+        if deleted:
+            free_pages(self._connection)
+
+    def stale(self) -> Part | None:
+        """A part that is to be built again, the newest first."""
+        row = self._connection.execute(
+            "SELECT id, first, last, built FROM parts WHERE built IS NOT NULL ORDER BY id DESC LIMIT 1"
+        ).fetchone()
+        return None if row is None else Part(*row)
+
+    def build(self, part: Part, events: Sequence[StoredEvent], built: int) -> None:
+        """Add the events of a part after `part.built`, which are all up to `built`."""
+        with self._transaction() as execute:
+            documents = self._insert(part.id, events)
+            execute("UPDATE parts SET docs=docs+?, built=? WHERE id=?", (documents, built, part.id))
+            if built < part.last:
+                return
+            (left,) = execute("SELECT docs FROM parts WHERE id=?", (part.id,)).fetchone()
+            if left:
+                self._close(part.id)
+                execute("UPDATE parts SET built=NULL WHERE id=?", (part.id,))
+            else:
+                self._drop(part.id)
+
+    def shrink(self, most: int) -> bool:
+        """Drop the oldest part if the file is larger than `most` bytes; whether it was."""
+        if size_of(self._connection) <= most:
+            return False
+        rows = self._connection.execute("SELECT id, last FROM parts ORDER BY id LIMIT 2").fetchall()
+        if len(rows) < 2:
+            return False
+        with self._transaction():
+            self._drop(rows[0][0])
+            put(self._connection, "floor", rows[0][1])
+        self.floor = rows[0][1]
+        free_pages(self._connection)
+        return True
+
+    def _drop(self, part: int) -> None:
+        self._empty(part)
+        self._connection.execute("DELETE FROM parts WHERE id=?", (part,))
+
+    def _empty(self, part: int) -> None:
+        first, last = self._connection.execute("SELECT first, last FROM parts WHERE id=?", (part,)).fetchone()
+        self._connection.execute("DELETE FROM docs WHERE seq BETWEEN ? AND ?", (first, last))
+        self._connection.execute(f"DROP TABLE text_{part}")
+
+    # -- about it -----------------------------------------------------------------------------------------------
+
+    def statistics(self) -> dict[str, int]:
+        documents, parts = self._connection.execute("SELECT coalesce(sum(docs), 0), count(*) FROM parts").fetchone()
+        return {"documents": documents, "parts": parts, "bytes": size_of(self._connection)}
+
+    @contextmanager
+    def _transaction(self) -> Iterator[_Execute]:
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection.execute
+            connection.execute("COMMIT")
+        except BaseException:
+            self._sources.clear()
+            self._labels.clear()
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise

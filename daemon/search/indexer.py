@@ -1,0 +1,263 @@
+"""Keeps the index up to date in the background: what was committed is added, what was deleted is taken out.
+
+It reads the journal as subscribers do, in a thread of its own, and gives way to commits: while events arrive it adds a
+batch only now and then, and catches up afterwards. Nothing of it is needed for anything else. An index that cannot be
+written is tried again later, one that is damaged is made again, and a commit notices neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+
+from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError, StoredEvent
+from tooltap.daemon.journal.sqlite.damage import is_corrupt
+from tooltap.daemon.search.file import delete_file
+from tooltap.daemon.search.index import Index, Source
+from tooltap.daemon.system.logs import faults, get_logger
+from tooltap.normalizers.stream.guard import place_of
+from tooltap.protocol.filters import Filter
+
+__all__ = ["Indexer"]
+
+BATCH = 2_000
+"""Events of a transaction."""
+BATCH_BYTES = 2_097_152
+PERIOD = 0.5
+"""Seconds between two looks for new events."""
+GIVING_WAY = 1.0
+"""Seconds between two batches while events arrive, …"""
+QUIET = 0.1
+"""… which they do if some have come within so many seconds."""
+RETRY = 30.0
+"""Seconds until an index that cannot be written is tried again."""
+CHECK_PERIOD = 3_600.0
+RETENTION_CHECK = 600.0
+"""Seconds between two looks for deleted events: at least, and after retention has deleted some."""
+
+T = TypeVar("T")
+
+_log = get_logger("search")
+
+
+class Indexer:
+    """`path_of`: the file of the index of a journal, by the journal's id; raises `OSError`."""
+
+    def __init__(self, journal: Journal, path_of: Callable[[str], Path], most_bytes: int) -> None:
+        self._journal = journal
+        self._path_of = path_of
+        self._most_bytes = most_bytes
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="search-index")
+        self._index: Index | None = None
+        self._closed = False
+        self._checked = self._next_check = 0.0
+        """When deleted events were looked for, and when they are to be again."""
+        self._seen = -1
+        """The newest event at the last look."""
+        self._arrived = self._worked = 0.0
+        self._statistics: dict[str, int] = {"documents": 0, "parts": 0, "bytes": 0}
+        self._is_damaged = False
+        self._rebuilt = -RETRY
+        """When a damaged index was made again."""
+        self.is_idle = False
+        """There was nothing to do at the last look."""
+        self.generation = 0
+        """Rises when the file is another one than before."""
+        self.rebuilds = 0
+        """How often a damaged index was made again."""
+        self.problem = ""
+        """Why the index cannot be written, as one sentence."""
+
+    @property
+    def path(self) -> Path | None:
+        """The file, once it is open."""
+        return None if self._index is None else self._index.path
+
+    @property
+    def upto(self) -> int:
+        return 0 if self._index is None else self._index.upto
+
+    @property
+    def floor(self) -> int:
+        return 0 if self._index is None else self._index.floor
+
+    def statistics(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"upto": self.upto, "floor": self.floor, **self._statistics, "rebuilds": self.rebuilds}
+        return {**found, **({"problem": self.problem} if self.problem else {})}
+
+    def note_deleted(self, *, soon: bool) -> None:
+        """Events were deleted. `soon`: by a user, who wants them to be gone."""
+        self.is_idle = False
+        self._next_check = min(self._next_check, 0.0 if soon else self._checked + RETENTION_CHECK)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            wait = PERIOD
+            try:
+                if await self._step():
+                    wait = 0.0
+                self.problem = ""
+            except Exception as error:
+                if self._closed:
+                    return
+                wait = await self._fail(error)
+            await anyio.sleep(wait)
+
+    def note_damaged(self) -> None:
+        """A reader found the file damaged."""
+        self._is_damaged = True
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._index is not None:
+            self._index.interrupt()
+        await asyncio.to_thread(self._pool.shutdown)
+        if self._index is not None:
+            self._index.close()
+
+    async def _fail(self, error: Exception) -> float:
+        """Report an error, or make a damaged index again. Returns how long to wait."""
+        self.is_idle = False
+        if isinstance(error, sqlite3.Error) and is_corrupt(error):
+            self._is_damaged = True
+            return PERIOD if time.monotonic() >= self._rebuilt + RETRY else RETRY
+        if isinstance(error, OSError | sqlite3.Error | JournalError):
+            reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+            problem = f"the search index cannot be written: {reason}"
+            if problem != self.problem:
+                _log.warning(problem, index=str(self.path))
+            self.problem = problem
+        else:
+            self.problem = "the search index is not kept up to date; the daemon's log says why"
+            faults.note("the search index is behind", place_of(error), error)
+        return RETRY
+
+    # -- one step -----------------------------------------------------------------------------------------------
+
+    async def _step(self) -> bool:
+        """Do one piece of work; whether more is left."""
+        self.is_idle = False
+        if self._is_damaged:
+            _log.warning("the search index is damaged and made again", index=str(self.path))
+            self.rebuilds += 1
+            self._rebuilt = time.monotonic()
+            await self._begin_again()
+        if self._index is None or self._index.journal != self._journal.id:
+            await self._open()
+        index = self._index
+        assert index is not None
+        if time.monotonic() >= self._next_check:
+            await self._check(index)
+        if self._gives_way():
+            return False
+        if not await self._add(index) and not await self._build(index):
+            self.is_idle = time.monotonic() < self._next_check
+            return False
+        while await self._call(index.shrink, self._most_bytes):
+            pass
+        self._worked = time.monotonic()
+        self._statistics = await self._call(index.statistics)
+        return True
+
+    def _gives_way(self) -> bool:
+        now = time.monotonic()
+        if self._seen != self._journal.latest:
+            self._seen, self._arrived = self._journal.latest, now
+        return now < self._arrived + QUIET and now < self._worked + GIVING_WAY
+
+    async def _add(self, index: Index) -> bool:
+        """Add the next events; whether there were any."""
+        if index.upto >= self._journal.latest:
+            return False
+        events, upto = await self._read(index.upto, self._journal.latest)
+        if upto <= index.upto:
+            return False
+        await self._call(index.add, events, upto)
+        return True
+
+    async def _build(self, index: Index) -> bool:
+        """Build some of a part again; whether there was one to be built."""
+        part = await self._call(index.stale)
+        if part is None:
+            return False
+        events, built = await self._read(part.built, part.last)
+        await self._call(index.build, part, events, built if built > part.built else part.last)
+        return True
+
+    async def _read(self, after: int, up_to: int) -> tuple[list[StoredEvent], int]:
+        """About a batch of events; and the `seq` up to which there are no others."""
+        events, searched = await self._journal.read(after, up_to=up_to, max_bytes=BATCH_BYTES)
+        if len(events) > BATCH:
+            events = events[:BATCH]
+            searched = events[-1].seq
+        return events, searched
+
+    # -- deleted events -----------------------------------------------------------------------------------------
+
+    async def _check(self, index: Index) -> None:
+        """Find out which events were deleted. Of a stream's events of one session the oldest go first."""
+        self._checked = time.monotonic()
+        self._next_check = self._checked + CHECK_PERIOD  # before: what is deleted meanwhile is looked for once more
+        deleted: list[tuple[Source, int | None]] = []
+        for source in await self._call(index.sources):
+            wanted = Filter(stream=(source.stream,), session=(source.named,))
+            events, _ = await self._journal.read(source.first - 1, wanted, max_bytes=1)
+            first = events[0].seq if events else None
+            if first != source.first:
+                deleted.append((source, first))
+        await self._call(index.forget, deleted)
+        self._statistics = await self._call(index.statistics)
+
+    # -- the file -----------------------------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        await self._close_index()
+        journal = self._journal.id
+        path = self._path_of(journal)
+        self._index = await self._call(Index, path, journal)
+        self._next_check = 0.0
+        self.generation += 1
+        if await self._is_of_another(self._index):
+            _log.info("the journal is not the one that was indexed; its search index is made again", index=str(path))
+            await self._begin_again()
+        self._statistics = await self._call(self._index.statistics)
+
+    async def _is_of_another(self, index: Index) -> bool:
+        """Whether the journal was restored from a copy since, so that its events are others."""
+        if index.upto > self._journal.latest:
+            return True
+        mark = await self._call(index.mark)
+        if mark is None:
+            return False
+        seq, crc = mark
+        try:
+            event = await self._journal.event(seq)
+        except CorruptError:
+            return False
+        return event is not None and zlib.crc32(event.body) != crc
+
+    async def _begin_again(self) -> None:
+        path, journal = self._path_of(self._journal.id), self._journal.id
+        await self._close_index()
+        await self._call(delete_file, path)
+        self._is_damaged = False
+        self._index = await self._call(Index, path, journal)
+        self._next_check = 0.0
+        self.generation += 1
+
+    async def _close_index(self) -> None:
+        index, self._index = self._index, None
+        if index is not None:
+            await self._call(index.close)
+
+    async def _call(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)

@@ -1,0 +1,189 @@
+"""The search of a daemon: answers queries from the index and the journal.
+
+The index says which events have the words; the journal has the events. One that was deleted since is not in the
+journal, so it is not in an answer, whatever the index still has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from tooltap.daemon.journal.interface import CorruptError, Journal
+from tooltap.daemon.journal.sqlite.damage import is_corrupt
+from tooltap.daemon.search.finding import Finding, Hit, Tally, Wanted
+from tooltap.daemon.search.indexer import Indexer
+from tooltap.daemon.search.marking import Marking, Snippet
+from tooltap.normalizers.stream.searchable import Searchable, searchable
+
+__all__ = ["Answer", "Found", "Search", "UnavailableError"]
+
+HIT_SECONDS = 1.0
+COUNT_SECONDS = 0.5
+"""How long the newest hits may be looked for, and all hits be counted."""
+NEWEST = 2**62
+
+T = TypeVar("T")
+
+
+class UnavailableError(Exception):
+    """There is no index to search; the message is one sentence for the user."""
+
+
+class Found(NamedTuple):
+    seq: int
+    session: str
+    event: Searchable
+    snippet: Snippet
+
+
+class Answer(NamedTuple):
+    hits: list[Found]
+    """Newest first."""
+    tallies: list[Tally]
+    """All hits counted by session; empty if that was not asked for."""
+    complete: bool
+    """False if the search or the count was cut off."""
+    next: int | None
+    """Hits before this `seq` may follow."""
+    upto: int
+    """`seq` of the newest event that was searched."""
+    behind: int
+    """How many `seq` are not searched yet: newer ones."""
+    floor: int
+    """Events up to this `seq` are not in the index, because it would be too large."""
+
+
+class Search:
+    def __init__(self, journal: Journal, path_of: Callable[[str], Path], most_bytes: int) -> None:
+        """As `Indexer`; `most_bytes`: of the index, 0 for none."""
+        self._journal = journal
+        self._indexer = Indexer(journal, path_of, most_bytes) if most_bytes else None
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="search-reader")
+        self._finding: Finding | None = None
+        self._generation = 0
+        self._marking: Marking | None = None
+
+    async def run(self) -> None:
+        """Keep the index up to date until cancelled."""
+        if self._indexer is not None:
+            await self._indexer.run()
+
+    def note_deleted(self, *, soon: bool) -> None:
+        """As `Indexer.note_deleted`."""
+        if self._indexer is not None:
+            self._indexer.note_deleted(soon=soon)
+
+    def statistics(self) -> dict[str, Any] | None:
+        """For `stats`; None if there is no index."""
+        if self._indexer is None:
+            return None
+        return {**self._indexer.statistics(), "behind": self._behind(self._indexer.upto)}
+
+    async def close(self) -> None:
+        """Returns when nothing is written any more."""
+        if self._indexer is not None:
+            await self._indexer.close()
+        await asyncio.to_thread(self._pool.shutdown)
+        for one in (self._finding, self._marking):
+            if one is not None:
+                one.close()
+
+    async def find(
+        self, wanted: Wanted, *, before: int | None, limit: int, most_of_session: int | None, counts: bool
+    ) -> Answer:
+        """Raises `UnavailableError`, `JournalError`."""
+        indexer = self._open_indexer()
+        upto, floor = indexer.upto, indexer.floor
+        hits, next_before, is_complete = await self._hits(
+            indexer, wanted, NEWEST if before is None else before, limit, most_of_session
+        )
+        tallies: list[Tally] = []
+        if counts:
+            tallies, is_counted = await self.count(wanted, before=before)
+            is_complete = is_complete and is_counted
+        return Answer(hits, tallies, is_complete, next_before, upto, self._behind(upto), floor)
+
+    async def count(self, wanted: Wanted, *, before: int | None) -> tuple[list[Tally], bool]:
+        """All hits by session, and whether all were counted. Raises `UnavailableError`."""
+        return await self._ask(
+            self._open_indexer(), Finding.tallies, wanted, NEWEST if before is None else before, COUNT_SECONDS
+        )
+
+    def _open_indexer(self) -> Indexer:
+        if self._indexer is None:
+            raise UnavailableError("this daemon has no search index: `index_bytes` is 0")
+        if self._indexer.path is None:
+            raise UnavailableError(self._indexer.problem or "the search index is being opened; try again")
+        return self._indexer
+
+    def _behind(self, upto: int) -> int:
+        return max(0, self._journal.latest - upto)
+
+    async def _hits(
+        self, indexer: Indexer, wanted: Wanted, before: int, limit: int, most_of_session: int | None
+    ) -> tuple[list[Found], int | None, bool]:
+        """Hits whose events are in the journal, where the next ones begin, and whether the search was not cut off."""
+        found: list[Found] = []
+        while True:
+            room = limit - len(found)
+            hits, is_complete = await self._ask(
+                indexer, Finding.hits, wanted, before, room, most_of_session, HIT_SECONDS
+            )
+            found += await self._read(hits, wanted.expression)
+            if hits:
+                before = hits[-1].seq
+            if len(hits) < room or not is_complete:
+                return found, before if hits and not is_complete else None, is_complete
+            if len(found) >= limit:
+                return found, before, True
+
+    async def _read(self, hits: Sequence[Hit], expression: str) -> list[Found]:
+        """The events that are still there and have the words."""
+        events: list[tuple[Hit, bytes]] = []
+        for hit in hits:
+            try:
+                event = await self._journal.event(hit.seq)
+            except CorruptError:
+                continue
+            if event is not None:
+                events.append((hit, event.body))
+        return await self._in_thread(self._mark, events, expression)
+
+    def _mark(self, events: Sequence[tuple[Hit, bytes]], expression: str) -> list[Found]:
+        marking = self._marking = self._marking or Marking()
+        made = [(hit, about) for hit, body in events if (about := searchable(body)) is not None]
+        snippets = marking.snippets([about.text for _, about in made], expression)
+        return [
+            Found(*hit, about, snippet)
+            for (hit, about), snippet in zip(made, snippets, strict=True)
+            if snippet is not None
+        ]
+
+    async def _ask(self, indexer: Indexer, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a method of `Finding` on the file as it is now. Raises `UnavailableError`."""
+        path, generation = indexer.path, indexer.generation
+
+        def ask() -> T:
+            if self._finding is None or self._generation != generation:
+                if self._finding is not None:
+                    self._finding.close()
+                    self._finding = None
+                assert path is not None  # of `_open_indexer`
+                self._finding, self._generation = Finding(path), generation
+            return function(self._finding, *arguments)
+
+        try:
+            return await self._in_thread(ask)
+        except sqlite3.Error as error:
+            if is_corrupt(error):
+                indexer.note_damaged()
+                raise UnavailableError("the search index is damaged and is being made again") from error
+            raise UnavailableError(f"the search index cannot be read: {error}") from error
+
+    async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)

@@ -1,0 +1,26 @@
+"""Optional packages: the command that installs those that something needs.
+
+It names the packages, not an extra of tooltap: wherever tooltap was installed from, these are on the package index.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+__all__ = ["how_to_install"]
+
+DISTRIBUTION = "tooltap"
+_EXTRA = re.compile(r"""\bextra\s*==\s*["']([\w.-]+)["']""")
+
+
+def how_to_install(extra: str) -> str:
+    """The command that installs the packages of an extra of tooltap: `pip install 'httpx>=0.27'`."""
+    from importlib.metadata import PackageNotFoundError, requires  # slow, and seldom needed
+
+    try:
+        declared = requires(DISTRIBUTION) or []
+    except PackageNotFoundError:  # a source folder that was not installed
+        return f"pip install {shlex.quote(f'.[{extra}]')}"
+    packages = [one.partition(";")[0].strip() for one in declared if extra in _EXTRA.findall(one)]
+    return f"pip install {shlex.join(packages)}"

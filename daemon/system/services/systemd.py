@@ -1,0 +1,158 @@
+"""The daemon as a service of systemd's user manager: the unit, and queries to systemd."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tooltap.daemon.system.brief_run import Printed, run_briefly
+
+__all__ = ["NAME", "VARIABLES", "ask_systemctl", "grants_namespaces", "is_ours", "unit", "unit_path"]
+
+NAME = "tooltap.service"
+BOOTED = Path("/run/systemd/system")
+"""Exists where systemd runs (sd_booted(3))."""
+PATIENCE = 5.0
+"""Seconds for a question to the system."""
+MARK = "# Written by `tooltap service install`, which writes it anew."
+VARIABLES = (
+    "TOOLTAP_SOCKET",
+    "TOOLTAP_SPOOL",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "GEMINI_CLI_HOME",
+    "HAPPIER_STACK_TOOL_TRACE",
+    "HAPPIER_STACK_TOOL_TRACE_FILE",
+    "HAPPIER_STACK_TOOL_TRACE_DIR",
+    "HAPPIER_HOME_DIR",
+    "PATH",
+)
+"""Environment variables that the service gets, if they are set: it does not inherit a shell's. `PATH` is for the
+commands that rewrite results."""
+
+_PLAIN = re.compile(r"[\w@%$+=:,./-]+")
+
+_UNIT = """\
+{mark}
+
+[Unit]
+Description=tooltap: one stream of what coding agents do
+
+[Service]
+Type=notify
+ExecStart={command}
+{environment}
+# Restart after a failure, except for a wrong configuration.
+Restart=on-failure
+RestartSec=1
+RestartPreventExitStatus=2
+# A journal of an older format is migrated first.
+TimeoutStartSec=10min
+TimeoutStopSec=30
+
+# All of this holds for the commands of `[tools.*] rewrite`, too. Some of them compile as they run, as Node does, so
+# memory may become executable.
+UMask=0077
+NoNewPrivileges=yes
+LockPersonality=yes
+# Of AF_NETLINK, the daemon asks which user a connection belongs to.
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged
+SystemCallErrorNumber=EPERM
+{confinement}
+[Install]
+WantedBy=default.target
+"""
+
+
+_CONFINEMENT = """
+# The files of agents can be read, and nothing but these folders can be written to.
+ReadWritePaths={writable}
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateTmp={private_tmp}
+PrivateDevices=yes
+PrivateMounts=yes
+PrivateUsers=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectProc=invisible
+CapabilityBoundingSet=
+"""
+_OPEN = """
+# This system grants users no namespaces (user_namespaces(7)), so files cannot be protected.
+"""
+TEMPORARY = ("/tmp", "/var/tmp")
+_TEMPORARY = re.compile(r"(?:^|[=:])/(?:var/)?tmp(?:/|$)")
+
+
+def unit(command: Sequence[str], environment: Mapping[str, str], writable: Sequence[Path] | None) -> str:
+    """The unit file. `command`: the absolute path of a program, and its arguments. `environment`: provides
+    `VARIABLES`. `writable`: the folders that the daemon writes to; None if it cannot be confined to them."""
+    assignments = [f"{name}={environment[name]}" for name in VARIABLES if environment.get(name)]
+    return _UNIT.format(
+        mark=MARK,
+        command=" ".join([_word(command[0]), *(_word(word.replace("$", "$$")) for word in command[1:])]),
+        environment="".join(f"Environment={_word(one)}\n" for one in assignments),
+        confinement=_OPEN if writable is None else _confinement(writable, [*command, *assignments]),
+    )
+
+
+def grants_namespaces() -> bool:
+    """Whether a service of this user can have folders that it cannot write to."""
+    program = shutil.which("unshare")
+    if program is None:
+        return False
+    answer = run_briefly([program, "--user", "--mount", "true"], PATIENCE)
+    return answer is not None and answer.code == 0
+
+
+def _confinement(writable: Sequence[Path], words: Sequence[str]) -> str:
+    """`words`: of the command and its environment. If one names a temporary file, even the program itself, the service
+    must see it."""
+    is_shared = any(_TEMPORARY.search(one) for one in (*map(str, writable), *words))
+    folders = dict.fromkeys([*map(str, writable), *(TEMPORARY if is_shared else ())])
+    return _CONFINEMENT.format(
+        writable=" ".join(_word(f"-{folder}") for folder in folders), private_tmp="no" if is_shared else "yes"
+    )
+
+
+def unit_path() -> Path:
+    folder = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(folder).expanduser() / "systemd" / "user" / NAME
+
+
+def is_ours(path: Path) -> bool:
+    """Whether tooltap wrote the file. Raises `OSError` if it cannot be read."""
+    return path.read_text(errors="replace").startswith(MARK)
+
+
+def ask_systemctl(*arguments: str, timeout: float) -> Printed | None:
+    """What the user's systemd answers; None if there is none to ask."""
+    program = shutil.which("systemctl")
+    if program is None or not BOOTED.is_dir():
+        return None
+    return run_briefly([program, "--user", "--no-pager", *arguments], timeout)
+
+
+def _word(text: str) -> str:
+    """Quote a word for systemd: quotes, C escapes, and `%%` for `%` (systemd.syntax(7))."""
+    text = text.replace("%", "%%")
+    if _PLAIN.fullmatch(text):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

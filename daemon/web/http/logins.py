@@ -1,0 +1,294 @@
+"""Logins: the browsers that have been let in by a link, until they are idle too long, too old, or logged out.
+
+A link holds a code that is used once, and soon. For it a browser gets two secrets. The cookie goes wherever the host
+is asked, at any port. The other one is stored by the page for its own origin, and sent as a header to nobody else;
+without it the cookie opens nothing. The file beside the token has the digests of both, so that a login survives the
+daemon.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import msgspec
+
+from tooltap.daemon.config import Web
+from tooltap.daemon.system.clock import Clock, wall_clock
+from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.web.http.errors import WebError
+from tooltap.daemon.web.http.passes import is_pass, make_pass
+from tooltap.traces.recording.whole_file import whole_file
+
+__all__ = ["PASS_SECONDS", "Entry", "Login", "Logins"]
+
+PASS_SECONDS = 60
+CODES = 100
+"""Links that have not been used; one more makes the oldest invalid."""
+SAVE_PERIOD = 60.0
+"""Seconds of use after which the time of it is written."""
+AGENT_LENGTH = 400
+LOGIN_BYTES = 4_096
+"""In the file, at most: each character of a `User-Agent` may need six."""
+
+# In this order, because most browsers name others as well.
+_PROGRAMS = (
+    (re.compile(r"Edg\w{0,3}/(\d+)"), "Edge"),
+    (re.compile(r"OPR/(\d+)"), "Opera"),
+    (re.compile(r"Firefox/(\d+)"), "Firefox"),
+    (re.compile(r"Chrom\w{0,3}/(\d+)"), "Chrome"),
+    (re.compile(r"Version/(\d++)[\d.]*+ (?:Mobile/\w++ )?Safari"), "Safari"),
+)
+_SYSTEMS = (
+    ("Android", "Android"),
+    ("iPhone", "iOS"),
+    ("iPad", "iOS"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
+)
+_log = get_logger("web")
+
+
+class Login(msgspec.Struct, kw_only=True):
+    """Times are in milliseconds since the epoch."""
+
+    id: str
+    cookie: bytes
+    """Digest of the cookie's value."""
+    secret: bytes
+    """Digest of the page's secret."""
+    created: int
+    used: int
+    agent: str
+    """`User-Agent`."""
+    address: str
+    """The machine it came from."""
+
+
+class Entry(NamedTuple):
+    """What a browser gets for a code."""
+
+    login: Login
+    cookie: str
+    secret: str
+
+
+class Logins:
+    """`path`: their file. `key`: signs the addresses of outputs, whose cards are rendered once for all readers."""
+
+    def __init__(
+        self,
+        path: Path,
+        key: bytes,
+        web: Web,
+        *,
+        clock: Clock = wall_clock,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path = path
+        self._key = key
+        self._web = web
+        self._clock = clock
+        self._steady = steady
+        self._codes: OrderedDict[bytes, float] = OrderedDict()
+        """Digest of a code -> until when it is valid, by the steady clock."""
+        self._scopes: defaultdict[str, set[anyio.CancelScope]] = defaultdict(set)
+        """Of the feeds that are open in a login."""
+        self._saved = self._steady()
+        self._lock = anyio.Lock()
+        self._logins = {login.id: login for login in self._read()}
+
+    # -- links and entering -------------------------------------------------------------------------------------
+
+    def new_code(self) -> str:
+        code = secrets.token_urlsafe()
+        self._codes[_digest(code)] = self._steady() + self._web.login_link
+        while len(self._codes) > CODES:
+            self._codes.popitem(last=False)
+        return code
+
+    async def enter(self, code: str, agent: str, address: str, before: Login | None) -> Entry | None:
+        """Use a code; None if it is none, or was used before, or is too old. `before`: the login that the browser has,
+        which ends."""
+        until = self._codes.pop(_digest(code), 0.0)
+        if self._steady() >= until:
+            return None
+        if before is not None:
+            self._drop(before.id)
+        now = self._clock()
+        name = secrets.token_hex(4)
+        cookie, secret = f"{name}.{secrets.token_urlsafe()}", secrets.token_urlsafe()
+        login = Login(
+            id=name,
+            cookie=_digest(cookie),
+            secret=_digest(secret),
+            created=now,
+            used=now,
+            agent=agent[:AGENT_LENGTH],
+            address=address,
+        )
+        alive = self.alive()
+        for one in alive[: max(0, len(alive) + 1 - self._web.logins)]:
+            self._drop(one.id)
+        self._logins[name] = login
+        await self._save_if_possible()
+        return Entry(login, cookie, secret)
+
+    # -- who is in ----------------------------------------------------------------------------------------------
+
+    def find(self, cookie: str) -> Login | None:
+        """Return the login of a cookie, if it has not ended."""
+        login = self._logins.get(cookie.partition(".")[0])
+        if login is None or not hmac.compare_digest(_digest(cookie), login.cookie):
+            return None
+        return login if self.ends(login) > self._clock() else None
+
+    def is_secret(self, login: Login, given: str) -> bool:
+        return hmac.compare_digest(_digest(given), login.secret)
+
+    def new_pass(self, login: Login, target: str) -> str:
+        """Let the browser of a login open one address, soon."""
+        return make_pass(login.secret, target, self._clock() + PASS_SECONDS * 1_000)
+
+    def is_pass(self, login: Login, target: str, given: str) -> bool:
+        now = self._clock()
+        return is_pass(login.secret, target, given, now) or is_pass(self._key, target, given, now)
+
+    def lasting_pass(self, target: str) -> str:
+        """Let the browser of any login open one address: that of an output, in a card."""
+        return make_pass(self._key, target)
+
+    async def use(self, login: Login) -> None:
+        login.used = self._clock()
+        if self._steady() - self._saved > min(SAVE_PERIOD, self._web.login_idle / 10):
+            await self._save_if_possible()
+
+    def during(self, login: Login, receive: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
+        """Wrap a request's `receive`: when the login ends, the client seems to have left. While it waits, the login is
+        in use."""
+
+        async def received() -> Any:
+            with self._open(login):
+                return await receive()
+            return {"type": "http.disconnect"}
+
+        return received
+
+    # -- their end ----------------------------------------------------------------------------------------------
+
+    def ends(self, login: Login) -> int:
+        """When it ends if it is not used any more."""
+        oldest = login.created + int(self._web.login_lifetime * 1_000)
+        if self._scopes.get(login.id):
+            return oldest
+        return min(oldest, login.used + int(self._web.login_idle * 1_000))
+
+    def describe(self, login: Login) -> dict[str, Any]:
+        return {
+            "id": login.id,
+            "browser": _browser(login.agent),
+            "address": login.address,
+            "created": login.created,
+            "used": self._clock() if self._scopes.get(login.id) else login.used,
+            "ends": self.ends(login),
+        }
+
+    def alive(self) -> list[Login]:
+        """Return the logins that have not ended, in the order in which they were used."""
+        now = self._clock()
+        for login in [one for one in self._logins.values() if self.ends(one) <= now]:
+            self._drop(login.id)
+        return sorted(self._logins.values(), key=lambda one: one.used)
+
+    async def revoke(self, name: str) -> None:
+        """End a login. Raises `WebError`."""
+        if not self._drop(name):
+            raise WebError(404, "not-found", f"no browser is logged in as {name[:100]!r}")
+        try:
+            await self._save()
+        except OSError as error:
+            sentence = f"it has ended, but a restart of the daemon would bring it back: {self._path}: {error.strerror}"
+            raise WebError(503, "internal", sentence) from None
+
+    def _drop(self, name: str) -> bool:
+        for scope in self._scopes.pop(name, ()):
+            scope.cancel()
+        return self._logins.pop(name, None) is not None
+
+    @contextmanager
+    def _open(self, login: Login) -> Iterator[None]:
+        left = (login.created - self._clock()) / 1_000 + self._web.login_lifetime
+        with anyio.move_on_after(left) as scope:
+            if login.id not in self._logins:
+                scope.cancel()
+            self._scopes[login.id].add(scope)
+            try:
+                yield
+            finally:
+                login.used = self._clock()
+                open_now = self._scopes.get(login.id, set())
+                open_now.discard(scope)
+                if not open_now:
+                    self._scopes.pop(login.id, None)
+
+    # -- the file -----------------------------------------------------------------------------------------------
+
+    async def _save(self) -> None:
+        """Raises `OSError`."""
+        async with self._lock:
+            self._saved = self._steady()
+            await anyio.to_thread.run_sync(_write, self._path, msgspec.json.encode(self.alive()))
+
+    async def _save_if_possible(self) -> None:
+        try:
+            await self._save()
+        except OSError as error:
+            _log.warning("the logins cannot be written", file=str(self._path), reason=error.strerror)
+
+    def _read(self) -> list[Login]:
+        """Read the file. One that anybody else could have written, or that makes no sense, has nobody logged in."""
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            return self._nobody(error.strerror or str(error))
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+                return self._nobody("other users can read or write it")
+            try:
+                return msgspec.json.decode(file.read(LOGIN_BYTES * self._web.logins), type=list[Login])
+            except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+                return self._nobody(str(error))
+
+    def _nobody(self, reason: str) -> list[Login]:
+        _log.warning("browsers must log in again: their file cannot be used", file=str(self._path), reason=reason)
+        return []
+
+
+def _browser(agent: str) -> str:
+    """Name the browser and the system of a `User-Agent`, or return what it says."""
+    program = next((f"{name} {found[1]}" for pattern, name in _PROGRAMS if (found := pattern.search(agent))), "")
+    system = next((name for word, name in _SYSTEMS if word in agent), "")
+    return " on ".join(part for part in (program, system) if part) if program else agent[:100] or "unknown"
+
+
+def _digest(value: str) -> bytes:
+    return hashlib.sha256(value.encode(errors="surrogateescape")).digest()
+
+
+def _write(path: Path, data: bytes) -> None:
+    with whole_file(path, 0o600) as file:
+        file.write(data)

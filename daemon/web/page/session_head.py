@@ -1,0 +1,83 @@
+"""The head of a session's page: its title, what one asks of it at a glance, and in full what waits for a person."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import anyio
+from markupsafe import Markup
+
+from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
+from tooltap.daemon.journal.session_filter import SessionFilter
+from tooltap.daemon.web.html.markup import template
+from tooltap.daemon.web.page.fragments import Fragments
+
+__all__ = ["STATUSES", "SessionHead", "name_of", "project_of", "status_of"]
+
+MAX_WAITING = 8
+STATUSES = {
+    "running": "Running",
+    "waiting": "Waiting for you",
+    "failed": "Failed",
+    "completed": "Done",
+    "interrupted": "Interrupted",
+}
+"""The status of a session -> its words."""
+
+
+class SessionHead(NamedTuple):
+    title: str
+    html: Markup
+    """The facts, and what waits."""
+
+    @classmethod
+    async def of(cls, journal: Journal, fragments: Fragments, session: str) -> SessionHead | None:
+        """Return the head of a session; None if the journal has no event of it. Raises `JournalError`."""
+        row = await _row(journal, session)
+        if row is None:
+            return None
+        opened = await journal.open_calls(session)
+        asked = [one["seq"] for one in opened["permissions"]][-MAX_WAITING:]
+        waiting = await fragments.of(await _events(journal, asked), lambda _: "full")
+        values = {
+            "one": row,
+            "status": status_of(row),
+            "words": STATUSES.get(status_of(row), ""),
+            "project": project_of(row),
+            "waiting": waiting,
+        }
+        html = await anyio.to_thread.run_sync(lambda: template("session_head.html", title=name_of(row), **values))
+        return cls(name_of(row), html)
+
+
+def name_of(row: dict[str, Any]) -> str:
+    """Return the session's title, or else its folder, or else its id."""
+    return row.get("title") or project_of(row) or str(row["session"])
+
+
+def project_of(row: dict[str, Any]) -> str:
+    """Return the name of its project's folder; empty if it is not known."""
+    folder = str(row.get("project") or row.get("cwd") or "").rstrip("/\\")
+    return folder.replace("\\", "/").rpartition("/")[2]
+
+
+def status_of(row: dict[str, Any]) -> str:
+    """Return the status of its work, `running`, `waiting` …, which rows of older journals lack."""
+    return str(row.get("status") or ("running" if row["state"] == "open" else "completed"))
+
+
+async def _row(journal: Journal, session: str) -> dict[str, Any] | None:
+    rows = await journal.sessions(limit=1, wanted=SessionFilter(session=(session,)))
+    return rows[0] if rows else None
+
+
+async def _events(journal: Journal, seqs: list[int]) -> list[StoredEvent]:
+    found = []
+    for seq in seqs:
+        try:
+            event = await journal.event(seq)
+        except CorruptError:
+            continue
+        if event is not None:
+            found.append(event)
+    return found

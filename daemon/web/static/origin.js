@@ -1,0 +1,56 @@
+// What proves to the daemon that a page of its own origin asks. The cookie does not: browsers send it to every port of
+// the host. The secret is in the storage of the origin, which has a port, and goes as a header to that origin alone.
+// Where a browser sends no header (an address that it opens, live events, forms) the address gets a pass, which the
+// daemon gives for the secret, for that address alone.
+
+const KEY = "tooltap";
+const PASS = "pass";
+const NEVER_STAYS = new RegExp(`^(${PASS}|token)=`);
+
+export class LoggedOut extends Error {}
+
+// Returns the address of this page as the browser sends it, without a pass, and without a token that an old link has.
+export function here() {
+  const parts = location.search.slice(1).split("&").filter((one) => one && !NEVER_STAYS.test(one));
+  return location.origin + location.pathname + (parts.length ? `?${parts.join("&")}` : "");
+}
+
+// Returns when the pass in this page's address expires; NaN if it has none.
+export function expiry() {
+  return Number(new URLSearchParams(location.search).get(PASS)?.split(".")[0] ?? NaN);
+}
+
+// Asks the daemon with the secret. Throws `LoggedOut` if that does not let us in.
+export async function ask(address, options = {}) {
+  const secret = localStorage.getItem(KEY);
+  if (secret === null) throw new LoggedOut();
+  const response = await fetch(address, { ...options, headers: { "Tooltap-Page": secret } });
+  if (response.status === 403) throw new LoggedOut();
+  if (!response.ok) throw new Error(`${response.status} for ${address}`);
+  return response;
+}
+
+// Returns an address of ours with a pass, in full: a path that begins with two slashes would be another host.
+export async function admitted(address) {
+  const { pathname, search } = new URL(address, location.href);
+  const pass = await (await ask("/pass", { method: "POST", body: pathname + search })).text();
+  return `${location.origin}${pathname}${search}${search ? "&" : "?"}${PASS}=${pass}`;
+}
+
+// Returns the code in a link, or "".
+export const codeIn = (link) => link.split("#login=")[1]?.trim() ?? "";
+
+// Logs this browser in. Returns what is wrong, or "".
+export async function enter(code) {
+  const response = await fetch("/login", { method: "POST", body: code });
+  if (response.status === 403) return "This link was used before, or is too old.";
+  if (!response.ok) return (await response.json()).error.message;
+  localStorage.setItem(KEY, (await response.json()).secret);
+  return "";
+}
+
+export const forget = () => localStorage.removeItem(KEY);
+export const wasIn = () => localStorage.getItem(KEY) !== null;
+
+// A link that is opened where a page of ours is open already changes only what is after the `#`.
+addEventListener("hashchange", () => codeIn(location.hash) && location.reload());

@@ -1,0 +1,298 @@
+"""What is known of one file: its lines before the session and its lines now, as far as the events state them.
+
+A line that was neither added nor removed is the same object in both lists, so that what is learned of one is known of
+the other. Lines of which only the place is known have no text. A replaced text whose place is unknown is `Loose`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tooltap.normalizers.changes.line_diff import blocks
+
+__all__ = ["MAX_LINES", "Content", "Line", "Loose", "split_lines"]
+
+MAX_LINES = 100_000
+"""Lines of a file of which only the places are known."""
+
+
+class Line:
+    __slots__ = ("added", "removed", "text")
+
+    def __init__(self, text: str | None, added: int | None = None) -> None:
+        self.text = text
+        """With its newline; None if unknown."""
+        self.added = added
+        """The `seq` of the call that added it."""
+        self.removed: int | None = None
+
+
+class Loose:
+    """A text that was replaced somewhere in the file."""
+
+    def __init__(self, old: str, new: str, seq: int) -> None:
+        self.old = old
+        self.new = new
+        self.seqs = [seq]
+
+
+class Content:
+    def __init__(self) -> None:
+        self.old: list[Line] = []
+        self.new: list[Line] = []
+        self.open = True
+        """Unknown lines may follow the last one, which are the same before and now."""
+        self.loose: list[Loose] = []
+        self.consistent = True
+        """Nothing that was stated contradicts what was known."""
+
+    @classmethod
+    def of(cls, text: str) -> Content:
+        content = cls()
+        content.old = [Line(line) for line in split_lines(text)]
+        content.new = list(content.old)
+        content.open = False
+        return content
+
+    @property
+    def text(self) -> str | None:
+        """The text now; None if not all of it is known."""
+        if self.open:
+            return None
+        parts = [line.text for line in self.new]
+        return None if None in parts else "".join(parts)  # type: ignore[arg-type]
+
+    @property
+    def is_untouched(self) -> bool:
+        return not self.loose and len(self.old) == len(self.new) and all(map(_same, self.old, self.new))
+
+    # -- what is learned ----------------------------------------------------------------------------------------
+
+    def learn_all(self, text: str) -> None:
+        """This is the text now."""
+        known = self.text
+        if known is not None:
+            if known != text:
+                self._change_unseen(text)
+            return
+        lines = split_lines(text)
+        if not self._reach(len(lines)) or len(lines) < len(self.new) or (not self.open and len(self.new) != len(lines)):
+            self._change_unseen(text)
+            return
+        for line, stated in zip(self.new, lines, strict=True):
+            self._learn(line, stated)
+        self.open = False
+        if self.text != text:
+            self._change_unseen(text)
+        self._place_loose()
+
+    def learn_part(self, first: int, lines: Sequence[str]) -> None:
+        """These are the lines now from number `first` on, counted from 1."""
+        if not lines or not self._reach(first - 1 + len(lines)):
+            self.consistent = self.consistent and not lines
+            return
+        for line, stated in zip(self.new[first - 1 :], lines, strict=False):
+            self._learn(line, stated)
+
+    # -- changes ------------------------------------------------------------------------------------------------
+
+    def become(self, text: str, seq: int | None) -> None:
+        """Replace the whole text. What was there before is unknown, unless it was known."""
+        if self.text is None:
+            self.consistent = False
+            self.old = [line for line in self.old if line.text is not None]
+            self.new = [line for line in self.new if line.text is not None]
+            self.open, self.loose = False, []
+        self._splice(0, len(self.new), split_lines(text), seq)
+
+    def replace(self, old: str, new: str, everywhere: bool, seq: int) -> None:
+        """Replace the only occurrence of `old`, or every one."""
+        if old == new:
+            return
+        text = self.text
+        if text is not None:
+            if not old or old not in text:
+                self.consistent = False
+                self.loose.append(Loose(old, new, seq))
+            elif everywhere and text.count(old) > 1:
+                self._splice(0, len(self.new), split_lines(text.replace(old, new)), seq)
+            else:
+                self.consistent = self.consistent and text.count(old) == 1  # the first may be the wrong one
+                self._replace_at(0, text, old, new, seq)
+        elif not self._replace_known(old, new, everywhere, seq):
+            known = next((one for one in self.loose if old and one.new.count(old) == 1 and not everywhere), None)
+            if known is None:
+                self.loose.append(Loose(old, new, seq))
+            else:
+                known.new = known.new.replace(old, new)
+                known.seqs.append(seq)
+
+    def patch(self, start: int, lines: Sequence[str], seq: int) -> None:
+        """Apply a hunk at line `start`: lines that begin with a blank, `-` or `+`."""
+        at = start - 1
+        if not self._reach(at + sum(line[:1] != "+" for line in lines)):
+            self.consistent = False
+            self.loose.append(Loose(*_sides(lines), seq))
+            return
+        kept: list[Line] = []
+        end = at
+        for line in lines:
+            if line[:1] == "+":
+                kept.append(Line(line[1:], seq))
+                continue
+            current = self.new[end]
+            end += 1
+            self._learn(current, line[1:])
+            if line[:1] == "-":
+                _remove(current, seq)
+            else:
+                kept.append(current)
+        self.new[at:end] = kept
+
+    def patch_somewhere(self, lines: Sequence[str], seq: int) -> None:
+        """Apply a hunk whose place is not stated."""
+        places = self._places([line[1:] for line in lines if line[:1] != "+"])
+        if len(places) == 1:
+            self.patch(places[0] + 1, lines, seq)
+        else:
+            self.loose.append(Loose(*_sides(lines), seq))
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _reach(self, count: int) -> bool:
+        """Extend the file to `count` lines; whether it can have that many."""
+        if len(self.new) < count:
+            if not self.open or count > MAX_LINES:
+                return False
+            more = [Line(None) for _ in range(count - len(self.new))]
+            self.old += more
+            self.new += more
+        return True
+
+    def _learn(self, line: Line, stated: str) -> None:
+        if line.text is None:
+            line.text = stated
+        elif line.text.rstrip("\r\n") != stated.rstrip("\r\n"):
+            self.consistent = False
+
+    def _change_unseen(self, text: str) -> None:
+        """Something that no event shows has changed the file."""
+        self.consistent = False
+        known = self.text
+        if known is None:
+            self.open = False
+            for line in self.new:
+                line.text = line.text or ""
+        self._splice(0, len(self.new), split_lines(text), None)
+
+    def _splice(self, start: int, end: int, lines: list[str], seq: int | None) -> None:
+        current = self.new[start:end]
+        result: list[Line] = []
+        at = 0
+        for a1, a2, b1, b2 in blocks([line.text for line in current], lines):
+            result += current[at:a1]
+            for line in current[a1:a2]:
+                _remove(line, seq)
+            result += [Line(text, seq) for text in lines[b1:b2]]
+            at = a2
+        self.new[start:end] = result + current[at:]
+
+    def _replace_at(self, first: int, text: str, old: str, new: str, seq: int) -> None:
+        """Replace in `text`, which is that of the lines from index `first` on."""
+        place = text.index(old)
+        end = place + len(old)
+        line_start = text.rfind("\n", 0, place) + 1
+        line_end = text.find("\n", end) + 1 or len(text)
+        start = first + text.count("\n", 0, line_start)
+        stop = start + len(split_lines(text[line_start:line_end]))
+        self._splice(start, stop, split_lines(text[line_start:place] + new + text[end:line_end]), seq)
+
+    def _replace_known(self, old: str, new: str, everywhere: bool, seq: int) -> bool:
+        """Replace in the lines whose text is known; whether it was found there, once."""
+        if not old or everywhere:
+            return False
+        found = [(start, text) for start, text in self._runs() if text.count(old) == 1]
+        if len(found) != 1:
+            return False
+        self._replace_at(*found[0], old, new, seq)
+        return True
+
+    def _runs(self) -> list[tuple[int, str]]:
+        """Consecutive lines whose text is known: index of the first, and their text."""
+        runs: list[tuple[int, str]] = []
+        start, parts = 0, list[str]()
+        for index, line in enumerate([*self.new, Line(None)]):
+            if line.text is not None:
+                if not parts:
+                    start = index
+                parts.append(line.text)
+            elif parts:
+                runs.append((start, "".join(parts)))
+                parts = []
+        return runs
+
+    def _places(self, lines: list[str]) -> list[int]:
+        """Where these lines are, as indexes in `new`."""
+        if not lines:
+            return []
+        texts = [line.text for line in self.new]
+        count = len(lines)
+        firsts = [n for n, text in enumerate(texts) if text == lines[0]]
+        return [n for n in firsts if texts[n : n + count] == lines]
+
+    def _place_loose(self) -> None:
+        """The text now is known: find what was replaced in it, the latest first."""
+        left: list[Loose] = []
+        for one in reversed(self.loose):
+            if not self._place(one):
+                left.append(one)
+        self.loose = left[::-1]
+
+    def _place(self, one: Loose) -> bool:
+        text = self.text or ""
+        if not one.new or text.count(one.new) != 1:
+            return False
+        place = text.index(one.new)
+        end = place + len(one.new)
+        line_start = text.rfind("\n", 0, place) + 1
+        line_end = text.find("\n", end) + 1 or len(text)
+        start = text.count("\n", 0, line_start)
+        region = self.new[start : start + len(split_lines(text[line_start:line_end]))]
+        at = next((n for n, line in enumerate(self.old) if line is region[0]), None)
+        if at is None or self.old[at : at + len(region)] != region:
+            return False
+        before = split_lines(text[line_start:place] + one.old + text[end:line_end])
+        seq = one.seqs[-1]
+        old: list[Line] = []
+        last = 0
+        for a1, a2, b1, b2 in blocks(before, [line.text for line in region]):
+            old += region[last:b1]
+            for gone in before[a1:a2]:
+                old.append(Line(gone))
+                old[-1].removed = seq
+            for line in region[b1:b2]:
+                line.added = seq
+            last = b2
+        self.old[at : at + len(region)] = old + region[last:]
+        return True
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines with their newlines."""
+    lines = text.split("\n")
+    last = lines.pop()
+    return [f"{line}\n" for line in lines] + ([last] if last else [])
+
+
+def _remove(line: Line, seq: int | None) -> None:
+    if line.added is None:
+        line.removed = seq
+
+
+def _same(a: Line, b: Line) -> bool:
+    return a is b or (a.text is not None and a.text == b.text)
+
+
+def _sides(lines: Sequence[str]) -> tuple[str, str]:
+    old = "".join(line[1:] for line in lines if line[:1] != "+")
+    return old, "".join(line[1:] for line in lines if line[:1] != "-")

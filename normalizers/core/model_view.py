@@ -1,0 +1,227 @@
+"""What the model saw of a result, kept byte for byte beside the normalized output.
+
+Most of a result's text is in the output already. So a text is kept as parts: pointers into the event, and what is left
+between them. Each pointer was checked to give the same code points when it was made. If too much is left, an output
+body holds the whole text.
+
+The strings of an output are long or few: every search here is linear in the text, and their number is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tooltap.normalizers.core.writer import Writer
+from tooltap.protocol.events import LineNumbers, ModelView, OutputRef, ViewBlock, ViewPart
+from tooltap.protocol.model_view import numbered
+
+__all__ = ["model_view"]
+
+SHOWN_STRINGS = 16
+"""Strings of an output that are looked for in the text, the longest first."""
+SHORTEST = 12
+"""Code points of the shortest string that is looked for, unless it is the whole text."""
+HEAD = 48
+"""Code points of the beginning of a string, if the model saw no more than its beginning."""
+TELLING = 64
+"""Code points of a string that counts as shown."""
+EXCERPT = 200
+"""Code points of the text that the event has, if a body holds the whole."""
+_SHORT = 4
+"""A text of a fraction of what may be repeated is kept whole: parts would be as long."""
+_MARK = 4
+"""Longest text between a line's number and the line."""
+_HEADING = 4
+"""Lines of the text among which the first numbered one is, behind an agent's heading."""
+
+
+class _Shown(NamedTuple):
+    pointer: str
+    text: str
+
+
+def model_view(writer: Writer, value: Any, output: dict[str, Any]) -> tuple[ModelView, dict[str, OutputRef] | None]:
+    """The view, and the references to the bodies that hold its long texts.
+
+    `value`: a text, or a list of content blocks; `output`: the canonical payload of the result."""
+    longest = sorted(_strings(output, "/output"), key=lambda one: -len(one[2]))[:SHOWN_STRINGS]
+    shown = [_Shown(f"{path}/{_escape(key)}", text) for path, key, text in longest]
+    blocks: list[ViewBlock] = []
+    refs: dict[str, OutputRef] = {}
+    used: set[str] = set()
+    differs = False
+    for one in _blocks_of(value, writer.context.limits.view_blocks):
+        text = _text_of(one)
+        if text is None:
+            blocks.append(_body_block(one))
+            continue
+        if text == "" and not isinstance(value, list):
+            continue
+        kind = one.get("type") if isinstance(one, dict) else "text"
+        block, differ = _text_block(writer, text, shown, used, refs, len(blocks))
+        if kind != "text":
+            block.type = str(kind)
+        blocks.append(block)
+        differs = differs or differ
+    differs = differs or any(one.pointer not in used and _tells(one, blocks) for one in shown)
+    return ModelView(blocks=blocks, differs=differs), refs or None
+
+
+def _blocks_of(value: Any, limit: int) -> list[Any]:
+    """The content blocks; those behind `limit` as one text, which is their JSON."""
+    if not isinstance(value, list):
+        return [value]
+    if len(value) <= limit:
+        return value
+    rest = msgspec.json.encode(value[limit - 1 :]).decode()
+    return [*value[: limit - 1], rest]
+
+
+def _tells(one: _Shown, blocks: list[ViewBlock]) -> bool:
+    """Whether the user sees something in a string that the model did not see."""
+    return len(one.text) >= TELLING or (not blocks and bool(one.text.strip()))
+
+
+def _text_of(block: Any) -> str | None:
+    """The text of a content block; None for one that has a stored body or an address instead."""
+    if isinstance(block, str):
+        return block
+    if isinstance(block, dict):
+        text = block.get("text")
+        if isinstance(text, str) and block.get("type") in (None, "text", "input_text", "output_text"):
+            return text
+        if _stored(block) is not None:
+            return None
+    return msgspec.json.encode(block).decode()
+
+
+def _stored(block: dict[str, Any]) -> dict[str, Any] | None:
+    """The part of a content block that names a body or an address."""
+    for one in (block, block.get("source"), block.get("resource"), block.get("image_url"), block.get("imageUrl")):
+        if isinstance(one, dict) and any(isinstance(one.get(key), str) for key in ("outputId", "url", "image_url")):
+            return one
+    return None
+
+
+def _body_block(block: dict[str, Any]) -> ViewBlock:
+    stored = _stored(block) or {}
+    mime = next((one[key] for one in (stored, block) for key in ("mimeType", "media_type") if key in one), None)
+    uri = stored.get("url", stored.get("image_url"))
+    return ViewBlock(
+        type=str(block.get("type", "data")),
+        output_id=stored.get("outputId"),
+        uri=uri if isinstance(uri, str) and "outputId" not in stored else None,
+        mime_type=mime if isinstance(mime, str) else None,
+    )
+
+
+def _text_block(
+    writer: Writer, text: str, shown: list[_Shown], used: set[str], refs: dict[str, OutputRef], index: int
+) -> tuple[ViewBlock, bool]:
+    for one in shown:
+        if one.text == text:
+            used.update(other.pointer for other in shown if len(other.text) >= TELLING and other.text in text)
+            used.add(one.pointer)
+            return ViewBlock(parts=[ViewPart(at=one.pointer)]), False
+    parts: list[str | ViewPart] = [text]
+    for one in shown:
+        if len(one.text) < SHORTEST:
+            break
+        for place, part in enumerate(parts):
+            if isinstance(part, str) and (found := _find(one, part)) is not None:
+                used.add(one.pointer)
+                parts[place : place + 1] = [piece for piece in found if piece != ""]
+                break
+    rest = [part for part in parts if isinstance(part, str)]
+    differs = any(not part.isspace() for part in rest)
+    limit = writer.context.limits.view_bytes
+    if len(text) <= limit // _SHORT or (len(rest) == len(parts) and len(text.encode()) <= limit):
+        return ViewBlock(text=text), differs
+    if sum(len(part.encode()) for part in rest) <= limit and len(rest) < len(parts):
+        return ViewBlock(parts=parts), differs
+    data = text.encode()
+    refs[f"/modelView/blocks/{index}/text"] = OutputRef(
+        output_id=writer.put_output(data, "text/plain"),
+        bytes=len(data),
+        lines=data.count(b"\n") + (not data.endswith(b"\n")),
+        mime_type="text/plain",
+    )
+    return ViewBlock(text=text[:EXCERPT]), differs
+
+
+def _find(one: _Shown, text: str) -> list[str | ViewPart] | None:
+    """The text, with the shown string or its beginning in it replaced; None if it is not there."""
+    wanted = one.text
+    at = text.find(wanted)
+    if at >= 0:
+        return [text[:at], ViewPart(at=one.pointer), text[at + len(wanted) :]]
+    numbers = _numbers_of(wanted, text)
+    if numbers is not None:
+        whole = numbered(wanted, numbers)
+        at = text.find(whole)
+        if at >= 0:
+            return [text[:at], ViewPart(at=one.pointer, numbers=numbers), text[at + len(whole) :]]
+    at = text.find(wanted[:HEAD])
+    if at < 0:
+        return None
+    length = _common(wanted, text[at:])
+    if length < min(len(wanted) // 2, TELLING):
+        return None
+    return [text[:at], ViewPart(at=one.pointer, length=length), text[at + length :]]
+
+
+def _numbers_of(wanted: str, text: str) -> LineNumbers | None:
+    """How the lines of the string are numbered in the text, judged by the first one."""
+    first_line = wanted.split("\n", 1)[0]
+    at = 0
+    for _ in range(_HEADING):
+        end = text.find("\n", at)
+        line = text[at:] if end < 0 else text[at:end]
+        if line.endswith(first_line):
+            number = line[: len(line) - len(first_line)]
+            digits = number.lstrip(" ")
+            count = next((i for i, char in enumerate(digits) if char not in "0123456789"), len(digits))
+            mark = digits[count:]
+            if 0 < count < 12 and len(mark) <= _MARK:
+                width = len(number) - len(mark)
+                pad = "0" if digits[0] == "0" and count > 1 else " "
+                return LineNumbers(
+                    first=int(digits[:count]), mark=mark, width=width if width > count or pad == "0" else 0, pad=pad
+                )
+        if end < 0:
+            break
+        at = end + 1
+    return None
+
+
+def _common(left: str, right: str) -> int:
+    """Length of the beginning that two strings share."""
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _strings(value: Any, pointer: str) -> Iterator[tuple[str, object, str]]:
+    """The strings of an output: the pointer to what holds it, its key there, the string. What is nested deeper than
+    payloads are is not looked at."""
+    pending = [(value, pointer, 0)]
+    while pending:
+        holder, path, depth = pending.pop()
+        for key, item in holder.items() if isinstance(holder, dict) else enumerate(holder):
+            if type(item) is str:
+                if item:
+                    yield path, key, item
+            elif isinstance(item, dict | list) and depth < 4:
+                pending.append((item, f"{path}/{_escape(key)}", depth + 1))
+
+
+def _escape(key: object) -> str:
+    return str(key).replace("~", "~0").replace("/", "~1")

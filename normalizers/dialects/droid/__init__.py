@@ -1,0 +1,60 @@
+"""Droid, the agent of Factory."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
+from tooltap.normalizers.wire.values import record
+
+__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
+
+
+def _is_droid_session(value: dict[str, Any]) -> bool:
+    match value.get("type"):
+        case "session_start":
+            return value.keys() >= {"id", "title", "version"}
+        case "message":
+            message = record(value.get("message"))
+            return (
+                value.keys() >= {"id", "timestamp"}
+                and isinstance(message.get("content"), list)
+                and (
+                    value.keys() <= {"type", "id", "parentId", "timestamp", "message"} and _is_of_droid(value, message)
+                )
+            )
+        case "agent_turn_outcome":
+            return "turnId" in value
+    return False
+
+
+def _is_of_droid(value: dict[str, Any], message: dict[str, Any]) -> bool:
+    """Pi's entries have shorter ids, and its messages a time."""
+    return len(str(value["id"])) >= 32 and "timestamp" not in message
+
+
+PRODUCT = "Droid"
+
+DIALECTS = (
+    Dialect(
+        "droid-session",
+        "parser:DroidSession",
+        _is_droid_session,
+        reads="Droid's session files",
+        tapped_with="`tooltap serve --follow droid`",
+        arrives="streams blocks",
+        omits="permission requests, tokens, cost; exit codes are in texts only",
+        unproven="subagents, compaction, interrupts",
+        endless="endless:lines",
+    ),
+)
+
+AGENTS = (
+    Agent(
+        "droid",
+        ("--output-format acp",),
+        "exec --output-format acp",
+        store=Store("droid-session", "", ".factory", "sessions", re.compile(r"(?:.+/)?[^/]+\.jsonl")),
+    ),
+)

@@ -1,0 +1,110 @@
+"""The `droid-session` dialect: the files that Droid keeps under `~/.factory/sessions`.
+
+Learned from Droid 0.215. Messages are those of Anthropic's API, whatever the model. A line of its own says how a turn
+ended; if it is missing, the next prompt or the end of the file does. Droid adds reminders among the user's messages.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser, best
+from tooltap.normalizers.core.state import SessionState
+from tooltap.normalizers.dialects.droid.answers import read_result
+from tooltap.normalizers.wire.times import milliseconds
+from tooltap.normalizers.wire.values import record, records, string
+from tooltap.protocol.events import Message
+
+__all__ = ["DroidSession"]
+
+_OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": "cancelled", "aborted": "cancelled"}
+"""Reason of the end of a turn -> outcome; every other is a failure."""
+_REMINDER = "<system-reminder>"
+
+
+class DroidState(SessionState, kw_only=True):
+    model: str | None = None
+
+
+class DroidSession(Parser):
+    dialect = "droid-session"
+    protocol = default_provider = "droid"
+    SKIPS = frozenset({"empty", "prompt-context", "unchanged"})
+    line = Lines("type", skip={"todo_state": "settings", "session_end": "ended"})
+    block = Lines("type", skip={"redacted_thinking": "empty"})
+    state_type = DroidState
+    state: DroidState
+
+    def enter(self, value: Line) -> None:
+        self.ts = milliseconds(value.get("timestamp")) or self.ts
+
+    @line("session_start", id=str)
+    def _session(self, value: Line) -> None:
+        self.state.cwd = string(value.get("cwd"))
+        self.begin_session(value["id"], title=string(value.get("title")), cwd=self.state.cwd)
+
+    @line("agent_turn_outcome")
+    def _turn_ended(self, value: Line) -> Skip:
+        if self.turn is None:
+            return "unchanged"
+        reason = string(value.get("reason")) or ""
+        self.end_turn(_OUTCOMES.get(reason, "failed"), reason=reason)
+        return None
+
+    @line("compaction_state")
+    def _compaction(self, value: Line) -> None:
+        self.notice("compaction", string(value.get("summaryText")))
+
+    # -- messages -----------------------------------------------------------------------------------------------
+
+    @line("message", message=dict)
+    def _message(self, value: Line) -> Skip:
+        message = value["message"]
+        self.uses_model(string(message.get("modelId")))
+        content, role = message.get("content"), string(message.get("role")) or ""
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else records(content)
+        if role == "user" and any(one.get("type") != "tool_result" for one in blocks):
+            return self._prompt(blocks, string(value.get("id")))
+        outcomes = [self.block.read(self, block, string(value.get("id")), line=value) for block in blocks]
+        return best(outcomes) if outcomes and not self.items else None if self.items else "empty"
+
+    def _prompt(self, blocks: list[Line], message_id: str | None) -> Skip:
+        bodies = Bodies(self)
+        parts = [part for part in bodies.take(blocks) if part.get("type") == "text"]
+        texts = [text for part in parts if (text := string(part.get("text"))) and not text.startswith(_REMINDER)]
+        if not texts and bodies.attachments is None:
+            return "prompt-context"
+        if self.turn is not None:
+            self.give_up_turns()
+        self.start_turn()
+        self.emit(Message, role="user", text="\n".join(texts), message_id=message_id, attachments=bodies.attachments)
+        return None
+
+    @block("text", text=str)
+    @block("thinking", thinking=str)
+    def _text(self, block: Line, message_id: str | None) -> Skip:
+        kind = block["type"]
+        if not block[kind]:
+            return "empty"
+        self.ensure_turn()
+        self.emit_text("assistant" if kind == "text" else "reasoning", block[kind], message_id=message_id)
+        return None
+
+    @block("tool_use", id=str, name=str)
+    def _call(self, block: Line, message_id: str | None) -> Skip:
+        self.ensure_turn()
+        return self.calls.show(block["id"], block["name"], block.get("input"), raw=block)
+
+    @block("tool_result", tool_use_id=str)
+    def _result(self, block: Line, message_id: str | None) -> Skip:
+        self.ensure_turn()
+        bodies = Bodies(self)
+        raw: dict[str, Any] = bodies.take(block)
+        call_id = block["tool_use_id"]
+        answer: Answer = read_result(self.calls.name_of(call_id) or "", record(raw))
+        answer = answer.replace(attachments=bodies.attachments, model=raw.get("content"))
+        return self.calls.answer(call_id, answer, raw=raw, raw_name=UNKNOWN_TOOL)

@@ -1,0 +1,49 @@
+"""What a line costs that something raised at: that line, and where it may have left the state in doubt, the state.
+
+Whatever raises between a line's first look and its events, the line is `unparsed`, with the reason `parser-error:
+<Exception> at <place>`, and nothing else of it remains: events that it had given before are taken back. The next line
+is read as usual.
+
+The state is in doubt if the line had given events or output, or if what raised was reached through the code that keeps
+account of calls, turns, texts and permissions (`core/`). Then the stream is reset at that line (`reset.py`). Otherwise
+the parser goes on from its dump, or is reset if there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+__all__ = ["PARSER_ERROR", "may_have_changed", "place_of", "reason_of"]
+
+PARSER_ERROR = "parser-error"
+
+_PACKAGE = "tooltap."
+_CORE = f"{_PACKAGE}normalizers.core."
+_HARMLESS = frozenset({f"{_CORE}parser", f"{_CORE}lines"})
+"""Modules that lead every line to its reader."""
+
+
+def place_of(error: BaseException) -> str:
+    """Where it was raised: `module:function` of the innermost function of ours. Says nothing of the machine."""
+    place = "outside"
+    for module, function in _frames(error):
+        if module.startswith(_PACKAGE) and not function.startswith("<"):
+            place = f"{module.removeprefix(_PACKAGE)}:{function}"
+    return place
+
+
+def reason_of(error: BaseException) -> str:
+    """The `reason` of the `unparsed` event."""
+    return f"{PARSER_ERROR}: {type(error).__name__} at {place_of(error)}"
+
+
+def may_have_changed(error: BaseException) -> bool:
+    """Whether what raised may have left half a change of what is open."""
+    return any(module.startswith(_CORE) and module not in _HARMLESS for module, _ in _frames(error))
+
+
+def _frames(error: BaseException) -> Iterator[tuple[str, str]]:
+    at = error.__traceback__
+    while at is not None:
+        yield str(at.tb_frame.f_globals.get("__name__", "")), at.tb_frame.f_code.co_name
+        at = at.tb_next

@@ -1,0 +1,113 @@
+"""Attacks on the place of the socket: what another user has put there gets nothing, and what stands there stays."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.attacks.loops import in_a_loop
+from tests.attacks.stranger import Stranger
+from tests.cli.command import here, sentence
+from tooltap.daemon.client.blocking import ask
+from tooltap.daemon.client.connection import request
+from tooltap.daemon.client.greeting import ConnectError, check_peer
+from tooltap.daemon.system.listener import Listener, ListenError
+
+
+def listen(place: str) -> None:
+    import os
+    import socket
+    import sys
+
+    listening = sys.__dict__["held"] = socket.socket(socket.AF_UNIX)
+    listening.bind(place)
+    os.chmod(place, 0o666)
+    listening.listen()
+
+
+def receive() -> str:
+    """Greet a client as a daemon does, and return what it sends."""
+    import sys
+
+    listening = sys.__dict__["held"]
+    listening.settimeout(30)
+    connection, _ = listening.accept()
+    try:
+        connection.sendall(b'{"op":"welcome","protocol":1,"schema":2,"daemon":"tooltap 0","journal":"j"}\n')
+        return str(connection.recv(1000).decode())
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize("client", ["blocking", "asynchronous", "command"])
+@in_a_loop
+async def test_nothing_is_sent_to_the_daemon_of_another_user(
+    client: str, shared: Path, lasting_stranger: Stranger
+) -> None:
+    place = shared / "t.sock"
+    lasting_stranger.run(listen, place)
+    lasting_stranger.begin(receive)
+    if client == "command":
+        finished = here("stats", "--socket", place)
+        assert finished.returncode != 0
+        assert sentence(finished) == f"what is listening at {place} belongs to another user"
+    else:
+        ask_it = partial(ask if client == "blocking" else request, "stats", path=place)
+        with pytest.raises(ConnectError, match=f"^what is listening at {place} belongs to another user$"):
+            await anyio.to_thread.run_sync(ask_it) if client == "blocking" else await ask_it()
+    assert lasting_stranger.result() == ""
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "folder", "pipe"])
+def test_what_stands_in_the_sockets_place_is_refused(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    place = tmp_path / "t.sock"
+    make: dict[str, Callable[[], object]] = {
+        "file": lambda: place.write_text("mine"),
+        "link": lambda: place.symlink_to("file"),
+        "folder": place.mkdir,
+        "pipe": lambda: os.mkfifo(place),
+    }
+    make[kind]()
+    before = place.lstat()
+
+    with pytest.raises(ListenError, match="is not a socket; move it away"):
+        Listener(place)
+    assert os.path.samestat(place.lstat(), before)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_serve_replaces_no_file(tmp_path: Path) -> None:
+    place = tmp_path / "t.sock"
+    place.write_text("mine")
+    command = [
+        sys.executable,
+        "-m",
+        "tooltap.cli",
+        "serve",
+        "--socket",
+        str(place),
+        "--journal",
+        f"sqlite:{tmp_path}/j.db",
+    ]
+    finished = subprocess.run(command, capture_output=True, check=False, timeout=60)
+
+    assert finished.returncode == 1
+    assert b"is not a socket; move it away" in finished.stderr
+    assert place.read_text() == "mine"
+
+
+def test_peer_is_asked_before_anything_is_sent() -> None:
+    """The check needs nothing of the peer: two ends of a pair are the same user's."""
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        check_peer(Path("here"), ours)

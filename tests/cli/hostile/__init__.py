@@ -1,0 +1,1 @@
+"""Whatever comes from outside reaches no terminal as more than text."""

@@ -1,0 +1,183 @@
+"""`tooltap up`: one command, no flag, no settings."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import COMMAND, TIMEOUT, sentence
+from tests.newcomer import Home, fill, measure, stored, up
+from tooltap.cli.common.terminal import browser
+from tooltap.cli.manage.progress_line import Progress, describe
+from tooltap.daemon.client.blocking import ask
+from tooltap.daemon.config import load_config
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+SLOW = 90.0
+"""Seconds that a busy machine may take for what is promised within 15."""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    (tmp_path / "home").mkdir()
+    return Home(tmp_path / "home", 0)
+
+
+def test_newcomer_sees_all_sessions(tmp_path: Path) -> None:
+    """`make newcomer` measures it."""
+    shown = measure(fill(tmp_path / "home", stored(FIXTURES)), SLOW)
+
+    assert shown.first <= shown.all
+
+
+class Terminal:
+    """`tooltap up` at a terminal, which is read."""
+
+    def __init__(self, home: Home, *options: str, **changes: str) -> None:
+        ours, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [*COMMAND, "up", *options],
+            env=home.environment | {"TERM": "xterm"} | changes,
+            cwd=home.path,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._screen = open(ours, "rb", buffering=0)  # noqa: SIM115 -- closed by `end`
+        self.shown = ""
+
+    def until(self, wanted: str) -> str:
+        while not re.search(wanted, self.shown):
+            self.shown += self._screen.read(4_096).decode()
+        return self.shown
+
+    def end(self) -> int:
+        """Press Ctrl-C, and return the exit code."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        try:
+            while data := self._screen.read(4_096):
+                self.shown += data.decode()
+        except OSError:  # the other end is closed
+            pass
+        self._screen.close()
+        return self.process.wait(TIMEOUT)
+
+
+def test_it_starts_and_joins(tmp_path: Path) -> None:
+    home = fill(tmp_path / "home", stored(FIXTURES), 3)
+    first = Terminal(home, "--no-open")
+    first.until(r"3 sessions · .*all stored sessions read")
+    [link] = re.findall(r"page: (http://127\.0\.0\.1:\d+)/#login=[\w-]{30,}\r\n", first.shown)
+
+    statistics = ask("stats", path=home.socket)
+    assert (statistics["web"]["url"], statistics["limits"]["follow"]["agents"]) == (link, ["all"])
+    second = Terminal(home, "--no-open")
+    second.until("3 sessions")
+    assert f"a daemon runs already (pid {first.process.pid})" in second.shown
+    assert second.end() == 0
+    assert ask("ping", path=home.socket) == {}
+    assert first.end() == 0
+    assert not home.socket.exists()
+
+
+def test_no_login_where_no_terminal_shows_it(home: Home) -> None:
+    with up(home) as daemon:
+        output = home.path.parent / "output"
+        while b"0 sessions" not in output.read_bytes():
+            assert daemon.poll() is None, output.read_bytes()
+            time.sleep(0.05)
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(TIMEOUT) == 0
+
+    text = output.read_text()
+    assert re.search(r"^page: http://127\.0\.0\.1:\d+ \(`tooltap serve link` prints ", text, re.MULTILINE)
+    assert "#login" not in text
+
+
+def test_daemon_without_a_page_is_one_sentence(home: Home) -> None:
+    with subprocess.Popen([*COMMAND, "serve"], env=home.environment, stderr=subprocess.PIPE) as daemon:
+        try:
+            assert daemon.stderr is not None
+            while b"listening" not in daemon.stderr.readline():
+                pass
+            arguments = [*COMMAND, "up"]
+            finished = subprocess.run(arguments, env=home.environment, capture_output=True, timeout=TIMEOUT)
+        finally:
+            daemon.kill()
+
+    assert finished.returncode == 1
+    assert "serves no page: end it with `tooltap serve stop`" in sentence(finished)
+
+
+def test_settings_of_the_user_win(tmp_path: Path) -> None:
+    file = tmp_path / "tooltap.toml"
+    file.write_text('log_level = "debug"\n[follow]\nagents = ["codex"]\n')
+    usual: dict[str, Any] = {"follow": {"agents": ["all"], "backfill": "all"}, "log_level": "warning"}
+    config = load_config(file, unless_set=usual, web={"enabled": True})
+
+    assert (config.log_level, config.follow.agents, config.follow.backfill) == ("debug", ("codex",), "all")
+    assert load_config(None, unless_set=usual).follow.agents == ("all",)
+
+
+@pytest.mark.parametrize(
+    ("variables", "opens"),
+    [
+        ({"DISPLAY": ":0"}, True),
+        ({"WAYLAND_DISPLAY": "wayland-0"}, True),
+        ({}, False),
+        ({"DISPLAY": ":0", "SSH_CONNECTION": "1.2.3.4 5 6.7.8.9 22"}, False),
+        ({"DISPLAY": ":0", "PATH": "/nowhere"}, False),
+        ({"BROWSER": "xdg-open:lynx", "SSH_TTY": "/dev/pts/1"}, True),
+        ({"BROWSER": "xdg-open %s"}, True),
+        ({"BROWSER": "'"}, False),
+    ],
+)
+def test_browser_opens_where_somebody_sees_it(
+    variables: dict[str, str], opens: bool, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The browser is a program that notes what it is to open."""
+    program = home.path / "bin" / "xdg-open"
+    program.parent.mkdir()
+    opened = home.path / "opened"
+    program.write_text(f'#!/bin/sh\necho "$1" > {opened}.new && mv {opened}.new {opened}\n')
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.platform", "linux")
+    for name in (*browser.REMOTE, *browser.DISPLAYS, browser.NAMED):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in ({"PATH": f"{program.parent}:{os.environ['PATH']}"} | variables).items():
+        monkeypatch.setenv(name, value)
+
+    assert browser.open_in_browser("http://127.0.0.1:1/") == opens
+    while opens and not opened.exists():
+        time.sleep(0.02)
+    assert not opens or opened.read_text() == "http://127.0.0.1:1/\n"
+
+
+BACKFILL = {"files": 8, "filesDone": 2, "bytes": 200, "bytesDone": 50, "complete": False}
+DONE = {**BACKFILL, "complete": True}
+NOTHING = {**DONE, "files": 0}
+
+
+@pytest.mark.parametrize(
+    ("progress", "live", "text"),
+    [
+        (Progress(1, False, 0, 0, 0.0, None, None), True, "1 session · 0 events/s"),
+        (Progress(1_000, True, 2, 0, 1.5, None, None), False, "more than 1,000 sessions · 2 running"),
+        (Progress(3, False, 0, 1, 1.5, None, None), False, "3 sessions · 1 waiting for you"),
+        (Progress(3, False, 0, 0, 9.0, BACKFILL, None), False, "3 sessions · 2 of 8 stored files read (25 %)"),
+        (Progress(3, False, 0, 0, 0.0, DONE, "disk full"), False, "3 sessions · all stored sessions read · disk full"),
+        (Progress(0, False, 0, 0, 0.0, NOTHING, None), False, "0 sessions"),
+    ],
+)
+def test_line(progress: Progress, live: bool, text: str) -> None:
+    assert describe(progress, live=live) == text

@@ -1,0 +1,80 @@
+"""`tooltap files`, and the request and the address behind it, with recordings of agents."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import here, sentence
+from tests.daemon.running import Running, running
+from tests.normalizers.reading import FIXTURES
+
+EDIT = FIXTURES / "claude-stream/claude-code-2.1.330/edit.jsonl"
+PATCH = FIXTURES / "codex-rollout/codex-0.169/patch.jsonl"
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("daemon")) as one:
+        for recording in (PATCH, EDIT):
+            assert here("ingest", "--socket", one.path, recording).returncode == 0
+        yield one
+
+
+def files(daemon: Running, *words: object) -> str:
+    finished = here("files", "--socket", daemon.path, *words)
+    assert finished.returncode == 0, finished
+    return finished.stdout.decode()
+
+
+def asked(daemon: Running, **arguments: Any) -> Any:
+    with daemon.connect() as wire:
+        session = next(one["session"] for one in wire.ask("sessions")["sessions"] if one["provider"] == "claude")
+        return wire.ask("files", session=session, **arguments)
+
+
+def test_files_are_listed(daemon: Running) -> None:
+    assert files(daemon, "last") == "M  +1 -1  src/app.py\n"
+
+
+def test_a_diff_in_a_pipe_is_a_patch(daemon: Running, tmp_path: Path) -> None:
+    source = tmp_path / "src" / "app.py"
+    source.parent.mkdir()
+    source.write_text(
+        'import sys\n\n\ndef greet(name):\n    """Return a greeting."""\n    return "Hello, " + name + "!"\n\n\n'
+        'def main():\n    for name in sys.argv[1:] or ["world"]:\n'
+    )
+    diff = files(daemon, "last", "src/app.py")
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=diff.encode(), check=True)
+
+    assert 'return "Howdy, " + name' in source.read_text()
+
+
+def test_hunks_name_the_calls_that_made_them(daemon: Running) -> None:
+    reply = asked(daemon, file="/tmp/ws/src/app.py")
+    file = reply["file"]
+    with daemon.connect() as wire:
+        call = wire.ask("event", seq=file["hunks"][0]["seqs"][0])["event"]
+
+    assert (call["kind"], call["name"], call["callId"][:5]) == ("tool-call", "Edit", "toolu")
+    assert file["calls"] == file["hunks"][0]["seqs"]
+    assert reply["files"] == [{key: value for key, value in file.items() if key not in ("diff", "hunks")}]
+    assert json.loads(files(daemon, "last", "--json")) == asked(daemon)
+
+
+def test_what_is_not_there_is_one_sentence(daemon: Running) -> None:
+    for words, expected in (
+        (("last", "other.py"), "has not changed 'other.py'"),
+        (("nothing-like-it",), "no session 'nothing-like-it'"),
+    ):
+        finished = here("files", "--socket", daemon.path, *words)
+        assert finished.returncode == 1
+        assert expected in sentence(finished)
+    with daemon.connect() as wire:
+        wire.send("files", id=1, session="none")
+        assert wire.read()["error"] == {"code": "not-found", "message": "there is no session 'none'"}

@@ -1,0 +1,138 @@
+"""`tooltap usage`, and the requests behind it, over a socket and over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import COMMAND, DEMO, environment, here, sentence
+from tests.daemon.running import Running, running
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("daemon")) as one:
+        for name in ("claude-code", "codex", "gemini", "opencode"):
+            assert here("ingest", "--socket", one.path, "--stream", name, DEMO / f"{name}.jsonl").returncode == 0
+        yield one
+
+
+def usage(daemon: Running, *arguments: str) -> dict[str, Any]:
+    finished = here("usage", "--socket", daemon.path, "--json", *arguments)
+    assert (finished.returncode, finished.stderr) == (0, b"")
+    found: dict[str, Any] = json.loads(finished.stdout)
+    return found
+
+
+def at(columns: int, daemon: Running, *arguments: str) -> list[str]:
+    """The lines on a terminal with so many columns."""
+    reader, writer = pty.openpty()
+    settings = environment(COLUMNS=str(columns), TERM="xterm", NO_COLOR="1")
+    pid = os.posix_spawn(
+        COMMAND[0],
+        [*map(str, COMMAND), "usage", "--socket", str(daemon.path), *arguments],
+        settings,
+        file_actions=[(os.POSIX_SPAWN_DUP2, writer, 1)],
+    )
+    os.close(writer)
+    shown = b""
+    try:
+        while chunk := os.read(reader, 65_536):
+            shown += chunk
+    except OSError:  # the other end was closed
+        pass
+    os.close(reader)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    return shown.decode().replace("\r", "").splitlines()
+
+
+def test_sums_are_the_same_by_whatever(daemon: Running) -> None:
+    found = {by: usage(daemon, "--by", by) for by in ("day", "model", "project", "agent", "session", "subagent")}
+
+    totals = [one["total"] for one in found.values()]
+    for total in totals:
+        assert total["inputTokens"] == totals[0]["inputTokens"]
+        assert total["costUsd"] == pytest.approx(totals[0]["costUsd"])
+    for one in found.values():
+        for field in ("inputTokens", "outputTokens", "costUsd"):
+            assert sum(row.get(field, 0) for row in one["rows"]) == pytest.approx(one["total"][field])
+    assert found["agent"]["rows"][0]["key"] == "claude"
+
+
+def test_sessions_cost_what_their_list_says(daemon: Running) -> None:
+    costs = {row["key"]: row.get("costUsd") for row in usage(daemon, "--by", "session")["rows"]}
+    sessions = [one for one in daemon.connect().ask("sessions")["sessions"] if "inputTokens" in one]
+
+    assert {one["session"]: pytest.approx(one["costUsd"]) for one in sessions if "costUsd" in one} == {
+        session: cost for session, cost in costs.items() if cost is not None
+    }
+
+
+def test_days_and_sessions_are_chosen(daemon: Running) -> None:
+    days = [row["key"] for row in usage(daemon)["rows"]]
+    first = usage(daemon, "--since", days[-1], "--until", days[-1])["rows"]
+    session = usage(daemon, "--by", "session")["rows"][0]["key"]
+
+    assert days == sorted(days, reverse=True)
+    assert [row["key"] for row in first] == [days[-1]]
+    assert [row["key"] for row in usage(daemon, "--by", "session", "--session", session)["rows"]] == [session]
+
+
+@pytest.mark.parametrize(
+    ("columns", "by"), [(40, "model"), (60, "day"), (60, "session"), (100, "project"), (160, "session")]
+)
+def test_the_table_fits_the_terminal(daemon: Running, columns: int, by: str) -> None:
+    shown = at(columns, daemon, "--by", by)
+
+    head, *rows = shown[: shown.index("")]
+    assert max(map(len, shown)) <= columns
+    assert head.split()[:4] == [by.upper(), "COST", "INPUT", "OUTPUT"]
+    assert ("SESSIONS" in head) == (columns > 60 and by != "session")
+    assert rows[-1].startswith("total")
+    assert "~$" in rows[-1]
+    assert "genai-prices" in " ".join(shown[len(rows) :])
+
+
+def test_a_pipe_gets_whole_figures(daemon: Running) -> None:
+    finished = here("usage", "--socket", daemon.path, "--by", "agent")
+    head, *rows = [line.split("\t") for line in finished.stdout.decode().splitlines()]
+
+    assert head[:3] == ["AGENT", "COST", "INPUT"]
+    assert sum(int(row[2]) for row in rows) == usage(daemon)["total"]["inputTokens"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--since", "yesterday"], "expected a day such as 2026-11-24, or an age in days such as 7d"),
+        (["--since", "1969-01-01"], "expected a day such as"),
+        (["--since", "2026-02-30"], "expected a day such as"),
+        (["--since", "2026-02-02", "--until", "2026-02-01"], "--until is before --since"),
+        (["--by", "week"], "'week' is not one of"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: list[str], complaint: str) -> None:
+    finished = here("usage", *arguments)
+
+    assert finished.returncode == 2
+    assert complaint in sentence(finished)
+
+
+def test_an_empty_result_says_why(daemon: Running, tmp_path: Path) -> None:
+    def said(one: Running, *arguments: str) -> str:
+        finished = here("usage", "--socket", one.path, *arguments)
+        assert finished.returncode == 0
+        return finished.stdout.decode()
+
+    assert "nothing was used then" in said(daemon, "--until", "2001-01-01")
+    with running(tmp_path) as empty:
+        assert said(empty).startswith("the journal has no events yet")
+        kimi = b'{"role":"user","content":"hello"}\n'
+        assert here("ingest", "--socket", empty.path, "--dialect", "kimi-json", "-", stdin=kimi).returncode == 0
+        assert said(empty) == "no agent of the journal's sessions has stated tokens or a cost\n"

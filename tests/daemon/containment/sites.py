@@ -1,0 +1,98 @@
+"""Call sites that a line passes, and exceptions put into them one by one."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NamedTuple
+
+__all__ = ["ENTERED", "Injected", "Site", "armed", "counting", "raising_at"]
+
+ENTERED = ("normalizers.", "protocol.", "daemon.ingest.", "daemon.views.", "daemon.hub.", "daemon.journal.", "traces.")
+"""What is injected into, after the name of the package."""
+PACKAGE = "tooltap."
+START = 24
+"""Bytes of code before which a frame has just been entered; a coroutine that is resumed is further on."""
+
+
+class Site(NamedTuple):
+    """Which function is called, and where."""
+
+    module: str
+    function: str
+    caller: str
+    line: int
+
+
+armed = [False]
+"""Whether sites that are passed count: set by who runs what they are in."""
+
+
+class Injected(RuntimeError):
+    """What is raised, if nothing else is asked for."""
+
+
+def _site(frame: FrameType) -> Site | None:
+    module = frame.f_globals.get("__name__", "")
+    if not module.startswith(PACKAGE) or not module.startswith(ENTERED, len(PACKAGE)) or frame.f_lasti > START:
+        return None
+    caller = frame.f_back
+    if caller is None:
+        return None
+    of = caller.f_globals.get("__name__", "")
+    if not of.startswith(PACKAGE):  # the event loop, a test, the standard library
+        return None
+    code = frame.f_code
+    name = getattr(code, "co_qualname", code.co_name)
+    if code.co_name in ("<module>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>") or "<lambda>" in code.co_name:
+        return None
+    return Site(module.removeprefix(PACKAGE), name, of.removeprefix(PACKAGE), caller.f_lineno)
+
+
+@contextmanager
+def _traced(trace: Any) -> Iterator[None]:
+    before = sys.gettrace()
+    threading.settrace(trace)
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+        threading.settrace(before)
+
+
+@contextmanager
+def counting() -> Iterator[Counter[Site]]:
+    """How often each site is passed in here, in any thread that is started in here."""
+    counts: Counter[Site] = Counter()
+
+    def trace(frame: FrameType, event: str, argument: object) -> None:
+        if armed[0] and event == "call" and (site := _site(frame)) is not None:
+            counts[site] += 1
+
+    with _traced(trace):
+        yield counts
+
+
+@contextmanager
+def raising_at(site: Site, number: int, error: type[Exception]) -> Iterator[list[Site]]:
+    """Raise an error when the site is passed for the `number`-th time, once. Yields a list that has the site then."""
+    raised: list[Site] = []
+    passed = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal passed
+        if raised or not armed[0] or event != "call" or frame.f_code.co_name != site.function.rpartition(".")[2]:
+            return
+        if _site(frame) == site:
+            passed += 1
+            if passed == number:
+                raised.append(site)
+                raise error("put in by the test")
+
+    with _traced(trace):
+        yield raised

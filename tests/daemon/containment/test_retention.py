@@ -1,0 +1,131 @@
+"""A stream or session that cannot be deleted keeps no other in the journal; it is stated, and tried again."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.daemon.events import commit, message
+from tests.daemon.running import Running, running
+from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.nats.place import NatsPlace
+from tooltap.daemon.journal.nats.retention import Retention
+from tooltap.daemon.journal.nats.rows import Row
+from tooltap.daemon.journal.sqlite import deletion, retention
+from tooltap.daemon.system.logs import faults
+
+STREAMS = ("a", "b", "c")
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, name: str, concerns: Callable[..., bool], error: Exception) -> None:
+    usual = getattr(retention, name)
+
+    def failing(*arguments: Any) -> Any:
+        if concerns(*arguments):
+            raise error
+        return usual(*arguments)
+
+    monkeypatch.setattr(retention, name, failing)
+
+
+def corrupt() -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError("database disk image is malformed")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
+def fill(daemon: Running) -> None:
+    for number, stream in enumerate(STREAMS):
+        one = commit(message(stream, stream, session=stream), stream=stream, state="ended", updated=number + 1)
+        daemon.commit(one)
+
+
+def left(daemon: Running) -> set[str]:
+    with daemon.subscribe(after="start", follow=False) as wire:
+        return {one["stream"] for one in wire.rest() if "op" not in one}
+
+
+@pytest.mark.parametrize("error", [TypeError("put in by the test"), corrupt()], ids=["mistake", "damage"])
+def test_stream_that_cannot_be_deleted_keeps_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    before = faults.counts.total()
+    with running(tmp_path) as daemon:
+        fill(daemon)
+        with monkeypatch.context() as patch, capture_logs() as logs:
+            fail(patch, "_next_events", lambda connection, column, name, limit: name == "a", error)
+            assert [daemon.expire(100), daemon.expire(100)] == [2, 0]
+            assert left(daemon) == {"a"}
+            assert [one["stream"] for one in logs if one["event"].startswith("a stream could not be deleted")] == ["a"]
+        assert sum(daemon.stats()["errors"].values()) == faults.counts.total() == before + 1
+        daemon.commit(commit(message("d", "d", session="d"), stream="d", state="ended", updated=4))
+        assert daemon.expire(100) == 2
+        assert left(daemon) == set()
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as database:
+        assert database.execute("SELECT count(*) FROM streams WHERE expired=0").fetchone() == (0,)
+
+
+def test_trouble_of_the_file_is_not_that_of_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    fail(monkeypatch, "_next_events", lambda *arguments: True, error)
+    with running(tmp_path) as daemon:
+        fill(daemon)
+        with pytest.raises(JournalError, match="the journal cannot be written: database or disk is full"):
+            daemon.expire(100)
+
+
+def test_number_of_streams_that_fail_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deletion, "MOST_NEW", 1)
+    with running(tmp_path) as daemon:
+        fill(daemon)
+        with monkeypatch.context() as patch:
+            fail(patch, "_shrink", lambda connection, stream, budget: stream != "c", TypeError("put in by the test"))
+            with pytest.raises(JournalError, match="more than 1 streams could not be deleted, the last one"):
+                daemon.expire(100)
+            assert daemon.expire(100) == 1  # those two are left for last
+            assert left(daemon) == {"a", "b"}
+        assert daemon.expire(100) == 2
+
+
+def test_session_that_cannot_be_removed_keeps_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = faults.counts.total()
+    with running(tmp_path) as daemon, daemon.connect() as wire:
+        fill(daemon)
+        with monkeypatch.context() as patch:
+            fail(patch, "_shrink", lambda connection, stream, budget: stream == "a", TypeError("put in by the test"))
+            wire.send("remove", id=1, session="a")
+            reply = wire.until("reply")[-1]
+            assert (reply["ok"], reply["error"]["code"]) == (False, "journal")
+            assert wire.ask("remove", session="b") == {"events": 1}
+        assert left(daemon) == {"a", "c"}
+        assert faults.counts.total() == before + 1
+        assert wire.ask("remove", session="a") == {"events": 1}
+
+
+def test_stream_that_cannot_be_deleted_on_nats_keeps_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nats_place: NatsPlace
+) -> None:
+    before = faults.counts.total()
+    usual = Retention._purge
+
+    async def purge(self: Retention, row: Row) -> int:
+        if row.info.stream == "a":
+            raise TypeError("put in by the test")
+        return await usual(self, row)
+
+    with running(tmp_path, journal=str(nats_place)) as daemon:
+        fill(daemon)
+        with monkeypatch.context() as patch:
+            patch.setattr(Retention, "_purge", purge)
+            assert daemon.expire(100) == 2
+            assert left(daemon) == {"a"}
+        assert faults.counts.total() == before + 1
+        assert daemon.expire(100) == 1
+        assert left(daemon) == set()

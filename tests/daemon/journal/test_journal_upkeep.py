@@ -1,0 +1,285 @@
+"""`tooltap journal`: damages by seed, and what the commands do to a journal that is whole, or used, or none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.events import call, commit, message
+from tests.daemon.journal.damages import Template, compare_events, copy, make, rows_of, try_damage
+from tests.daemon.journal.test_journal_damage import damage, everything, fill
+from tests.daemon.journal.test_journal_migration import records
+from tests.daemon.publishing import daemon, events, journal_of, publish
+from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.journal.sqlite.schema import swap_path
+from tooltap.daemon.journal.sqlite.tip import tip_path
+from tooltap.daemon.journal.sqlite.upkeep.backup import backup
+from tooltap.daemon.journal.sqlite.upkeep.check import Found, check_file
+from tooltap.daemon.journal.sqlite.upkeep.repair import repair
+from tooltap.protocol.frames import Ingesting
+
+SEEDS = 60
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
+    return asyncio.run(make(tmp_path_factory.mktemp("template")))
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_damages_are_reported_and_repaired(template: Template, tmp_path: Path, part: int) -> None:
+    for seed in range(part, SEEDS, 4):
+        try_damage(template, tmp_path, seed)
+
+
+REPAIR = """
+import sys
+from pathlib import Path
+from tooltap.daemon.journal.sqlite.upkeep.repair import repair
+repair(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_killed_repair_leaves_one_journal_or_the_other(template: Template, tmp_path: Path, nth: int) -> None:
+    path = copy(template.folder, tmp_path / "journal")
+    environment = {**os.environ, "TOOLTAP_FAILPOINT": f"during-repair:{nth}"}
+    killed = subprocess.run([sys.executable, "-c", REPAIR, path], env=environment, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert swap_path(path).exists() == (nth == 3)
+
+    journal = asyncio.run(opened(path))
+    assert journal == template.events
+    assert not swap_path(path).exists()
+    assert not list(check_file(path))
+    repair(path)  # what was left over does not matter
+    compare_events(template, asyncio.run(opened(path)))
+
+
+async def opened(path: Path) -> dict[int, bytes]:
+    journal = await SqliteJournal.open(path)
+    try:
+        return {one.seq: one.body for one in await everything(journal)}
+    finally:
+        await journal.close()
+
+
+@pytest.mark.anyio
+async def test_repair_is_refused_while_a_daemon_has_the_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    journal = await SqliteJournal.open(path)
+    with pytest.raises(JournalError, match="is used by another daemon"):
+        repair(path)
+    await journal.close()
+    with pytest.raises(JournalError, match=r"there is no journal .*none\.db"):
+        repair(tmp_path / "none.db")
+    text = tmp_path / "text"
+    text.write_text("this is no journal\n" * 1_000)
+    with pytest.raises(JournalError, match="nothing of it is intact"):
+        repair(text)
+    assert text.read_text() == "this is no journal\n" * 1_000
+
+
+@pytest.mark.anyio
+async def test_backup_of_a_running_journal_is_whole(tmp_path: Path) -> None:
+    path, target = tmp_path / "journal.db", tmp_path / "copy.db"
+    await fill(path)
+    journal = await SqliteJournal.open(path)
+    stream = 0
+
+    async def write() -> None:
+        nonlocal stream
+        while True:
+            stream += 1
+            await journal.commit(commit(message("more", f"w{stream}"), stream=f"w{stream}", snapshot=b"state"))
+
+    writing = asyncio.create_task(write())
+    await asyncio.to_thread(backup, path, target)
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+    assert not list(check_file(target))
+    assert target.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(JournalError, match=r"copy\.db exists already"):
+        backup(path, target)
+    written = await everything(journal)
+    await journal.close()
+    copied = {row[0]: row[4] for row in rows_of(target)["events"]}
+    assert {one.seq: one.body for one in written[: len(copied)]} == copied
+
+
+@pytest.mark.anyio
+async def test_restored_backup_continues_behind_what_came_since(tmp_path: Path) -> None:
+    path, target = tmp_path / "journal.db", tmp_path / "copy.db"
+    journal = await SqliteJournal.open(path)
+    name = journal.id
+    await journal.commit(commit(message("one"), snapshot=b"state"))
+    await asyncio.to_thread(backup, path, target)
+    await journal.commit(commit(message("two"), message("three"), base=1))
+    await journal.close()
+    path.write_bytes(target.read_bytes())
+
+    journal = await SqliteJournal.open(path)
+    assert (journal.id, journal.latest, list(journal.corrupt)) == (name, 3, [(2, 3)])
+    await journal.commit(commit(message("two again"), base=1))
+    assert [one.seq for one in await everything(journal)] == [1, 4]
+    await journal.close()
+
+    # Elsewhere nothing says what came since, so it is a journal of its own.
+    target.rename(tmp_path / "other.db")
+    journal = await SqliteJournal.open(tmp_path / "other.db")
+    assert journal.id != name
+    other = journal.id
+    await journal.close()
+    journal = await SqliteJournal.open(tmp_path / "other.db")
+    assert journal.id == other
+    await journal.close()
+
+
+@pytest.mark.anyio
+async def test_publisher_resumes_behind_a_restored_backup(tmp_path: Path) -> None:
+    path, target = tmp_path / "journal.db", tmp_path / "copy.db"
+    lines = records("claude")
+    async with daemon(path) as streams:
+        publisher = await publish(streams, dialect="auto")
+        await publisher.ingest.feed(b"".join(lines[:10]))
+        await publisher.ingest.finish()
+        await asyncio.to_thread(backup, path, target)
+        before = journal_of(streams).latest
+        publisher = await publish(streams, dialect="auto")
+        await publisher.ingest.feed(b"".join(lines[10:20]))
+        await publisher.ingest.finish()
+        gone = journal_of(streams).latest
+        expected = await events(journal_of(streams))
+    assert gone > before
+    path.write_bytes(target.read_bytes())
+
+    async with daemon(path) as streams:
+        journal = journal_of(streams)
+        assert list(journal.corrupt) == [(before + 1, gone)]
+        publisher = await publish(streams, dialect="auto")
+        assert publisher.last(Ingesting).lines == 10
+        await publisher.ingest.feed(b"".join(lines[10:20]))
+        await publisher.ingest.finish()
+        assert await events(journal) == expected
+        assert [one.seq for one in await everything(journal)][before] == gone + 1
+
+
+@pytest.mark.anyio
+async def test_backup_of_a_damaged_journal_is_refused(tmp_path: Path) -> None:
+    path, target = tmp_path / "journal.db", tmp_path / "copy.db"
+    await fill(path)
+    damage(path, "UPDATE events SET body=x'00' WHERE seq=7")
+    with pytest.raises(JournalError, match=r"the copy is damaged, as the journal .* is: event 7 is damaged"):
+        backup(path, target)
+    assert not target.exists()
+    assert sorted(one.name for one in tmp_path.iterdir() if "copy" in one.name) == []
+
+
+@pytest.mark.anyio
+async def test_repair_changes_nothing_of_what_is_intact(tmp_path: Path) -> None:
+    async def derived() -> list[object]:
+        journal = await SqliteJournal.open(path)
+        found: list[object] = [await journal.load_stream(stream) for stream in ("s0", "s1", "s2")]
+        found += [await journal.streams(), await journal.sessions(), await journal.open_calls("session-1")]
+        await journal.close()
+        return found
+
+    path = tmp_path / "journal.db"
+    await fill(path)
+    journal = await SqliteJournal.open(path)
+    await journal.commit(commit(call("open", stream="s0"), stream="s0", base=50, snapshot=b"state"))
+    await journal.commit(commit(stream="s2", lines=3, state="ended"))
+    await journal.close()
+    before = await derived()
+
+    repaired = repair(path)
+
+    assert (repaired.gaps, repaired.reset, dict(repaired.rebuilt)) == ([], [], {})
+    assert await derived() == before
+
+
+@pytest.mark.anyio
+async def test_stream_that_only_its_events_name_resumes_behind_the_last(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    journal = await SqliteJournal.open(path)
+    await journal.commit(commit(message("one", line=2), message("two", line=7), lines=9))
+    await journal.close()
+    damage(path, "UPDATE streams SET checksum=checksum+1")
+
+    assert repair(path).reset == ["s"]
+    journal = await SqliteJournal.open(path)
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    assert stored.info.lines == 7
+    await journal.close()
+
+
+@pytest.mark.anyio
+async def test_repaired_journal_has_no_damaged_output(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await fill(path)
+    damage(path, "UPDATE contents SET data=zeroblob(length(data)) WHERE id=5")
+    damage(path, "UPDATE pieces SET content=9 WHERE body=8")
+    damage(path, "UPDATE pieces SET newlines=newlines+1 WHERE body=9")
+
+    repair(path)
+
+    assert not list(check_file(path))
+    journal = await SqliteJournal.open(path)
+    for number in range(12):
+        found = await journal.output(f"out:{number}", 0, 10_000, "bytes")
+        assert (found is None) == (number + 1 in (5, 8, 9))
+    await journal.close()
+
+
+@pytest.mark.anyio
+async def test_gaps_at_both_ends_are_known_after_repair(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    newest = (await fill(path))[-1].seq
+    damage(path, "DELETE FROM events WHERE seq=1 OR seq=?", newest)
+
+    assert repair(path).gaps == [(1, 1), (newest, newest)]
+    assert not list(check_file(path))
+
+
+@pytest.mark.anyio
+async def test_repair_that_would_be_damaged_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "journal.db"
+    before = await fill(path)
+    monkeypatch.setattr(
+        "tooltap.daemon.journal.sqlite.upkeep.repair.check_file", lambda _: [Found("events", "event 7 is damaged")]
+    )
+    with pytest.raises(JournalError, match=r"the repaired journal .* is damaged too: event 7 is damaged"):
+        repair(path)
+    assert await opened(path) == {one.seq: one.body for one in before}
+
+
+@pytest.mark.anyio
+async def test_journal_that_is_a_link_is_the_file_it_names(tmp_path: Path) -> None:
+    (tmp_path / "links").mkdir()
+    (tmp_path / "files").mkdir()
+    theirs, link = tmp_path / "files" / "theirs", tmp_path / "links" / "journal.db"
+    theirs.write_text("not ours")
+    theirs.chmod(0o644)
+    link.symlink_to(theirs)
+    with pytest.raises(JournalError, match="is not a tooltap journal"):
+        await SqliteJournal.open(link)
+    assert theirs.stat().st_mode & 0o777 == 0o644
+    assert [one.name for one in (tmp_path / "files").iterdir()] == ["theirs"]
+    assert [one.name for one in (tmp_path / "links").iterdir()] == ["journal.db"]
+
+    link.unlink()
+    real = tmp_path / "files" / "real.db"
+    link.symlink_to(real)
+    journal = await SqliteJournal.open(link)
+    with pytest.raises(JournalError, match="is used by another daemon"):
+        await SqliteJournal.open(real)
+    assert tip_path(real).exists()
+    await journal.close()

@@ -1,0 +1,134 @@
+"""A journal with its search, and a naive search to compare with: it reads every event."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import subprocess
+import sys
+import unicodedata
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from tests.daemon.events import commit
+from tooltap.daemon.journal.interface import Journal, StoredEvent
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.search.finding import Wanted
+from tooltap.daemon.search.search import Answer, Search
+from tooltap.daemon.search.words import expression_of
+from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.stream.searchable import SPACE, spaced
+from tooltap.protocol.events import decode
+
+__all__ = ["Searched", "all_events", "contents", "events_of_fixtures", "fill", "has", "searched", "tokens"]
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+class Searched:
+    def __init__(self, journal: Journal, search: Search) -> None:
+        self.journal = journal
+        self.search = search
+
+    async def find(self, query: str, **filters: object) -> Answer:
+        """The hits of a query in an index that has everything."""
+        await self.settle()
+        return await self.find_now(query, **filters)
+
+    async def find_now(self, query: str, **filters: object) -> Answer:
+        return await self.search.find(
+            self.wanted(query, **filters), before=None, limit=1_000, most_of_session=None, counts=True
+        )
+
+    def wanted(self, query: str, **filters: object) -> Wanted:
+        return Wanted(expression_of(query), **filters)  # type: ignore[arg-type]
+
+    async def settle(self) -> None:
+        """Wait until all is indexed, and what was deleted is not any more."""
+        indexer = self.search._indexer
+        assert indexer is not None
+        with anyio.fail_after(60):
+            while not (indexer.is_idle and indexer.upto >= self.journal.latest):
+                await anyio.sleep(0.02)
+
+
+@asynccontextmanager
+async def searched(journal: Journal, path: Path, most_bytes: int = 2**40) -> AsyncIterator[Searched]:
+    search = Search(journal, lambda _: path, most_bytes)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(search.run)
+        try:
+            yield Searched(journal, search)
+        finally:
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await search.close()
+
+
+def events_of_fixtures() -> list[bytes]:
+    """The events of all recordings, encoded."""
+    words = [sys.executable, "-m", "tooltap.cli", "normalize", str(FIXTURES)]
+    return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.splitlines()
+
+
+async def fill(journal: SqliteJournal, bodies: Iterable[bytes]) -> None:
+    """Commit events, each stream's together."""
+    streams: dict[str, list[Produced]] = {}
+    for body in bodies:
+        event = decode(body)
+        streams.setdefault(event.stream, []).append(Produced.of(event))
+    for stream, produced in streams.items():
+        await journal.commit(commit(*produced, stream=stream, state="ended"))
+
+
+async def all_events(journal: Journal) -> list[StoredEvent]:
+    found, after = [], 0
+    while after < journal.latest:
+        events, after = await journal.read(after)
+        found += events
+    return found
+
+
+# -- the naive search ---------------------------------------------------------------------------------------------
+
+
+def tokens(text: str) -> list[str]:
+    """Words as the index has them, by another way than SQLite's."""
+    plain = "".join(
+        one for one in unicodedata.normalize("NFKD" if text.isascii() else "NFD", spaced(text)) if not _is_mark(one)
+    )
+    return [one.lower() for one in re.findall(r"[^\W_]+", plain.replace(SPACE, " "))]
+
+
+def _is_mark(one: str) -> bool:
+    return "\u0300" <= one <= "\u036f"
+
+
+def has(text: Sequence[str], phrases: Sequence[Sequence[str]]) -> bool:
+    """Whether a text's words have all the phrases."""
+    return all(
+        any(list(text[start : start + len(one)]) == list(one) for start in range(len(text) - len(one) + 1))
+        for one in phrases
+    )
+
+
+# -- all that an index has ----------------------------------------------------------------------------------------
+
+
+def contents(path: Path) -> tuple[list[Any], list[Any]]:
+    """Every word and every document of an index, in whatever parts and segments it is."""
+    with closing(sqlite3.connect(path)) as connection:
+        words: list[Any] = []
+        for (part,) in connection.execute("SELECT id FROM parts ORDER BY id").fetchall():
+            connection.execute(f"CREATE VIRTUAL TABLE temp.words_{part} USING fts5vocab(main, text_{part}, instance)")
+            words += connection.execute(f"SELECT doc, term, offset FROM temp.words_{part}").fetchall()
+        documents = connection.execute(
+            "SELECT seq, stream, named, session, provider, kind, tool, raw_tool, ts FROM docs"
+            " JOIN sources ON sources.id=source JOIN labels ON labels.id=label ORDER BY seq"
+        ).fetchall()
+        assert connection.execute("SELECT coalesce(sum(docs), 0) FROM parts").fetchone() == (len(documents),)
+    return sorted(words), documents

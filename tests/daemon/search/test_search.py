@@ -1,0 +1,178 @@
+"""What is found, compared with reading every event; by which words, and by which filters."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.events import call, commit, event, message, result
+from tests.daemon.search.searching import all_events, events_of_fixtures, fill, has, searched, tokens
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.search.search import Answer
+from tooltap.normalizers.stream.searchable import searchable
+from tooltap.protocol.events import SessionEvent
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_words_and_phrases_are_found_wherever_they_are(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
+    """Hits by session are those of a search that reads every event of the recordings."""
+    await fill(sqlite_journal, events_of_fixtures())
+    read = [(one.seq, searchable(one.body)) for one in await all_events(sqlite_journal)]
+    texts = [(seq, tokens(about.text)) for seq, about in read if about is not None and about.text]
+    assert len(texts) > 1_000
+    chosen = random.Random(1)
+    words = chosen.sample(sorted({word for _, text in texts for word in text}), 60)
+    queries = [[[word]] for word in words] + [[["no"], ["such", "word"]]]
+    for _, text in chosen.sample(texts, 60):
+        if text:
+            start = chosen.randrange(len(text))
+            queries.append([text[start : start + chosen.randint(2, 4)], [chosen.choice(text)]])
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        for phrases in queries:
+            answer = await index.find(" ".join(f'"{" ".join(one)}"' for one in phrases))
+            assert seqs(answer) == [seq for seq, text in reversed(texts) if has(text, phrases)], phrases
+            assert Counter({one.session: one.hits for one in answer.tallies}) == Counter(
+                one.session for one in answer.hits
+            )
+            assert (answer.complete, answer.behind) == (True, 0)
+
+
+def seqs(answer: Answer) -> list[int]:
+    return [one.seq for one in answer.hits]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("search_upto", [1]),
+        ("SEARCH_UPTO", [1]),
+        ("upto search", [1]),
+        ('"upto search"', []),
+        ("daemon/search/indexer.py", [2]),
+        ("indexer.py", [2]),
+        ("inde", [2, 1]),
+        ("in", [2]),
+        ("ca", []),
+        ("inde daemon", []),
+        ("cafe", [3]),
+        ("Café", [3]),
+        ("検索", [4]),
+        ("索検", []),
+        ("全文検索です", [4]),
+        ("한국", [5]),
+        ('"NOT" -daemon', [2]),
+        ("text:daemon OR NEAR(a b)", []),
+        ('unclosed "of a phra', []),
+        ('"of a phrase', [6]),
+    ],
+)
+async def test_how_words_are_found(sqlite_journal: SqliteJournal, tmp_path: Path, query: str, found: list[int]) -> None:
+    texts = (
+        "the column search_upto of the index",
+        "NOT in daemon/search/indexer.py",
+        "the café is open",
+        "これは全文検索ですか",
+        "한국어 문장",
+        "an end of a phrase",
+    )
+    await sqlite_journal.commit(commit(*[message(text) for text in texts], state="ended"))
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        assert seqs(await index.find(query)) == found
+
+
+async def test_a_hit_shows_where_the_words_are(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
+    text = "before " * 30 + "the 検索 of\nwords" + " after" * 40
+    await sqlite_journal.commit(commit(message(text), state="ended"))
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        (hit,) = (await index.find("検索 words")).hits
+    shown = hit.snippet.text
+    assert [shown[start:end] for start, end in hit.snippet.ranges] == ["検索", "words"]
+    assert shown.startswith("…before ")
+    assert "the 検索 of words after" in shown
+    assert shown.endswith("…")
+    assert len(shown) <= 162
+
+
+async def test_filters(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
+    await sqlite_journal.commit(
+        commit(
+            event(SessionEvent, "a", session="one", provider="claude", state="started", cwd="/home/ann/shop"),
+            message("word one", "a", session="one", provider="claude", ts=1_000_000),
+            call("c1", "a", session="one", provider="claude", ts=2_000_000, input={"command": "word two"}),
+            result("c1", "a", session="one", provider="claude", ts=3_000_000, output={"stdout": "word three"}),
+            stream="a",
+            state="ended",
+        )
+    )
+    await sqlite_journal.commit(
+        commit(
+            event(SessionEvent, "b", session="two", state="started", cwd="/home/ann/work/api"),
+            message("word four", "b", session="two", ts=4_000_000),
+            stream="b",
+            state="ended",
+        )
+    )
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+
+        async def found(**filters: object) -> list[int]:
+            return seqs(await index.find("word", **filters))
+
+        assert await found() == [6, 4, 3, 2]
+        assert await found(sessions=["one"]) == [4, 3, 2]
+        assert await found(sessions=["three"]) == []
+        assert await found(providers=["claude", "codex"]) == [4, 3, 2]
+        assert await found(kinds=["message"]) == [6, 2]
+        assert await found(tools=["Bash"]) == [4, 3]
+        assert await found(tools=["sh"]) == []  # neither call says its raw name
+        assert await found(tools=["Edit"]) == []
+        assert await found(since=2_000_000, until=3_000_000) == [4, 3]
+        assert await found(folders=["shop"]) == await found(folders=["/home/ann/shop/"]) == [4, 3, 2]
+        assert await found(folders=["/home/ann"]) == [6, 4, 3, 2]
+        assert await found(folders=["/home/an", "hop", "work"]) == []
+        tallies = (await index.find("word")).tallies
+        assert [(one.session, one.hits, one.latest, one.cwd) for one in tallies] == [
+            ("two", 1, 6, "/home/ann/work/api"),
+            ("one", 3, 4, "/home/ann/shop"),
+        ]
+
+
+async def test_one_session_does_not_take_all_the_places(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
+    for number, count in enumerate((2, 30, 1, 30)):
+        texts = [message("word", f"s{number}", session=f"session-{number}") for _ in range(count)]
+        await sqlite_journal.commit(commit(*texts, stream=f"s{number}", state="ended"))
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        answer = await index.find("word")
+        assert len(answer.hits) == 63
+        wanted = index.wanted("word")
+        answer = await index.search.find(wanted, before=None, limit=20, most_of_session=3, counts=False)
+        assert seqs(answer) == [63, 62, 61, 33, 32, 31, 30, 2, 1]
+        assert (answer.tallies, answer.next, answer.complete) == ([], None, True)
+        answer = await index.search.find(wanted, before=None, limit=5, most_of_session=3, counts=False)
+        assert (seqs(answer), answer.next) == ([63, 62, 61, 33, 32], 32)
+        answer = await index.search.find(wanted, before=32, limit=5, most_of_session=3, counts=True)
+        assert seqs(answer) == [31, 30, 29, 2, 1]
+        assert {one.session: one.hits for one in answer.tallies} == {"session-1": 29, "session-0": 2}
+
+
+async def test_the_name_that_a_session_gets_late(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
+    await sqlite_journal.commit(
+        commit(
+            message("word", session="s"),
+            event(SessionEvent, session="known", state="started", alias="s"),
+            message("word", session="known"),
+            state="ended",
+        )
+    )
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        assert seqs(await index.find("word", sessions=["known"])) == [3, 1]
+        assert [(one.session, one.hits) for one in (await index.find("word")).tallies] == [("known", 2)]
+
+
+async def test_history_that_was_sent_again_is_found_once(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
+    await sqlite_journal.commit(commit(message("word"), message("word", replay=True), state="ended"))
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        assert seqs(await index.find("word")) == [1]

@@ -1,0 +1,39 @@
+"""What starting processes depends on: the cores there are for them, and the environment they get."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tooltap.daemon.system.processes import usable_cores
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bind processes to cores")
+def test_default_is_the_usable_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 8}, raising=False)
+    assert usable_cores() == 3
+
+
+def test_processes_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    """It may be an agent's workspace, and holds what would be imported in place of the library."""
+    workspace, script = tmp_path / "workspace", tmp_path / "script.py"
+    workspace.mkdir()
+    (workspace / "anyio.py").write_text("open('imported', 'w').close()")
+    script.write_text(
+        "import os, anyio, anyio.to_process\n"
+        "from tooltap.daemon.system.processes import import_nothing_from_here, users_environment\n"
+        "before = dict(os.environ)\n"
+        "import_nothing_from_here()\n"
+        "assert users_environment() == before\n"
+        "if __name__ == '__main__':\n"
+        "    print(anyio.run(anyio.to_process.run_sync, os.getppid) == os.getpid())\n"
+    )
+
+    done = subprocess.run([sys.executable, script], cwd=workspace, capture_output=True, text=True, timeout=60)
+
+    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert not (workspace / "imported").exists()

@@ -1,0 +1,51 @@
+"""Which provider the events of a conversation name."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tooltap.daemon.taps.gateway.provider import provider_of
+
+
+@pytest.mark.parametrize(
+    ("upstream", "provider"),
+    [
+        ("https://api.openai.com/v1", "openai"),
+        ("https://openrouter.ai/api/v1", "openrouter"),
+        ("https://api.mistral.ai/v1", "mistral"),
+        ("https://API.DeepSeek.com.", "deepseek"),
+        ("https://api.x.ai/v1", "xai"),
+        ("https://generativelanguage.googleapis.com/v1beta/openai", "google"),
+        ("https://my.openai.azure.com/openai/deployments/x", "azure"),
+        ("https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "alibaba"),
+        ("http://127.0.0.1:11434/v1", "ollama"),
+        ("http://localhost:1234/v1", "lmstudio"),
+        ("http://[::1]:11434/v1", "ollama"),
+        ("http://vllm:8000/v1", "vllm"),
+        ("http://box:11434/v1", "ollama"),
+    ],
+)
+def test_server(upstream: str, provider: str) -> None:
+    assert provider_of(httpx.URL(upstream), "qwen3-coder") == provider
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("gpt-5.5", "openai"),
+        ("claude-opus-5-5", "anthropic"),
+        ("qwen3-coder-plus", "alibaba"),
+        ("Qwen/Qwen3-32B", "alibaba"),
+        ("meta-llama/Llama-3.3-70B-Instruct", "meta"),
+        ("models/gemini-2.5-pro", "google"),
+        ("kimi-k2", "moonshot"),
+        ("gptq", None),
+        ("fake-model", None),
+        ("", None),
+        (None, None),
+        ({"a": 1}, None),
+    ],
+)
+def test_model_on_a_server_without_a_name(model: object, provider: str | None) -> None:
+    assert provider_of(httpx.URL("http://127.0.0.1:8000/v1"), model) == provider

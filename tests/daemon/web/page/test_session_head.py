@@ -1,0 +1,66 @@
+"""The head of a session's page: what one asks at a glance, and what waits for a person."""
+
+from __future__ import annotations
+
+from tests.daemon.events import call, commit, event, message, result
+from tests.daemon.running import Running
+from tests.daemon.web.browsing import Browser
+from tests.daemon.web.page.reading import shown
+from tooltap.protocol.events import PermissionRequest, SessionEvent, Turn, Usage
+
+
+def test_head_has_what_one_asks_at_a_glance(daemon: Running, browser: Browser) -> None:
+    daemon.commit(
+        commit(
+            event(SessionEvent, state="started", model="fast-1", title="Repair it", cwd="/src/greeter"),
+            call("1"),
+            result("1", status="failed", is_error=True),
+            event(Usage, scope="session", cost_usd=1.5, input_tokens=1_800_000),
+        )
+    )
+
+    page = shown(browser, "/?session=session-1")
+    head = page.one("div", id="head")
+
+    assert page.one("h1").text == "Repair it"
+    for fact in ("fast-1", "greeter", "1 call", "1 error", "$1.50", "1.8 M tokens"):
+        assert fact in head.text
+
+
+def test_what_waits_is_on_top_in_full(daemon: Running, browser: Browser) -> None:
+    asked = event(
+        PermissionRequest,
+        permission_id="p",
+        type="permission",
+        call_id="1",
+        name="Bash",
+        input={"command": "rm -rf build"},
+    )
+    daemon.commit(commit(call("1"), asked))
+
+    ask = shown(browser, "/?session=session-1").one("section", class_="ask")
+
+    assert "rm -rf build" in ask.text
+    assert "where the agent runs" in ask.text
+    assert ask.all("button") == []
+
+
+def test_turn_carries_what_it_took(daemon: Running, browser: Browser) -> None:
+    daemon.commit(
+        commit(
+            event(Turn, state="started"),
+            message("x"),
+            event(Usage, scope="step", cost_usd=0.5),
+            event(Usage, scope="step", cost_usd=0.75, context_used=50, context_size=100),
+            event(Turn, state="completed", duration_ms=360_000),
+        )
+    )
+
+    turn = shown(browser, "/?session=session-1").one("article", id="e1")
+    facts = [one.text for one in turn.all("span", class_="fact")]
+
+    assert facts == ["$0.7500", "context 50 %", "6 min"]
+
+
+def test_unknown_session_has_no_head(browser: Browser) -> None:
+    assert shown(browser, "/?session=unknown").all("div", id="head") == []

@@ -1,0 +1,142 @@
+"""Scenarios of how daemons begin and end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import ClassVar
+
+from tests.daemon.journal.old_formats import make_old
+from tests.faults.place import FAILED, STOPPED, Broken, recording
+from tests.faults.scenario import AGENT, TRACED, Scenario, start
+
+__all__ = ["Create", "Migration", "Migration3", "Shutdown", "Start"]
+
+
+class Start(Scenario):
+    """A daemon starts on a journal with streams that were being published, serves browsers, traces and follows."""
+
+    arguments: ClassVar = ["--web", "127.0.0.1:0", "--follow", "claude"]
+    environment: ClassVar = {**TRACED, "CLAUDE_CONFIG_DIR": "FOLDER/claude"}
+
+    def before(self) -> None:
+        place = self.place
+        (place.folder / "claude" / "projects" / "-ws").mkdir(parents=True, exist_ok=True)
+        place.ensure()
+        self.streams = [place.stream(recording(AGENT)) for _ in range(2)]
+        for stream, end in zip(self.streams, (True, False), strict=True):
+            place.publish(stream, end=end)
+        place.catch_up(place.stats()["journal"]["latest"])
+        place.unsubscribe()
+        place.stop()
+        place.news()
+
+    def act(self) -> list[str]:
+        return start(self.place)
+
+    def after(self) -> None:
+        for stream in self.streams:
+            self.complete(stream)
+        self.check(*self.streams)
+
+
+class Create(Start):
+    """A daemon starts where nothing is: it makes its folders, its journal and its token."""
+
+    def before(self) -> None:
+        place = self.place
+        if place.daemon is not None:
+            place.daemon.kill()
+        for path in place.folder.glob("journal.db*"):
+            path.unlink()
+        for name in ("run", "home", "claude"):
+            shutil.rmtree(place.folder / name, ignore_errors=True)
+        (place.folder / "home").mkdir()
+        place.unsubscribe()
+        place.last = 0
+        self.streams = [place.stream(recording(AGENT))]
+
+
+class Shutdown(Start):
+    """A daemon stops while streams are being published and read."""
+
+    def before(self) -> None:
+        place = self.place
+        place.ensure()
+        place.subscribe()
+        self.streams = [place.stream(recording(AGENT)) for _ in range(2)]
+        place.publish(self.streams[0], end=False)
+        self._wire = place.connect()
+        stream = self.streams[1]
+        self._wire.send("ingest", stream=stream.name, framing="tapped", dialect="claude-stream")
+        self._wire.write(b"".join(stream.records[:12]))
+
+    def act(self) -> list[str]:
+        place = self.place
+        assert place.daemon is not None
+        code = place.stop()
+        if code is None:
+            raise Broken("the daemon does not stop")
+        stream = self.streams[1]
+        for line in self._wire.lines():
+            frame = json.loads(line) if line.endswith(b"\n") else {}
+            if frame.get("op") in ("ack", "suspended"):
+                stream.acked = max(stream.acked, frame["lines"])
+        self._wire.close()
+        if code not in (STOPPED, FAILED) and code >= 0:
+            raise Broken(f"exit code {code}")
+        return [] if code <= 0 else [f"exit code {code}"]
+
+
+class Migration(Scenario):
+    """A daemon starts on a journal of an earlier format."""
+
+    version = 1
+
+    def before(self) -> None:
+        place = self.place
+        if place.daemon is not None:
+            place.daemon.kill()
+        template = self._template()
+        for path in place.folder.glob("journal.db*"):
+            path.unlink()
+        shutil.copy(template, place.journal)
+        place.unsubscribe()
+        place.last = 0
+
+    def act(self) -> list[str]:
+        return start(self.place)
+
+    def after(self) -> None:
+        place = self.place
+        events = place.read_all(0)
+        if events != self._events_before:
+            raise Broken(f"the journal has other events: {len(self._events_before)} before, {len(events)} after")
+        stream = place.stream(recording(AGENT))
+        place.last = events[-1]["seq"]
+        self.complete(stream)
+        self.check(stream)
+
+    def _template(self) -> Path:
+        """A journal of the earlier format, made once."""
+        place = self.place
+        template = place.folder / "template.db"
+        if not template.exists():
+            place.ensure()
+            for end in (True, False, True):
+                place.publish(place.stream(recording(AGENT)), end=end)
+            self._events_before = place.read_all(0)
+            place.stop()
+            place.daemon = None
+            make_old(place.journal, self.version)
+            with closing(sqlite3.connect(place.journal)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            shutil.move(place.journal, template)
+        return template
+
+
+class Migration3(Migration):
+    version = 3

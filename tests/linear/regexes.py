@@ -1,0 +1,224 @@
+"""Every regular expression of the tree, with the ways in which it is used.
+
+They are found twice: by reading the sources, which misses none, and by importing the modules, which knows what those
+that are put together from parts become. One that is made inside a function is an example of what it can be.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+__all__ = ["METHODS", "Regex", "calls_of_re", "regexes"]
+
+ROOT = Path(__file__).parent.parent.parent
+FOLDERS = ("protocol", "normalizers", "traces", "daemon", "cli")
+METHODS = ("match", "search", "fullmatch", "finditer", "findall", "sub", "subn", "split")
+_MAKES = frozenset({"compile", *METHODS})
+
+EXAMPLES: dict[str, tuple[str | bytes, ...]] = {
+    # Made in a function, of values that are known only there: examples of what they become.
+    "cli/schema/model.py": (r"\boutput_id\b",),
+    "traces/recording/secret_finder.py": (rb"(?:g(?=hp|ho|sk)|p(?=assw|at))", rb"pat[A-Za-z0-9]{12}"),
+    "daemon/web/cards/tools/search.py": (r"alpha|beta|a\.b",),
+    "traces/recording/redact.py": (r"(?<![\w-])(?:alice|workstation-12|a\.b)(?![\w-])",),
+}
+OF_TABLES: dict[str, tuple[str, ...]] = {
+    # Patterns that are in tables have no names by which their use is found.
+    "daemon/taps/follow/places.py": ("fullmatch",),
+    "daemon/web/http/logins.py": ("search",),
+    "normalizers/dialects/acp/names.py": ("match", "fullmatch"),
+    "normalizers/dialects/claude/__init__.py": ("fullmatch",),
+    "normalizers/dialects/claude/answers.py": ("match",),
+    "normalizers/dialects/codex/__init__.py": ("fullmatch",),
+    "normalizers/dialects/copilot/__init__.py": ("fullmatch",),
+    "normalizers/dialects/cline/__init__.py": ("fullmatch",),
+    "normalizers/dialects/droid/__init__.py": ("fullmatch",),
+    "normalizers/dialects/gemini/__init__.py": ("fullmatch",),
+    "normalizers/dialects/kimi/__init__.py": ("fullmatch",),
+    "normalizers/dialects/opencode/__init__.py": ("fullmatch",),
+    "normalizers/dialects/pi/__init__.py": ("fullmatch",),
+    "normalizers/dialects/qwen/__init__.py": ("fullmatch",),
+    "normalizers/dialects/kimi/answers.py": ("match",),
+    "normalizers/tools/outcome.py": ("match",),
+    "traces/recording/redact.py": ("sub", "findall"),
+    "traces/recording/secret_rules.py": ("match", "fullmatch"),
+    "traces/recording/secret_finder.py": ("match", "finditer"),
+}
+
+
+BOUNDED: dict[tuple[str, str], int] = {
+    # (module, pattern) -> the longest text that it is given.
+    ("daemon/web/cards/tools/search.py", "_NOT_LITERAL"): 500,
+    ("traces/recording/secret_names.py", "_PLACEHOLDER"): 200,
+    ("traces/recording/secret_names.py", "_CODE"): 4_096,
+    ("traces/recording/secret_names.py", "_WORDS"): 4_096,
+    ("traces/recording/secret_names.py", "_DIGITS"): 4_096,
+    ("traces/recording/secret_names.py", "_BACKWARDS"): 40,
+    ("traces/recording/secret_names.py", "_SUFFIX"): 40,
+    ("traces/recording/secrets.py", "_ESCAPED"): 5,
+    ("traces/recording/secrets.py", "_KEY"): 20,
+}
+
+
+RULES_OF_SECRETS = "traces/recording/secret_rules.py"
+EACH = 1 if os.environ.get("TOOLTAP_LINEAR") else 25
+"""One of so many rules is tried: they are made by one program."""
+
+
+class Place(NamedTuple):
+    path: str
+    line: int
+
+
+class Regex(NamedTuple):
+    place: Place
+    pattern: str | bytes
+    flags: int
+    methods: tuple[str, ...]
+    longest: int | None = None
+    """Characters of the longest text that it is given, if whoever uses it cuts longer ones."""
+
+    def __str__(self) -> str:
+        return f"{self.place.path}:{self.place.line}"
+
+    @property
+    def compiled(self) -> re.Pattern[Any]:
+        return re.compile(self.pattern, self.flags)
+
+
+def _rules_of_secrets() -> list[bytes]:
+    from tooltap.traces.recording.secret_rules import rules  # not before `_import_all` looks on
+
+    return [rule.pattern for rule in rules() if rule.pattern is not None][::EACH]
+
+
+def sources() -> Iterator[tuple[str, ast.Module]]:
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), _parsed(path)
+
+
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def calls_of_re(tree: ast.Module) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id in ("re", "regex", "re2")
+            and node.func.attr in _MAKES
+        ):
+            yield node
+
+
+@cache
+def uses() -> dict[tuple[str, str], set[str]]:
+    """(module, name of a constant) -> methods that are called on it; a public name may be used anywhere."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for path, tree in sources():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr in METHODS:
+                holder = node.value
+                name = holder.id if isinstance(holder, ast.Name) else getattr(holder, "attr", None)
+                if name is not None:
+                    found.setdefault((path if name.startswith("_") else "", name), set()).add(node.attr)
+    return found
+
+
+def _names(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
+    """Calls of `re` whose result gets a name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            name = target.id if isinstance(target, ast.Name) else getattr(target, "attr", None)
+            value = node.value.value if isinstance(node.value, ast.Attribute) else node.value
+            if name is not None and isinstance(value, ast.Call):
+                yield value, name if not isinstance(node.value, ast.Attribute) else f"{name}.{node.value.attr}"
+
+
+def _compiled_on_import() -> list[tuple[Place, str | bytes, int]]:
+    """What is compiled when all modules are imported, and where. Other tests need those that are imported here."""
+    command = [sys.executable, "-m", "tests.linear.regexes"]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONSAFEPATH": ""}, stdout=subprocess.PIPE, check=True
+    )
+    return [(Place(*place), pattern, flags) for place, pattern, flags in pickle.loads(done.stdout)]
+
+
+def _import_all() -> list[tuple[tuple[str, int], str | bytes, int]]:
+    """Import all modules; returns (path, line), pattern and flags of what they compile."""
+    found: list[tuple[tuple[str, int], str | bytes, int]] = []
+    original = re.compile
+
+    def record(pattern: Any, flags: int = 0) -> re.Pattern[Any]:
+        compiled = original(pattern, flags)
+        frame: FrameType | None = sys._getframe(1)
+        path = Path(frame.f_code.co_filename).resolve() if frame is not None else ROOT
+        if frame is not None and path.is_relative_to(ROOT):
+            found.append(((str(path.relative_to(ROOT)), frame.f_lineno), compiled.pattern, int(flags)))
+        return compiled
+
+    re.compile = record
+    for path, tree in sources():
+        if any(True for _ in calls_of_re(tree)):
+            importlib.import_module("tooltap." + path.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+    return found
+
+
+@cache
+def regexes() -> tuple[list[Regex], list[Place]]:
+    """Every regular expression, and the calls of `re` for which none was found."""
+    compiled = _compiled_on_import()
+    found: list[Regex] = []
+    missed: list[Place] = []
+    seen: set[tuple[Place, str | bytes]] = set()
+    for path, tree in sources():
+        names = dict(_names(tree))
+        lone = {call: next((name for one, name in names.items() if one is call), None) for call in calls_of_re(tree)}
+        for call, name in lone.items():
+            here = [
+                one for one in compiled if one[0].path == path and call.lineno <= one[0].line <= (call.end_lineno or 0)
+            ]
+            attr = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+            if attr != "compile":
+                methods: tuple[str, ...] = (attr,)
+            elif name is not None and "." in name:
+                methods = (name.rpartition(".")[2],)
+            elif name is not None and (used := uses().get((path if name.startswith("_") else "", name))):
+                methods = tuple(sorted(used))
+            else:
+                methods = OF_TABLES.get(path, METHODS)
+            flags = 0
+            if not here:
+                pattern = call.args[0]
+                if isinstance(pattern, ast.Constant) and isinstance(pattern.value, str | bytes):
+                    here = [(Place(path, call.lineno), pattern.value, flags)]
+                elif path in EXAMPLES or path == RULES_OF_SECRETS:
+                    made = _rules_of_secrets() if path == RULES_OF_SECRETS else EXAMPLES[path]
+                    here = [(Place(path, call.lineno), one, flags) for one in made]
+                else:
+                    missed.append(Place(path, call.lineno))
+            for place, text, its_flags in here:
+                if (place, text) not in seen:
+                    seen.add((place, text))
+                    found.append(Regex(place, text, its_flags, methods, BOUNDED.get((path, name or ""))))
+    return found, missed
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(pickle.dumps(_import_all()))

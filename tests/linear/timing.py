@@ -1,0 +1,101 @@
+"""What something costs: processor time, not the clock's, so that a busy machine does not count."""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+__all__ = ["Cost", "cost", "grows"]
+
+MAX_EXPONENT = 1.1
+SECONDS_PER_BYTE = (0.5 if os.environ.get("TOOLTAP_LINEAR") else 1.5) / 1_000_000
+"""Processor time that a line may take for each of its bytes. Beside other tests, a processor does half as much in the
+same time, or less."""
+_NOISE = 0.004
+"""Seconds that say nothing about growth: a collection of garbage, a page fault, a cold cache."""
+_MANY_BYTES = 1_000_000
+_MEMORY = 1.5
+"""How much longer a byte takes when there are so many that what is made of them leaves the processor's caches."""
+_TRIES = 4
+_QUICK = 1.0
+"""Seconds below which it is worth to measure with more input."""
+
+
+class Cost(NamedTuple):
+    size: int
+    seconds: float
+
+    @property
+    def is_dear(self) -> bool:
+        return self.seconds > _NOISE + self.size * SECONDS_PER_BYTE
+
+
+def cost(work: Callable[[], Any], size: int, tries: int = 1) -> Cost:
+    """The least time of several tries, without collections of garbage: how many there are depends on what the process
+    did before."""
+    best = math.inf
+    gc.disable()
+    try:
+        for _ in range(tries):
+            began = time.thread_time()
+            work()
+            best = min(best, time.thread_time() - began)
+    finally:
+        gc.enable()
+    return Cost(size, best)
+
+
+def exponent(small: Cost, large: Cost) -> float:
+    """How fast the time grows: 1 for linear, 2 for quadratic."""
+    return math.log(large.seconds / max(small.seconds, _NOISE / 8)) / math.log(large.size / small.size)
+
+
+def is_steep(small: Cost, large: Cost) -> bool:
+    """Whether the time grows faster than it may, by more than the noise."""
+    memory = _MEMORY if large.size > _MANY_BYTES else 1.0
+    allowed: float = _NOISE + memory * small.seconds * (large.size / small.size) ** MAX_EXPONENT
+    return large.seconds > allowed
+
+
+def grows(make: Callable[[int], Callable[[], Any]], sizes: tuple[int, ...]) -> str | None:
+    """Why this is not linear; None if it is. `make(size)` prepares the work with that much input.
+
+    Goes from the smallest size to the largest, so that what is not linear is seen before it takes minutes. What seems
+    steep is measured again, and then with even more input: a step from one cache of the processor to the next is taken
+    once, while what is not linear stays steep."""
+    before: Cost | None = None
+    for size in sizes:
+        before, now, why = _step(make, before, size)
+        if why is not None and before is not None and not now.is_dear and now.seconds < _QUICK:
+            why = _step(make, now, 4 * size)[2]
+        if why is not None:
+            return why
+        before = now
+    return None
+
+
+def _step(
+    make: Callable[[int], Callable[[], Any]], before: Cost | None, size: int
+) -> tuple[Cost | None, Cost, str | None]:
+    """From one size to the next: what both cost, and what is wrong with that."""
+    work = make(size)
+    now = cost(work, size)
+    for _ in range(_TRIES):
+        steep = before is not None and is_steep(before, now)
+        if not steep and not now.is_dear:
+            return before, now, None
+        now = min(now, cost(work, size), key=lambda one: one.seconds)
+        if before is not None and now.seconds < 2:
+            before = max(before, cost(make(before.size), before.size, 2), key=lambda one: one.seconds)
+    seen = f"{now.seconds:.3f} s for {now.size} bytes"
+    if before is not None:
+        seen += f", {before.seconds:.3f} s for {before.size}"
+    if now.is_dear:
+        return before, now, seen
+    if before is not None and is_steep(before, now):
+        return before, now, f"{seen}: exponent {exponent(before, now):.2f}"
+    return before, now, None

@@ -1,0 +1,1 @@
+"""What calls did to files: the cumulative diffs are those of git."""

@@ -1,0 +1,209 @@
+"""Opens files that are this user's own, where other users may have put something in their place.
+
+In a folder that others may write to, as `/tmp`, a name may stand for a link to a file of ours, a file that others read,
+or a pipe. So no link is followed that another user could have made, and what was opened is looked at before it is
+changed: a file of this user, with no other name. Once it is ours, it stays in a sticky folder, as `/tmp` is; in others,
+it can be exchanged later.
+
+`run` announces its agent with this, so it imports nothing else.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+
+__all__ = [
+    "LockedError",
+    "NotOursError",
+    "is_shared",
+    "lock_own",
+    "open_own",
+    "open_special",
+    "private_folder",
+    "steady_folder",
+    "why_unsteady",
+    "without_planted_links",
+]
+
+MAX_LINKS = 40
+MAX_PID = 20
+_STEP = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+
+
+class NotOursError(OSError):
+    """`strerror` says what is wrong with the file: "it belongs to another user"."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(errno.EPERM, problem, path)
+
+
+class LockedError(Exception):
+    """Another process holds the lock; the message is its process id, empty if unknown."""
+
+
+def open_own(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file, or create it for this user only. Nothing is truncated. Raises `OSError`."""
+    place = without_planted_links(path)
+    descriptor = _open_without_links(place, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        problem = "it is not a file"
+    elif status.st_uid != os.geteuid():
+        problem = "it belongs to another user"
+    elif status.st_nlink > 1 and flags & (os.O_WRONLY | os.O_RDWR):
+        problem = "the file has another name (a hard link)"
+    else:
+        return descriptor
+    os.close(descriptor)
+    raise NotOursError(place, problem)
+
+
+def lock_own(path: str | os.PathLike[str]) -> int:
+    """Open a lock file, lock it, and write our process id into it. Raises `LockedError` and `OSError`."""
+    lock = open_own(path, os.O_RDWR | os.O_CREAT)
+    try:
+        content = os.pread(lock, MAX_PID + 1, 0)
+        if len(content) > MAX_PID or content.strip(b"0123456789\n\0"):
+            raise NotOursError(os.fspath(path), "it is no lock of a daemon")
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, b"%d" % os.getpid(), 0)
+    except BaseException as error:
+        os.close(lock)
+        if isinstance(error, BlockingIOError):
+            raise LockedError(content.strip(b"\n\0").decode()) from None
+        raise
+    return lock
+
+
+def open_special(path: str | os.PathLike[str], flags: int) -> int | None:
+    """Open what the path names if that is a pipe, a terminal or another device, as `/dev/stdout` may be; None if it is
+    not. Raises `OSError`, for the pipe of another user in a folder that others may write to."""
+    place = without_planted_links(path)
+    try:
+        if stat.S_ISREG((named := os.stat(path)).st_mode) or stat.S_ISDIR(named.st_mode):
+            return None
+    except FileNotFoundError:
+        return None
+    folder = os.path.dirname(place)
+    if _is_planted(named, folder):
+        raise NotOursError(place, "it belongs to another user")
+    descriptor = os.open(path, flags | os.O_CLOEXEC)  # not the place: some links can only be followed by the system
+    opened = os.fstat(descriptor)
+    if stat.S_ISREG(opened.st_mode) or _is_planted(opened, folder):
+        os.close(descriptor)
+        raise NotOursError(place, "it belongs to another user")
+    return descriptor
+
+
+def private_folder(path: str | os.PathLike[str]) -> None:
+    """Create a folder if there is none, and check that nobody else may put anything into it. Raises `OSError`."""
+    place, status = _folder(path)
+    if status.st_uid != os.geteuid():
+        raise NotOursError(place, "it belongs to another user")
+    if _others_may_write(status):
+        raise NotOursError(place, f"other users may write to it (mode {stat.S_IMODE(status.st_mode):04o})")
+
+
+def steady_folder(path: str | os.PathLike[str]) -> str:
+    """Create a folder if there is none, check that nobody else may exchange files of ours in it, and return its path
+    without links. Raises `OSError`."""
+    place, status = _folder(path)
+    if problem := why_unsteady(status):
+        raise NotOursError(place, problem)
+    return place
+
+
+def why_unsteady(folder: os.stat_result) -> str | None:
+    """Why other users may exchange files of ours in a folder; None if they may not."""
+    if folder.st_uid not in (0, os.geteuid()):
+        return "it belongs to another user"
+    if _others_may_write(folder) and not folder.st_mode & stat.S_ISVTX:
+        return f"other users may write to it (mode {stat.S_IMODE(folder.st_mode):04o})"
+    return None
+
+
+def is_shared(path: str | os.PathLike[str]) -> bool:
+    """Whether other users may create files in a folder. Raises `OSError`."""
+    return _others_may_write(os.stat(path))
+
+
+def _folder(path: str | os.PathLike[str]) -> tuple[str, os.stat_result]:
+    os.makedirs(without_planted_links(path), mode=0o700, exist_ok=True)
+    place = without_planted_links(path)  # again: what was missing may have been planted meanwhile
+    return place, os.stat(place)
+
+
+def _others_may_write(folder: os.stat_result) -> bool:
+    return bool(folder.st_mode & stat.S_IWOTH or (folder.st_mode & stat.S_IWGRP and not _has_no_others(folder.st_gid)))
+
+
+def _has_no_others(group: int) -> bool:
+    """Whether it is a group for our user alone. Many systems give each user one, which may write to new folders."""
+    import grp
+    import pwd
+
+    try:
+        user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    return (user.pw_gid, user.pw_name) == (group, found.gr_name) and set(found.gr_mem) <= {user.pw_name}
+
+
+def without_planted_links(path: str | os.PathLike[str]) -> str:
+    """Return the path without links; what follows a name that is missing is as it was. Raises `OSError`, for a link
+    that another user could have made."""
+    at, links = "/", 0
+    rest = os.path.join(os.getcwd(), os.fspath(path)).split("/")[::-1]
+    while rest:
+        part = rest.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            at = os.path.dirname(at)
+            continue
+        place = os.path.join(at, part)
+        try:
+            status = os.lstat(place)
+        except FileNotFoundError:
+            return os.path.join(place, *reversed(rest))
+        if not stat.S_ISLNK(status.st_mode):
+            at = place
+            continue
+        target = os.readlink(place)
+        if _is_planted(status, at) or not os.path.samestat(status, os.lstat(place)):
+            raise NotOursError(place, f"{place} is a link of another user")
+        links += 1
+        if links > MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), place)
+        at = "/" if target.startswith("/") else at
+        rest += target.split("/")[::-1]
+    return at
+
+
+def _open_without_links(place: str, flags: int) -> int:
+    """Open a path that had no links a moment ago, whoever exchanges folders since: where others may, one by one."""
+    *above, name = place.split("/")
+    if all(why_unsteady(os.stat("/".join(above[:depth]) or "/")) is None for depth in range(1, len(above) + 1)):
+        return os.open(place, flags | os.O_NOFOLLOW, 0o600)
+    at = os.open("/", _STEP)
+    try:
+        for part in above[1:]:
+            outer, at = at, os.open(part, _STEP | os.O_NOFOLLOW, dir_fd=at)
+            os.close(outer)
+        return os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+def _is_planted(entry: os.stat_result, folder: str) -> bool:
+    """Whether neither this user nor root has made it, in a folder that others may write to."""
+    if entry.st_uid in (0, os.geteuid()):
+        return False
+    try:
+        return _others_may_write(os.stat(folder))
+    except FileNotFoundError:  # what the system names for a pipe is no path
+        return False
