@@ -148,6 +148,7 @@ class Daemon:
             try:
                 async with anyio.create_task_group() as tasks:
                     await self._start(listener, browsers, tasks)
+                    self._write_record()  # before anybody is told that it listens
                     _log.info(
                         "listening",
                         socket=str(listener.path),
@@ -156,7 +157,6 @@ class Daemon:
                         **({} if self.web is None else {"web": self.web.url}),
                     )
                     self._watchdog.is_reporting = True
-                    self._write_record()
                     ready()
                     await self._stopping.wait()
                     _log.info("shutting down")

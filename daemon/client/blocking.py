@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.daemon.client.discovery import elsewhere, pauses, usual_socket
+from tooltap.daemon.client.discovery import connect, elsewhere, pauses, usual_socket
 from tooltap.daemon.client.greeting import (
     ConnectError,
     DaemonError,
@@ -58,7 +58,7 @@ class BlockingClient:
         self._socket.settimeout(timeout)
         self._lines = self._socket.makefile("rb", CHUNK)
         try:
-            self._socket.connect(str(place))
+            connect(self._socket, str(place))
             check_peer(place, self._socket)
             self.welcome = greeting(place, self._lines.readline())
         except OSError as error:

@@ -17,12 +17,14 @@ from tooltap.daemon.client.greeting import ConnectError, DaemonError, check_peer
 from tooltap.daemon.system.listener import is_listening
 from tooltap.daemon.system.paths import SOCKET_VARIABLE, socket_path
 
-__all__ = ["elsewhere", "find_socket", "pauses", "usual_socket"]
+__all__ = ["connect", "elsewhere", "find_socket", "pauses", "usual_socket"]
 
 RETRY_FIRST, RETRY_MOST = 0.1, 2.0
 """Seconds between attempts to reach a daemon that is away."""
 PATIENCE = 2.0
 """Seconds in which a daemon that has recorded itself must greet."""
+QUEUE_PAUSE = 0.01
+"""Seconds between attempts to get into a full queue."""
 
 
 def find_socket() -> Path:
@@ -57,12 +59,25 @@ def pauses(wait: float) -> Iterator[float]:
         pause = min(pause * 2, RETRY_MOST)
 
 
+def connect(connection: socket.socket, path: str) -> None:
+    """Connect a blocking socket. A socket with a timeout is told at once that the daemon's queue is full, instead of
+    being made to wait, so this waits up to its timeout. Raises `OSError`."""
+    end = time.monotonic() + (connection.gettimeout() or 0)
+    while True:
+        try:
+            return connection.connect(path)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(QUEUE_PAUSE)
+
+
 def _greets(path: str, journal: str) -> bool:
     place = Path(path)
     with closing(socket.socket(socket.AF_UNIX)) as connection, closing(connection.makefile("rb")) as lines:
         connection.settimeout(PATIENCE)
         try:
-            connection.connect(path)
+            connect(connection, path)
             check_peer(place, connection)
             return greeting(place, lines.readline()).journal == journal
         except (OSError, ValueError, ConnectError, DaemonError):

@@ -74,7 +74,14 @@ def test_files_of_the_daemon_are_closed_to_others(daemon: Running, stranger: Str
         with open(path, "rb") as file:
             return file.read()
 
+    tried = 0
     for path in [one for one in open_folder.rglob("*") if one.is_file()]:
-        assert os.stat(path).st_mode & 0o077 == 0, path
-        with pytest.raises(PermissionError):
-            stranger.run(read, path)
+        try:
+            assert os.stat(path).st_mode & 0o077 == 0, path
+            with pytest.raises(PermissionError):
+                stranger.run(read, path)
+        except FileNotFoundError:  # SQLite removes its rollback journals
+            assert not path.exists()
+            continue
+        tried += 1
+    assert tried > 2

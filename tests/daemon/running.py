@@ -16,6 +16,7 @@ import msgspec
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tooltap.daemon.app import Daemon
+from tooltap.daemon.client.discovery import connect
 from tooltap.daemon.config import load_config
 from tooltap.daemon.journal.interface import Commit
 from tooltap.daemon.system.clock import wall_clock
@@ -33,7 +34,7 @@ class Wire:
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         try:
-            self.socket.connect(str(path))
+            connect(self.socket, str(path))
         except OSError:
             self.socket.close()
             raise

@@ -8,6 +8,7 @@ import socket
 import stat
 import threading
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.daemon.events import commit, message
 from tests.daemon.running import TIMEOUT, running
 from tooltap import client
 from tooltap.daemon.client.blocking import ask
-from tooltap.daemon.client.discovery import find_socket, pauses
+from tooltap.daemon.client.discovery import connect, find_socket, pauses
 from tooltap.daemon.client.greeting import NoDaemonError
 from tooltap.daemon.system.running_daemons import recorded
 
@@ -197,3 +198,28 @@ def test_waiting_ends(tmp_path: Path) -> None:
     finished = tooltap("tail", "--wait", "0.1", "--socket", tmp_path / "none")
     assert (finished.returncode, finished.stdout) == (1, b"")
     assert b"no daemon is listening" in finished.stderr
+
+
+def test_full_queue_is_waited_for(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as listening, ExitStack() as waiting:
+        listening.bind(path)
+        listening.listen(0)
+
+        def new(timeout: float) -> socket.socket:
+            one = waiting.enter_context(socket.socket(socket.AF_UNIX))
+            one.settimeout(timeout)
+            return one
+
+        connect(new(0.02), path)
+        with suppress(BlockingIOError):  # how many fit into the shortest queue, the system decides
+            connect(new(0.02), path)
+        with pytest.raises(BlockingIOError):
+            connect(new(0.02), path)
+        late = new(10.0)
+        thread = threading.Thread(target=connect, args=(late, path))
+        thread.start()
+        while thread.is_alive():
+            waiting.enter_context(listening.accept()[0])
+            thread.join(0.01)
+        assert late.getpeername() == path
