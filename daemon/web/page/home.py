@@ -15,6 +15,7 @@ import msgspec
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.journal.session_filter import SessionPlace, place_of
 from tooltap.daemon.web.html.markup import clock
+from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
 
 __all__ = ["PERIOD_WORDS", "Home", "HomeQuery", "home"]
@@ -46,7 +47,7 @@ class HomeQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields
         period = (self.period,) if self.period else ()
         values = {"status": self.status, "agent": self.agent, "project": self.project, "period": period} | changes
         pairs = [(name, one) for name, several in values.items() for one in several]
-        return f"/sessions?{urlencode(pairs)}" if pairs else "/sessions"
+        return f"/?{urlencode(pairs)}" if pairs else "/"
 
     def lets_through(self, row: dict[str, Any], *, without_status: bool = False) -> bool:
         """Say whether a row is wanted, of any status if that is not asked."""
@@ -126,6 +127,8 @@ def _described(row: dict[str, Any]) -> dict[str, Any]:
     tokens = [row.get("inputTokens"), row.get("outputTokens")]
     return row | {
         "name": name_of(row),
+        "url": session_url(row["session"]),
+        "failures": session_url(row["session"], state="failed"),
         "folder": project_of(row),
         "shown": status,
         "words": STATUSES.get(status, status),

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.journal.session_filter import SessionFilter
 from tooltap.daemon.web.html.markup import template
+from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments
 
 __all__ = ["STATUSES", "SessionHead", "name_of", "project_of", "status_of"]
@@ -41,6 +42,7 @@ class SessionHead(NamedTuple):
         waiting = await fragments.of(await _events(journal, asked), lambda _: "full")
         values = {
             "one": row,
+            "failures": session_url(session, state="failed"),
             "status": status_of(row),
             "words": STATUSES.get(status_of(row), ""),
             "project": project_of(row),

@@ -34,7 +34,7 @@ def listed(page: Element) -> list[str]:
 
 
 def test_home_lists_sessions_by_day(three: None, browser: Browser) -> None:
-    page = shown(browser, "/sessions")
+    page = shown(browser, "/")
 
     assert listed(page) == ["session-3", "session-2", "session-1"]
     assert [one.text for one in page.all("th", scope="rowgroup")] == ["2024-10-05", "2024-10-04"]
@@ -56,19 +56,19 @@ def test_home_lists_sessions_by_day(three: None, browser: Browser) -> None:
     ],
 )
 def test_filters(three: None, browser: Browser, query: str, found: list[str]) -> None:
-    assert listed(shown(browser, f"/sessions?{query}")) == found
+    assert listed(shown(browser, f"/?{query}")) == found
 
 
 def test_filters_keep_each_other_and_all_their_values(three: None, browser: Browser) -> None:
-    page = shown(browser, "/sessions?agent=claude&agent=gemini&period=month")
+    page = shown(browser, "/?agent=claude&agent=gemini&period=month")
     failed = next(one for one in page.all("a", class_="pill") if one.text.startswith("Failed"))
 
-    assert failed.attributes["href"] == "/sessions?status=failed&agent=claude&agent=gemini&period=month"
+    assert failed.attributes["href"] == "/?status=failed&agent=claude&agent=gemini&period=month"
 
 
 def test_wrong_filter_is_an_error_page(browser: Browser) -> None:
-    assert browser.get("/sessions?status=odd").status == 400
+    assert browser.get("/?status=odd").status == 400
 
 
 def test_empty_journal_shows_how_to_begin(browser: Browser) -> None:
-    assert "tooltap run" in shown(browser, "/sessions").one("p", id="empty").text
+    assert "tooltap run" in shown(browser, "/").one("p", id="empty").text
