@@ -36,9 +36,9 @@ from tooltap.daemon.web.page.calls import calls_of_page, parents_of, states_of
 from tooltap.daemon.web.page.event_page import event_page
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
 from tooltap.daemon.web.page.heads import Head
-from tooltap.daemon.web.page.home import PERIOD_WORDS, HomeQuery, home
+from tooltap.daemon.web.page.home.endpoints import Home
 from tooltap.daemon.web.page.live import LiveCards
-from tooltap.daemon.web.page.moved import timeline_of, to_home
+from tooltap.daemon.web.page.moved import to_home
 from tooltap.daemon.web.page.nesting import html_of, nest
 from tooltap.daemon.web.page.preferences import (
     COOKIE,
@@ -65,7 +65,9 @@ T = TypeVar("T")
 def routes(services: Services, logins: Logins) -> list[BaseRoute]:
     page = _Page(services, logins)
     return [
-        Route("/", _with_error_page(page.home)),
+        Route("/", _with_error_page(page.home.table)),
+        Route("/rows", page.home.rows),
+        Route("/rows/live", page.home.live),
         Route("/sessions", to_home),
         Route("/sessions/{session:path}", _with_error_page(page.session)),
         Route("/events", _with_error_page(page.timeline)),
@@ -97,21 +99,9 @@ class _Page:
         self._fragments = Fragments(
             services.journal, web.fragment_bytes, lambda url: with_pass(url, logins.lasting_pass(url))
         )
+        self.home = Home(services, self._fragments, sorted(TOOL_CARDS))
         self._sessions = SessionList(services)
         self._bounds = Bounds(web.cards, web.cards_bytes, web.search_bytes)
-
-    async def home(self, request: Request) -> Response:
-        if (moved := timeline_of(request.scope["query_string"])) is not None:
-            return RedirectResponse(moved, 303)
-        query = _query(request, HomeQuery)
-        return await _html(
-            "home.html",
-            query=query,
-            home=await home(self._services.journal, query),
-            preferences=_preferences(request),
-            periods=PERIOD_WORDS,
-            choices=_choices(()),
-        )
 
     async def session(self, request: Request) -> Response:
         name = request.path_params["session"]
@@ -139,8 +129,10 @@ class _Page:
         except ValueError:
             raise WebError(400, "bad-query", "`sessions` is not from a link to older sessions") from None
         section = await self._section(page, [], query, preferences.showing(query.text).level_of)
+        counts = await self._services.journal.count_sessions()
         return await _html(
             "page.html",
+            waits=counts["status"].get("waiting", 0),
             query=query,
             page=page,
             section=section,
@@ -149,6 +141,7 @@ class _Page:
             preferences=preferences,
             here=query.page_url(),
             choices=_choices(self._sessions.providers),
+            tools=sorted(TOOL_CARDS),
         )
 
     async def cards(self, request: Request) -> Response:
