@@ -7,24 +7,9 @@ from typing import Any
 
 import click
 
-__all__ = ["Choice", "did_you_mean", "similar"]
+from tooltap.daemon.similar import similar
 
-MOST = 3
-"""Words in one suggestion."""
-LONGEST = 100
-"""Code points of a word that is compared: the time that comparing takes grows with the square."""
-
-
-def similar(word: str, known: Iterable[str]) -> list[str]:
-    """The words that are most like it, whatever their case, the likeliest first; not the word itself."""
-    from difflib import get_close_matches
-
-    if len(word) > LONGEST:
-        return []
-    by_key = {one.lower(): one for one in known if one != word and len(one) <= LONGEST}
-    begun = [one for key, one in by_key.items() if len(word) > 1 and key.startswith(word.lower())]
-    close = [by_key[key] for key in get_close_matches(word.lower(), by_key, n=MOST)]
-    return list(dict.fromkeys([*close, *begun]))[:MOST]
+__all__ = ["Choice", "did_you_mean"]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

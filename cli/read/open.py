@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import quote
 
 import click
 
@@ -13,6 +12,7 @@ from tooltap.cli.common.connection import socket_option, wait_option
 from tooltap.cli.common.printing import on_stderr, say
 from tooltap.cli.common.terminal.browser import open_in_browser
 from tooltap.cli.common.web import ask_web
+from tooltap.daemon.web.page.addresses import session_url
 
 __all__ = ["command"]
 
@@ -34,7 +34,7 @@ def command(session: str | None, no_browser: bool, socket: Path | None) -> None:
 
         wanted = find_session(socket, session)["session"]
     address, _, code = ask_web(socket, "POST", "/api/logins")["link"].partition("#")
-    link = f"{address}{f'?session={quote(wanted)}' if wanted else ''}#{code}"
+    link = f"{address.removesuffix('/')}{session_url(wanted) if wanted else '/'}#{code}"
     if no_browser or not open_in_browser(link):
         say(link)
     else:

@@ -17,6 +17,7 @@ from tests.browser.recordings import answered, assistant_message, called
 from tests.browser.serving import Site
 from tests.cli.command import DEMO
 from tests.test_layout import ROOT
+from tooltap.daemon.web.page.addresses import session_url
 
 SESSION = "greeter"
 BUILD = ROOT / "build"
@@ -83,8 +84,14 @@ def play(site: Site) -> None:
     )
 
 
+def home(site: Site, page: Page) -> None:
+    site.enter(page)
+    page.locator('#connection[data-state="live"]').wait_for()
+    page.locator('[data-count="total"]:not([hidden])').wait_for(state="attached")
+
+
 def timeline(site: Site, page: Page) -> None:
-    site.enter(page, session=SESSION)
+    site.enter(page, session_url(SESSION))
     page.locator("article.tool-call", has_text="Look for other greetings").wait_for()
 
 
@@ -111,7 +118,7 @@ def event(site: Site, page: Page) -> None:
 
 
 def filtered(site: Site, page: Page) -> None:
-    site.enter(page, state="failed")
+    site.enter(page, "/events", state="failed")
 
 
 def sessions(site: Site, page: Page) -> None:
@@ -135,6 +142,9 @@ def logins(site: Site, page: Page) -> None:
 
 
 PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
+    ("home-light", home, {**DESKTOP, "color_scheme": "light"}),
+    ("home-dark", home, {**DESKTOP, "color_scheme": "dark"}),
+    ("home-phone", home, {**PHONE, "color_scheme": "light"}),
     ("timeline-light", timeline, {**DESKTOP, "color_scheme": "light"}),
     ("timeline-dark", timeline, {**DESKTOP, "color_scheme": "dark"}),
     ("titles", titles, DESKTOP),

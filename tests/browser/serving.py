@@ -57,13 +57,14 @@ class Site:
     def token(self) -> str:
         return read_token(next(self.directory.rglob("web-token")))
 
-    def link(self, path: str = "/", **query: str) -> str:
-        """A link that logs a browser in, to any page."""
+    def link(self, path: str = "", **query: str) -> str:
+        """A link that logs a browser in, to any page; with a query alone, to the timeline."""
+        path = path or ("/events" if query else "/")
         programs = WebClient(self.url, self.token)
         code = programs.get("/api/logins", method="POST").json["link"].partition("#")[2]
         return f"{self.url}{path}{'?' if query else ''}{urlencode(query)}#{code}"
 
-    def enter(self, page: Page, path: str = "/", **query: str) -> None:
+    def enter(self, page: Page, path: str = "", **query: str) -> None:
         """Open a page of the site. The browser logs in by a link if it has not before."""
         known = any(one["name"] == f"tooltap-{self.url.rpartition(':')[2]}" for one in page.context.cookies(self.url))
         link = self.link(path, **query)

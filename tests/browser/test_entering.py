@@ -24,12 +24,12 @@ def other(browser: Browser) -> Iterator[Tab]:
 def test_link_lets_in_and_leaves_the_address(site: Site, page: Page) -> None:
     page.goto(site.link(stream="nobodys"))
 
-    expect(page).to_have_url(f"{site.url}/?stream=nobodys")
+    expect(page).to_have_url(f"{site.url}/events?stream=nobodys")
     expect(page.locator("#connection")).to_have_text(LIVE)
     page.reload()
     expect(page.locator("#connection")).to_have_text(LIVE)
     expect(page.locator("#empty")).to_be_visible()
-    expect(page).to_have_url(f"{site.url}/?stream=nobodys")
+    expect(page).to_have_url(f"{site.url}/events?stream=nobodys")
     page.go_back()
     expect(page).to_have_url("about:blank")  # the steps between are not in the history
 
@@ -46,7 +46,7 @@ def test_without_link_is_told_what_to_do(site: Site, page: Page) -> None:
 def test_link_can_be_pasted(site: Site, tab: Tab) -> None:
     page = tab.page
     tab.expected = "403"
-    page.goto(f"{site.url}/?stream=pasted")
+    page.goto(f"{site.url}/events?stream=pasted")
     field = page.get_by_label("Or paste it here:")
     field.fill("http://127.0.0.1/#login=guess")
     page.get_by_role("button").click()
@@ -55,7 +55,7 @@ def test_link_can_be_pasted(site: Site, tab: Tab) -> None:
     field.fill(site.link())
     page.get_by_role("button").click()
 
-    expect(page).to_have_url(f"{site.url}/?stream=pasted")
+    expect(page).to_have_url(f"{site.url}/events?stream=pasted")
     expect(page.locator("#connection")).to_have_text(LIVE)
 
 
@@ -74,7 +74,7 @@ def test_old_link_is_no_harm_to_who_is_in(site: Site, tab: Tab) -> None:
     site.open(tab.page, link)
     tab.expected = "403"
 
-    tab.page.goto(site.url + "/?stream=x")
+    tab.page.goto(site.url + "/events?stream=x")
     expect(tab.page.locator("#connection")).to_have_text(LIVE)
     tab.page.goto(link)
     expect(tab.page.locator("#connection")).to_have_text(LIVE)
@@ -82,13 +82,13 @@ def test_old_link_is_no_harm_to_who_is_in(site: Site, tab: Tab) -> None:
 
 def test_old_link_with_a_token(site: Site, page: Page) -> None:
     """It lets nobody in, and the token does not stay in the address."""
-    page.goto(f"{site.url}/?stream=nobodys&token={site.token}")
+    page.goto(f"{site.url}/events?stream=nobodys&token={site.token}")
     expect(page.get_by_role("alert")).to_have_text("A token in an address lets nobody in any more.")
-    expect(page).to_have_url(f"{site.url}/?stream=nobodys")
+    expect(page).to_have_url(f"{site.url}/events?stream=nobodys")
 
     site.enter(page)
-    site.open(page, f"{site.url}/?stream=nobodys&token={site.token}")
-    expect(page).to_have_url(f"{site.url}/?stream=nobodys")
+    site.open(page, f"{site.url}/events?stream=nobodys&token={site.token}")
+    expect(page).to_have_url(f"{site.url}/events?stream=nobodys")
     expect(page.locator("#connection")).to_have_text(LIVE)
 
 
@@ -140,6 +140,6 @@ def test_daemon_that_is_away(site: Site, page: Page) -> None:
     """The doorstep says so if it cannot ask."""
     site.enter(page)
     page.context.add_init_script("window.fetch = () => Promise.reject(new Error('no answer'))")
-    page.goto(f"{site.url}/?stream=away")
+    page.goto(f"{site.url}/events?stream=away")
 
     expect(page.get_by_role("alert")).to_have_text("The daemon cannot be asked: no answer")

@@ -78,7 +78,7 @@ def test_pages_have_the_gap(served: tuple[Running, Browser]) -> None:
     back = browser.get("/api/events?before=45&limit=3").json
     assert [one["seq"] for one in back["events"]] == [44, 43, 40]
     assert back["gap"] == {"from": 41, "to": 42, "reason": "corrupt"}
-    html = browser.get("/?at=40").body.decode()
+    html = browser.get("/events?at=40").body.decode()
     assert "Events 41 to 42 are damaged in the journal." in html
 
 

@@ -40,7 +40,7 @@ class Web(Scenario):
         after = max(0, self.place.last - 5)
         return [
             "/",
-            f"/?session={self._session}",
+            f"/sessions/{self._session}",
             "/api/sessions",
             f"/api/events?after={after}",
             f"/api/events/{self.place.last or 1}",

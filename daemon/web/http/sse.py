@@ -16,7 +16,7 @@ from tooltap.daemon.web.http.feed import Feed
 from tooltap.daemon.web.http.services import Services
 from tooltap.protocol.frames import At, ErrorFrame, Live, Subscribe, decode_daemon_frame
 
-__all__ = ["EventStream", "messages"]
+__all__ = ["EventStream", "message", "messages"]
 
 REGULAR_PERIOD = 1.0
 """Seconds."""
@@ -74,6 +74,13 @@ class EventStream:
             if body or anyio.current_time() - sent_at >= self._heartbeat:
                 await _send(send, body or COMMENT)
                 sent_at = anyio.current_time()
+
+
+def message(name: bytes, data: str, seq: int | None = None) -> bytes:
+    """Make a message of any text. `seq`: its `id`."""
+    cursor = b"" if seq is None else b"id: %d\n" % seq
+    lines = b"".join(b"data: %b\n" % line for line in data.replace("\r", "&#13;").encode().split(b"\n"))
+    return b"event: %b\n%b%b\n" % (name, cursor, lines)
 
 
 async def messages(chunk: bytes) -> bytes:

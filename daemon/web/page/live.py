@@ -33,7 +33,7 @@ from tooltap.daemon.system.harmless import harmless
 from tooltap.daemon.web.cards.cards import key_of
 from tooltap.daemon.web.http.query import cursor_of
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.http.sse import EventStream
+from tooltap.daemon.web.http.sse import EventStream, message
 from tooltap.daemon.web.page.calls import CALL_KINDS
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.heads import head_of
@@ -119,9 +119,9 @@ class LiveCards:
                 out += self._ended(line)
                 seq = _seq(line)
                 if (card := cards.get(seq)) is not None:
-                    out.append(_message(b"card", card, seq))
+                    out.append(message(b"card", card, seq))
                 elif (state := states.get(seq)) is not None:
-                    out.append(_message(b"state", state, seq))
+                    out.append(message(b"state", state, seq))
         return b"".join(out)
 
     def _wanted(self, events: list[StoredEvent]) -> list[StoredEvent]:
@@ -161,7 +161,7 @@ class LiveCards:
                 }
             case _:
                 return b""
-        return _message(b"piece", msgspec.json.encode(partial).decode())
+        return message(b"piece", msgspec.json.encode(partial).decode())
 
     def _ended(self, line: bytes) -> list[bytes]:
         """Report which unfinished texts the event ends: a message its own, a turn all of its stream."""
@@ -174,7 +174,7 @@ class LiveCards:
             ended = [event.key] if event.key in self._unfinished else []
         for key in ended:
             del self._unfinished[key]
-        return [_message(b"whole", msgspec.json.encode({"key": key}).decode()) for key in ended]
+        return [message(b"whole", msgspec.json.encode({"key": key}).decode()) for key in ended]
 
     async def _overview(self) -> bytes:
         """Return the list of sessions, or the head of the one, if there are new events; at most once per
@@ -184,10 +184,10 @@ class LiveCards:
             return b""
         self._sessions_seq, self._sessions_sent_at = latest, now
         if self._sessions is not None:
-            return _message(b"sessions", (await self._sessions.part()).html)
+            return message(b"sessions", (await self._sessions.part()).html)
         names = self._selection.wanted.session or ()
         head = await SessionHead.of(self._services.journal, self._fragments, names[0]) if len(names) == 1 else None
-        return b"" if head is None else _message(b"head", head.html)
+        return b"" if head is None else message(b"head", head.html)
 
 
 def _stored(line: bytes) -> StoredEvent:
@@ -207,11 +207,11 @@ def _control(line: bytes) -> bytes:
     frame = decode_daemon_frame(line)
     match frame:
         case Live(seq=seq):
-            return _message(b"live", str(seq), seq)
+            return message(b"live", str(seq), seq)
         case At(seq=seq):
-            return _message(b"at", str(seq), seq)
+            return message(b"at", str(seq), seq)
         case Gap():
-            return _message(b"gap", line.decode())
+            return message(b"gap", line.decode())
     return b""
 
 
@@ -236,9 +236,3 @@ def _states(hidden: Set[int], events: list[StoredEvent]) -> dict[int, str]:
             state = {"into": key_of(*head.key), "state": head.state, "end": head.is_end}
             found[event.seq] = msgspec.json.encode(state).decode()
     return found
-
-
-def _message(name: bytes, data: str, seq: int | None = None) -> bytes:
-    cursor = b"" if seq is None else b"id: %d\n" % seq
-    lines = b"".join(b"data: %b\n" % line for line in data.replace("\r", "&#13;").encode().split(b"\n"))
-    return b"event: %b\n%b%b\n" % (name, cursor, lines)

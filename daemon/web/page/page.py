@@ -20,6 +20,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from tooltap.daemon.journal.interface import CorruptError, StoredEvent
+from tooltap.daemon.journal.session_filter import SessionFilter
 from tooltap.daemon.web.cards.by_tool import TOOL_CARDS
 from tooltap.daemon.web.html.code_css import code_css
 from tooltap.daemon.web.html.look import LEVELS, Level
@@ -30,12 +31,14 @@ from tooltap.daemon.web.http.passes import with_pass
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page import entrance
+from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.calls import calls_of_page, parents_of, states_of
 from tooltap.daemon.web.page.event_page import event_page
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
 from tooltap.daemon.web.page.heads import Head
-from tooltap.daemon.web.page.home import PERIOD_WORDS, HomeQuery, home
+from tooltap.daemon.web.page.home.endpoints import Home
 from tooltap.daemon.web.page.live import LiveCards
+from tooltap.daemon.web.page.moved import to_home
 from tooltap.daemon.web.page.nesting import html_of, nest
 from tooltap.daemon.web.page.preferences import (
     COOKIE,
@@ -46,10 +49,12 @@ from tooltap.daemon.web.page.preferences import (
     to_cookie,
 )
 from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, PageQuery, SelectionQuery
-from tooltap.daemon.web.page.session_head import SessionHead
+from tooltap.daemon.web.page.session_head import SessionHead, name_of
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, newer, older
+from tooltap.daemon.web.page.unknown_session import near_sessions
 from tooltap.protocol.events import AnyEvent
+from tooltap.protocol.filters import Filter
 
 __all__ = ["routes", "warm_up"]
 
@@ -60,8 +65,11 @@ T = TypeVar("T")
 def routes(services: Services, logins: Logins) -> list[BaseRoute]:
     page = _Page(services, logins)
     return [
-        Route("/", _with_error_page(page.timeline)),
-        Route("/sessions", _with_error_page(page.home)),
+        Route("/", _with_error_page(page.home.table)),
+        Route("/rows", page.home.rows),
+        Route("/rows/live", page.home.live),
+        Route("/sessions", to_home),
+        Route("/sessions/{session:path}", _with_error_page(page.session)),
         Route("/events", _with_error_page(page.timeline)),
         Route("/cards", page.cards),
         Route("/cards/{seq:int}", page.card),
@@ -91,22 +99,26 @@ class _Page:
         self._fragments = Fragments(
             services.journal, web.fragment_bytes, lambda url: with_pass(url, logins.lasting_pass(url))
         )
+        self.home = Home(services, self._fragments, sorted(TOOL_CARDS))
         self._sessions = SessionList(services)
         self._bounds = Bounds(web.cards, web.cards_bytes, web.search_bytes)
 
-    async def home(self, request: Request) -> Response:
-        query = _query(request, HomeQuery)
-        return await _html(
-            "home.html",
-            query=query,
-            home=await home(self._services.journal, query),
-            preferences=_preferences(request),
-            periods=PERIOD_WORDS,
-            choices=_choices(()),
-        )
+    async def session(self, request: Request) -> Response:
+        name = request.path_params["session"]
+        query = parse_query(request.scope["query_string"], PageQuery, session=[name])
+        if not await self._is_known(name):
+            near = await near_sessions(self._services.journal, name)
+            values = {"session": name, "near": near, "name_of": name_of, "preferences": _preferences(request)}
+            return await _html("unknown_session.html", 404, **values)
+        return await self._timeline(request, query)
 
     async def timeline(self, request: Request) -> Response:
         query = _query(request, PageQuery)
+        if query.session is not None and len(query.session) == 1:
+            return RedirectResponse(query.page_url(), 303)
+        return await self._timeline(request, query)
+
+    async def _timeline(self, request: Request, query: PageQuery) -> Response:
         if query.at is None:
             page = await self._page(query)
         else:
@@ -117,16 +129,19 @@ class _Page:
         except ValueError:
             raise WebError(400, "bad-query", "`sessions` is not from a link to older sessions") from None
         section = await self._section(page, [], query, preferences.showing(query.text).level_of)
+        counts = await self._services.journal.count_sessions()
         return await _html(
             "page.html",
+            waits=counts["status"].get("waiting", 0),
             query=query,
             page=page,
             section=section,
             sessions=sessions,
             head=await self._head(query),
             preferences=preferences,
-            here=f"/?{request.url.query}",
+            here=query.page_url(),
             choices=_choices(self._sessions.providers),
+            tools=sorted(TOOL_CARDS),
         )
 
     async def cards(self, request: Request) -> Response:
@@ -179,6 +194,14 @@ class _Page:
         if query.after is not None:
             return await newer(journal, selection, self._bounds, query.after)
         return await older(journal, selection, self._bounds, NEWEST if query.before is None else query.before)
+
+    async def _is_known(self, session: str) -> bool:
+        """Whether there is a session, or an event of one whose row is damaged."""
+        journal = self._services.journal
+        if await journal.sessions(limit=1, wanted=SessionFilter(session=(session,))):
+            return True
+        events, _ = await journal.read_back(NEWEST, Filter(session=(session,)), limit=1)
+        return bool(events)
 
     async def _head(self, query: SelectionQuery) -> SessionHead | None:
         """Return the head of the session if exactly one is requested."""
@@ -252,7 +275,8 @@ def _preferences(request: Request) -> Preferences:
 
 
 async def _html(name: str, status: int = 200, **values: Any) -> Response:
-    return HTMLResponse(await anyio.to_thread.run_sync(lambda: template(name, **values)), status)
+    html = await anyio.to_thread.run_sync(lambda: template(name, session_url=session_url, **values))
+    return HTMLResponse(html, status)
 
 
 def _with_error_page(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from tooltap.daemon.web.http.query import Filtered
+from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.timeline import Selection, State
 
 __all__ = ["CardQuery", "CardsQuery", "LiveQuery", "PageQuery", "SelectionQuery"]
@@ -38,12 +39,15 @@ class SelectionQuery(Filtered, kw_only=True, frozen=True):
         """Return a URL with the same filters."""
         return _url(path, self.filters | {name: (value,) for name, value in more.items()})
 
+    def timeline(self, **more: str | int) -> str:
+        """Return the URL of the timeline with the same filters."""
+        return _timeline_url(self.filters, **more)
+
     def without(self, name: str, value: str) -> str:
         """Return the URL of the timeline without one value of a filter."""
-        left = {
-            key: tuple(one for one in values if (key, one) != (name, value)) for key, values in self.filters.items()
-        }
-        return _url("/", left)
+        return _timeline_url(
+            {key: tuple(one for one in values if (key, one) != (name, value)) for key, values in self.filters.items()}
+        )
 
 
 class PageQuery(SelectionQuery, kw_only=True, frozen=True):
@@ -53,6 +57,11 @@ class PageQuery(SelectionQuery, kw_only=True, frozen=True):
     """The page around this event."""
     sessions: str | None = None
     """List the sessions after the part with this cursor."""
+
+    def page_url(self) -> str:
+        """Return the URL of this page."""
+        places = {name: getattr(self, name) for name in ("before", "after", "at", "sessions")}
+        return self.timeline(**{name: value for name, value in places.items() if value is not None})
 
 
 class CardsQuery(SelectionQuery, kw_only=True, frozen=True):
@@ -83,4 +92,12 @@ class CardQuery(msgspec.Struct, kw_only=True, frozen=True):
 
 def _url(path: str, values: dict[str, tuple[Any, ...]]) -> str:
     query = urlencode([(name, one) for name, several in values.items() for one in several])
-    return f"{path}?{query}" if query else {"/": "/events"}.get(path, path)
+    return f"{path}?{query}" if query else path
+
+
+def _timeline_url(filters: dict[str, tuple[str, ...]], **more: str | int) -> str:
+    """The timeline of one session is the session's page."""
+    sessions = filters.get("session", ())
+    if len(sessions) == 1:
+        return session_url(sessions[0], **{name: list(filters[name]) for name in filters if name != "session"}, **more)
+    return _url("/events", filters | {name: (value,) for name, value in more.items()})

@@ -9,10 +9,12 @@ from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.journal.session_filter import SessionFilter
+from tooltap.daemon.web.cards.cards import Fragment
 from tooltap.daemon.web.html.markup import template
+from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments
 
-__all__ = ["STATUSES", "SessionHead", "name_of", "project_of", "status_of"]
+__all__ = ["STATUSES", "SessionHead", "asked_in", "folder_name", "name_of", "project_of", "status_of"]
 
 MAX_WAITING = 8
 STATUSES = {
@@ -36,11 +38,10 @@ class SessionHead(NamedTuple):
         row = await _row(journal, session)
         if row is None:
             return None
-        opened = await journal.open_calls(session)
-        asked = [one["seq"] for one in opened["permissions"]][-MAX_WAITING:]
-        waiting = await fragments.of(await _events(journal, asked), lambda _: "full")
+        waiting = await asked_in(journal, fragments, session)
         values = {
             "one": row,
+            "failures": session_url(session, state="failed"),
             "status": status_of(row),
             "words": STATUSES.get(status_of(row), ""),
             "project": project_of(row),
@@ -50,6 +51,13 @@ class SessionHead(NamedTuple):
         return cls(name_of(row), html)
 
 
+async def asked_in(journal: Journal, fragments: Fragments, session: str) -> list[Fragment]:
+    """Return what waits for a person in a session, in full. Raises `JournalError`."""
+    opened = await journal.open_calls(session)
+    asked = [one["seq"] for one in opened["permissions"]][-MAX_WAITING:]
+    return await fragments.of(await _events(journal, asked), lambda _: "full")
+
+
 def name_of(row: dict[str, Any]) -> str:
     """Return the session's title, or else its folder, or else its id."""
     return row.get("title") or project_of(row) or str(row["session"])
@@ -57,8 +65,11 @@ def name_of(row: dict[str, Any]) -> str:
 
 def project_of(row: dict[str, Any]) -> str:
     """Return the name of its project's folder; empty if it is not known."""
-    folder = str(row.get("project") or row.get("cwd") or "").rstrip("/\\")
-    return folder.replace("\\", "/").rpartition("/")[2]
+    return folder_name(str(row.get("project") or row.get("cwd") or ""))
+
+
+def folder_name(path: str) -> str:
+    return path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
 
 
 def status_of(row: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from tooltap.daemon.journal.session_filter import SessionPlace, place_of
 from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.http.services import Services
+from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.session_head import name_of
 
 __all__ = ["Part", "SessionList"]
@@ -53,7 +54,7 @@ class SessionList:
 
     async def _render(self, before: SessionPlace | None) -> Part:
         rows = [
-            one | {"name": name_of(one), "shown": _state(one)}
+            one | {"name": name_of(one), "url": session_url(one["session"]), "shown": _state(one)}
             for one in await self._journal.sessions(limit=SESSIONS, before=before, order="time")
         ]
         opened = await self._journal.open_calls()

@@ -3,6 +3,7 @@
 
 import { LoggedOut, admitted } from "./origin.js";
 
+const STATES = { live: "Live", reconnecting: "Reconnecting …", away: "The daemon is away; trying again …" };
 const PATIENCE = [500, 1_000, 2_000, 4_000, 8_000]; // milliseconds before the next attempt
 
 export class Live {
@@ -62,4 +63,12 @@ export class Live {
     const wait = PATIENCE[Math.min(this.attempts++, PATIENCE.length - 1)];
     this.timer = setTimeout(() => this.connect(this.after), wait);
   }
+}
+
+// Shows in the top bar how the connection is.
+export function showState(state) {
+  if (state === "out") return location.reload(); // nothing stays on the screen
+  const connection = document.querySelector("#connection");
+  connection.dataset.state = state;
+  connection.textContent = STATES[state];
 }

@@ -3,14 +3,14 @@
 
 import { append, enhance, findCard, headOf, isExpanded, make, parse, setExpanded, setState, slotOf } from "./cards.js";
 import { Feed, get } from "./feed.js";
-import { Live } from "./live.js";
+import { home } from "./home.js";
+import { Live, showState } from "./live.js";
 import { LoggedOut, admitted, here } from "./origin.js";
 
 const AT_END = 80; // pixels from the end within which the reader follows
 const MAX_PARTIALS = 16; // unfinished texts shown at a time
 const MAX_KEY = 1_000; // characters of the key of an unfinished text, to name it to the server
 const TOO_MANY = 300; // messages in one frame
-const STATES = { live: "Live", reconnecting: "Reconnecting …", away: "The daemon is away; trying again …" };
 
 history.replaceState(history.state, "", here() + location.hash); // without the pass
 addEventListener("submit", submit);
@@ -18,17 +18,7 @@ const main = document.querySelector("#timeline");
 enhance(document);
 for (const button of document.querySelectorAll("button[data-copy]")) copies(button);
 if (main.dataset.cards) timeline();
-if ("home" in main.dataset) home();
-
-// The table of sessions is asked for again while it is looked at, and replaced where it has changed.
-function home() {
-  setInterval(async () => {
-    if (document.hidden || main.contains(document.activeElement) || main.querySelector("details[open]")) return;
-    const html = await get(here()).catch((error) => (error instanceof LoggedOut ? location.reload() : ""));
-    const fresh = html && parse(html).querySelector("main");
-    if (fresh && fresh.innerHTML !== main.innerHTML) main.replaceChildren(...fresh.childNodes);
-  }, 5_000);
-}
+if ("home" in main.dataset) home(main);
 
 function timeline() {
   const feed = new Feed(main, (last) => live.connect(last));
@@ -50,12 +40,7 @@ function timeline() {
     gap: (data) => later(() => showGap(JSON.parse(data))),
     live: (_, seq) => later(() => feed.isNewest && feed.reach(seq)),
     at: (_, seq) => later(() => feed.isNewest && feed.reach(seq)),
-  }, (state) => {
-    if (state === "out") return location.reload(); // nothing stays on the screen
-    const connection = document.querySelector("#connection");
-    connection.dataset.state = state;
-    connection.textContent = STATES[state];
-  }, () => [...partials.children].map((one) => one.dataset.key).filter((key) => key.length <= MAX_KEY));
+  }, showState, () => [...partials.children].map((one) => one.dataset.key).filter((key) => key.length <= MAX_KEY));
 
   // Shows all changes since the last animation frame at once.
   function later(change) {

@@ -179,7 +179,7 @@ def test_link_leads_to_the_session(with_page: Running) -> None:
     session = here("open", "last", "--no-browser", "--socket", with_page.path).stdout.decode()
 
     assert re.fullmatch(r"http://127\.0\.0\.1:[0-9]+/#login=[\w-]+\n", plain)
-    assert re.fullmatch(r"http://127\.0\.0\.1:[0-9]+/\?session=a%20b#login=[\w-]+\n", session)
+    assert re.fullmatch(r"http://127\.0\.0\.1:[0-9]+/sessions/a%20b#login=[\w-]+\n", session)
     assert plain.partition("#")[2] != session.partition("#")[2]
 
 

@@ -71,6 +71,8 @@ def read(markup: bytes | str) -> Element:
 
 def shown(browser: Browser, target: str = "/events", **headers: str) -> Element:
     answer = browser.get(target, headers or None)
+    if answer.status == 303:
+        answer = browser.get(answer.headers["Location"], headers or None)
     assert answer.status == 200, answer.body
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     return read(answer.body)

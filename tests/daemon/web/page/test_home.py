@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser
-from tests.daemon.web.page.reading import Element, shown
-from tooltap.protocol.events import SessionEvent, Usage
+from tests.daemon.web.page.reading import Element, read, shown
+from tooltap.protocol.events import PermissionRequest, SessionEvent, Usage
 
 DAY = 86_400_000
 
@@ -34,15 +36,15 @@ def listed(page: Element) -> list[str]:
 
 
 def test_home_lists_sessions_by_day(three: None, browser: Browser) -> None:
-    page = shown(browser, "/sessions")
+    page = shown(browser, "/")
 
     assert listed(page) == ["session-3", "session-2", "session-1"]
     assert [one.text for one in page.all("th", scope="rowgroup")] == ["2024-10-05", "2024-10-04"]
     row = page.all("tr")[-1]
     for fact in ("Repair it", "greeter", "fast-1", "$1.50", "1.8 M"):
         assert fact in row.text
-    assert row.one("td", class_="errors").text == "1"
-    assert row.one("svg").all("rect")[0].attributes["data-family"] == "shell"
+    assert row.one("a", class_="errors").text == "1"
+    assert row.one("svg").all("path")[0].attributes["data-family"] == "shell"
 
 
 @pytest.mark.parametrize(
@@ -51,24 +53,125 @@ def test_home_lists_sessions_by_day(three: None, browser: Browser) -> None:
         ("agent=claude", ["session-3", "session-2"]),
         ("agent=claude&agent=gemini", ["session-3", "session-2", "session-1"]),
         ("project=greeter", ["session-1"]),
-        ("period=day", ["session-3", "session-2"]),
+        ("project=greeter&project=elsewhere", ["session-1"]),
+        ("project=elsewhere", []),
+        ("status=completed&status=running", ["session-3", "session-2", "session-1"]),
+        ("period=month", []),
         ("status=waiting", []),
     ],
 )
 def test_filters(three: None, browser: Browser, query: str, found: list[str]) -> None:
-    assert listed(shown(browser, f"/sessions?{query}")) == found
+    assert listed(shown(browser, f"/?{query}")) == found
 
 
 def test_filters_keep_each_other_and_all_their_values(three: None, browser: Browser) -> None:
-    page = shown(browser, "/sessions?agent=claude&agent=gemini&period=month")
+    page = shown(browser, "/?agent=claude&agent=gemini&period=month")
     failed = next(one for one in page.all("a", class_="pill") if one.text.startswith("Failed"))
 
-    assert failed.attributes["href"] == "/sessions?status=failed&agent=claude&agent=gemini&period=month"
+    assert failed.attributes["href"] == "/?status=failed&agent=claude&agent=gemini&period=month"
+
+
+def test_period_is_counted_from_now(daemon: Running, browser: Browser) -> None:
+    now = int(time.time() * 1_000)
+    for name, days in (("today", 0.1), ("lately", 5), ("before", 20)):
+        daemon.commit(commit(message("x", name, session=name, ts=now - int(days * DAY)), stream=name))
+
+    found = {period: listed(shown(browser, f"/?period={period}")) for period in ("day", "week", "month")}
+
+    assert found == {"day": ["today"], "week": ["today", "lately"], "month": ["today", "lately", "before"]}
+
+
+def test_counts_are_of_what_the_other_filters_let_through(three: None, browser: Browser) -> None:
+    page = shown(browser, "/?agent=claude&status=failed")
+
+    counts = {one.attributes["data-count"]: one.text for one in page.all("span") if "data-count" in one.attributes}
+    assert (counts["all"], counts["failed"]) == ("2", "0")
+    assert "No session is like this." in page.one("p", id="empty").text
+
+
+def test_errors_lead_to_the_failed_calls(three: None, browser: Browser) -> None:
+    link = shown(browser, "/").one("a", class_="errors").attributes["href"]
+
+    assert [one.attributes["data-status"] for one in shown(browser, link).all("article", class_="tool-call")] == [
+        "failed"
+    ]
+
+
+def test_older_rows_come_in_parts_of_which_each_row_is_in_one(daemon: Running, browser: Browser) -> None:
+    names = [f"s{number:03}" for number in range(230)]
+    for number, name in enumerate(names):
+        daemon.commit(commit(message("x", name, session=name, ts=20_000 * DAY + number), stream=name))
+    page = shown(browser, "/")
+    first = page.all("tbody")
+    older = read(browser.get(f"/rows?before={first[-1].attributes['data-last']}").body)
+    last = read(browser.get(f"/rows?before={older.all('tbody')[-1].attributes['data-last']}").body)
+
+    found = [*listed(page), *listed(older), *listed(last)]
+
+    assert found == names[::-1]
+    assert [len(listed(part)) for part in [*first, *older.all("tbody"), *last.all("tbody")]] == [50, 50, 50, 50, 30]
+    assert ["data-more" in one.attributes for one in last.all("tbody")] == [False]
+    assert [one.text for one in page.all("th", scope="rowgroup")] == ["2024-10-04"]
+    assert older.all("th", scope="rowgroup") == []
+    second = older.all("tbody")[0].attributes
+    again = read(browser.get(f"/rows?before={second['data-before']}&last={second['data-last']}").body)
+    assert listed(again) == listed(older.all("tbody")[0])
+    link = page.one("a", id="older-sessions").attributes["href"]
+    assert listed(shown(browser, link)) == listed(older)
+
+
+def test_what_waits_is_on_top_in_full(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(event(SessionEvent, state="started", title="Repair it", cwd="/src/greeter"), call("1")))
+    asked = {"permission_id": "p", "type": "permission", "call_id": "1", "name": "Bash"}
+    daemon.commit(commit(event(PermissionRequest, **asked, input={"command": "rm -rf build"}, line=2), base=1))
+
+    page = shown(browser, "/")
+
+    ask = page.one("section", class_="ask")
+    assert "rm -rf build" in ask.text
+    assert "/src/greeter" in ask.one("p", class_="where").text
+    assert "hidden" not in page.one("a", id="waits").attributes
+    assert page.one("a", id="waits").text == "1\xa0waiting"
+
+
+def test_changes_are_sent_row_by_row(three: None, daemon: Running, browser: Browser) -> None:
+    with browser.stream("/rows/live?agent=claude") as stream:
+        stream.until("counts")
+        daemon.commit(commit(message("new", "v", session="new", provider="claude", ts=20_002 * DAY), stream="v"))
+        sent = stream.until("counts")
+        daemon.commit(commit(message("not asked for", "w", session="hidden", ts=20_002 * DAY), stream="w"))
+        gone = stream.until("gone")[-1]
+
+    assert [one.event for one in sent] == ["row", "counts"]
+    assert listed(read(f"<table>{sent[0].data}</table>")) == ["new"]
+    assert sent[1].json["all"] == 3
+    assert sent[1].json["total"] == "0 tokens"
+    assert gone.data == "hidden"
+
+
+def test_reader_that_comes_back_gets_what_changed_meanwhile(three: None, daemon: Running, browser: Browser) -> None:
+    with browser.stream("/rows/live?after=4") as stream:
+        sent = stream.until("counts")
+
+    assert [listed(read(f"<table>{one.data}</table>"))[0] for one in sent if one.event == "row"] == [
+        "session-2",
+        "session-3",
+    ]
+    assert "$1.50 · 1.8 M tokens" in sent[-1].json["total"]
+
+
+def test_many_changes_are_not_sent_row_by_row(daemon: Running, browser: Browser) -> None:
+    for number in range(50):
+        daemon.commit(commit(message("x", f"t{number}", session=f"s{number}"), stream=f"t{number}"))
+    with browser.stream("/rows/live?after=0") as stream:
+        sent = stream.until("counts")
+
+    assert [one.event for one in sent] == ["renew", "counts"]
 
 
 def test_wrong_filter_is_an_error_page(browser: Browser) -> None:
-    assert browser.get("/sessions?status=odd").status == 400
+    assert browser.get("/?status=odd").status == 400
 
 
 def test_empty_journal_shows_how_to_begin(browser: Browser) -> None:
-    assert "tooltap run" in shown(browser, "/sessions").one("p", id="empty").text
+    assert "tooltap run" in shown(browser, "/").one("p", id="empty").text

@@ -13,6 +13,7 @@ from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, browsed
 from tests.daemon.web.page.reading import hrefs, prefer, read, section, seqs, shown
+from tooltap.daemon.web.page.addresses import session_url
 from tooltap.protocol.events import SessionEvent, Usage
 
 HOSTILE = "\"><script>alert(1)</script>' \x1b]0;x\x07\u202egnp.exe"
@@ -31,7 +32,7 @@ def test_page_has_sessions_and_timeline(daemon: Running, browser: Browser) -> No
     first, second = page.one("nav", class_="sessions").all("li")
 
     assert [first.attributes["data-session"], second.attributes["data-session"]] == ["session-1", "session-2"]
-    assert first.one("a").attributes["href"] == "/?session=session-1"
+    assert first.one("a").attributes["href"] == "/sessions/session-1"
     assert "Fix the tests" in first.text
     for fact in ("gemini", "fast-1", "3 events", "$1.50", "open"):
         assert fact in first.text
@@ -63,7 +64,7 @@ def test_call_and_its_events_are_one_card(daemon: Running, browser: Browser) -> 
     output = {"stdout": "hello from the shell", "exit_code": 0}
     daemon.commit(commit(call("1"), message("between"), result("1", output=output)))
 
-    page = shown(browser, "/?text=hello")
+    page = shown(browser, "/events?text=hello")
     card = page.one("article", id="e1")
 
     assert card.attributes["data-status"] == "completed"
@@ -114,7 +115,7 @@ def test_query_filters_events(daemon: Running, browser: Browser, query: dict[str
         commit(message("x", agent="child", **other), call("3", **other), stream="t"),
     )
 
-    page = shown(browser, f"/?{urlencode(query, doseq=True)}")
+    page = shown(browser, f"/events?{urlencode(query, doseq=True)}")
 
     assert sorted(seqs(page)) == found
     chips = [one.attributes["href"] for one in page.all("ul", class_="chips") for one in one.all("a")]
@@ -123,12 +124,12 @@ def test_query_filters_events(daemon: Running, browser: Browser, query: dict[str
 
 
 def test_filter_chip_removes_one_filter(browser: Browser) -> None:
-    page = shown(browser, "/?provider=claude&provider=codex&text=a%26b")
+    page = shown(browser, "/events?provider=claude&provider=codex&text=a%26b")
 
     assert {one.attributes["href"] for one in page.one("ul", class_="chips").all("a")} == {
-        "/?provider=codex&text=a%26b",
-        "/?provider=claude&text=a%26b",
-        "/?provider=claude&provider=codex",
+        "/events?provider=codex&text=a%26b",
+        "/events?provider=claude&text=a%26b",
+        "/events?provider=claude&provider=codex",
     }
 
 
@@ -145,7 +146,7 @@ def test_filter_chip_removes_one_filter(browser: Browser) -> None:
     ],
 )
 def test_bad_query_is_an_error_page(browser: Browser, query: str, sentence: str) -> None:
-    answer = browser.get(f"/?{query}")
+    answer = browser.get(f"/events?{query}")
 
     assert answer.status == 400
     assert sentence in read(answer.body).one("main").text
@@ -154,7 +155,7 @@ def test_bad_query_is_an_error_page(browser: Browser, query: str, sentence: str)
 def test_slow_search_continues_on_next_page(tmp_path: Path) -> None:
     with browsed(tmp_path, {"search_bytes": 4_096}) as (daemon, browser):
         daemon.commit(commit(message("needle"), *(message("x" * 500) for _ in range(30))))
-        page = shown(browser, "/?text=needle")
+        page = shown(browser, "/events?text=needle")
         pages = 1
         while not seqs(page):
             page = shown(browser, hrefs(page)["older"])
@@ -169,8 +170,8 @@ def test_card_includes_result_from_next_page(tmp_path: Path) -> None:
     with browsed(tmp_path, {"cards": 2}) as (daemon, browser):
         daemon.commit(commit(call("1"), call("2"), message("x"), result("2"), result("1"), message("y")))
 
-        first = shown(browser, "/?after=0")
-        found = shown(browser, "/?kind=tool-call&after=0")
+        first = shown(browser, "/events?after=0")
+        found = shown(browser, "/events?kind=tool-call&after=0")
 
         assert seqs(first) == [1, 5, 2, 4]
         assert [one.attributes["data-status"] for one in first.all("article", class_="tool-call")] == ["completed"] * 2
@@ -181,8 +182,8 @@ def test_card_includes_result_from_next_page(tmp_path: Path) -> None:
 def test_found_result_is_shown_with_its_call(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(call("1"), message("x"), result("1", output={"stdout": "needle"}), call("2")))
 
-    assert seqs(shown(browser, "/?text=needle")) == [1, 3]
-    assert seqs(shown(browser, "/?text=needle&kind=tool-result")) == [3]
+    assert seqs(shown(browser, "/events?text=needle")) == [1, 3]
+    assert seqs(shown(browser, "/events?text=needle&kind=tool-result")) == [3]
 
 
 def test_subagent_of_another_stream_is_in_card_of_its_call(tmp_path: Path) -> None:
@@ -196,7 +197,7 @@ def test_subagent_of_another_stream_is_in_card_of_its_call(tmp_path: Path) -> No
             commit(event(SessionEvent, state="updated", parent="task", **child), stream="child", base=1, **about),
         )
 
-        page = shown(browser, "/?after=0")
+        page = shown(browser, "/events?after=0")
 
         assert seqs(page) == [1, 2, 3]
         assert [one.attributes["id"] for one in page.one("article", id="e1").all("article")] == ["e2", "e3"]
@@ -206,11 +207,11 @@ def test_link_to_event_opens_page_around_it(tmp_path: Path) -> None:
     with browsed(tmp_path, {"cards": 4}) as (daemon, browser):
         daemon.commit(commit(*(message(str(n)) for n in range(20))))
 
-        page = shown(browser, "/?session=session-1&at=9")
+        page = shown(browser, "/sessions/session-1?at=9")
 
         assert seqs(page) == [8, 9, 10, 11]
-        assert hrefs(page)["older"] == "/?session=session-1&before=8"
-        assert hrefs(page)["newer"] == "/?session=session-1&after=11"
+        assert hrefs(page)["older"] == "/sessions/session-1?before=8"
+        assert hrefs(page)["newer"] == "/sessions/session-1?after=11"
 
 
 def test_cards_are_a_section(tmp_path: Path) -> None:
@@ -308,7 +309,7 @@ def test_event_page_has_three_views(daemon: Running, browser: Browser) -> None:
     assert "for the model" in views["assistant"]
     assert "for the user" not in views["assistant"]
     assert ["the provider's" in view for view in views.values()] == [False, False, True]
-    assert hrefs(page) == {"previous": "/events/1", "next": "/events/3", "in-timeline": "/?session=session-1&at=2#e2"}
+    assert hrefs(page) == {"previous": "/events/1", "next": "/events/3", "in-timeline": "/sessions/session-1?at=2#e2"}
 
 
 def test_event_page_shows_whole_call(daemon: Running, browser: Browser) -> None:
@@ -340,9 +341,10 @@ def test_hostile_names_are_text(daemon: Running, browser: Browser) -> None:
             call("1", session=HOSTILE, title=HOSTILE, name=HOSTILE, agent=HOSTILE),
         )
     )
-    query = urlencode({"session": HOSTILE, "text": HOSTILE, "tool": HOSTILE, "provider": HOSTILE})
+    query = urlencode({"text": HOSTILE, "tool": HOSTILE, "provider": HOSTILE})
+    session = session_url(HOSTILE)
 
-    pages = ["/", "/events", f"/?{query}", f"/?{urlencode({'session': HOSTILE})}", "/events/1", "/events/2"]
+    pages = ["/", "/events", f"/events?{query}", f"{session}?{query}", session, "/events/1", "/events/2"]
     for target in pages:
         answer = browser.get(target)
         page = read(answer.body)
@@ -359,7 +361,7 @@ def test_hostile_names_are_text(daemon: Running, browser: Browser) -> None:
 def test_page_has_no_inline_or_foreign_resources(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(call("1"), result("1"), message("![image](https://evil.example/x.png)")))
 
-    for target in ("/", "/events/3", "/?text=x", "/?before=x"):
+    for target in ("/", "/events/3", "/events?text=x", "/events?before=x"):
         page = read(browser.get(target).body)
         assert [one.attributes["src"] for one in page.all("script")] == ["/static/page.js"]
         assert all(one.attributes["href"].startswith("/static/") for one in page.all("link"))
@@ -397,7 +399,7 @@ def test_old_sessions_are_on_further_pages(daemon: Running, browser: Browser) ->
 
 
 def test_form_keeps_every_value_of_a_filter(browser: Browser) -> None:
-    page = shown(browser, "/?tool=Edit&tool=MultiEdit&kind=tool-call&kind=tool-result")
+    page = shown(browser, "/events?tool=Edit&tool=MultiEdit&kind=tool-call&kind=tool-result")
     fields = [one.attributes for one in page.one("form", id="filters").all("input")]
 
     assert [one["value"] for one in fields if one["name"] == "tool"] == ["MultiEdit", "Edit"]

@@ -68,12 +68,12 @@ def test_form_has_row_per_tool() -> None:
     rows += [("tool", "Read"), ("tool_level", ""), ("tool_expanded", "summary")]
     rows += [("tool", ""), ("tool_level", "full"), ("tool_expanded", "full")]
 
-    read = from_form(form(*rows, level="full", tap="open", theme="light", debug="on", back="/?tool=Bash"))
+    read = from_form(form(*rows, level="full", tap="open", theme="light", debug="on", back="/events?tool=Bash"))
 
     assert read.preferences == Preferences(
         level="full", tools={"Bash": "title"}, tools_expanded={"Read": "summary"}, tap="open", debug=True, theme="light"
     )
-    assert read.back == "/?tool=Bash"
+    assert read.back == "/events?tool=Bash"
 
 
 @pytest.mark.parametrize(

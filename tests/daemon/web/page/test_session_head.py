@@ -19,7 +19,7 @@ def test_head_has_what_one_asks_at_a_glance(daemon: Running, browser: Browser) -
         )
     )
 
-    page = shown(browser, "/?session=session-1")
+    page = shown(browser, "/sessions/session-1")
     head = page.one("div", id="head")
 
     assert page.one("h1").text == "Repair it"
@@ -38,7 +38,7 @@ def test_what_waits_is_on_top_in_full(daemon: Running, browser: Browser) -> None
     )
     daemon.commit(commit(call("1"), asked))
 
-    ask = shown(browser, "/?session=session-1").one("section", class_="ask")
+    ask = shown(browser, "/sessions/session-1").one("section", class_="ask")
 
     assert "rm -rf build" in ask.text
     assert "where the agent runs" in ask.text
@@ -56,11 +56,7 @@ def test_turn_carries_what_it_took(daemon: Running, browser: Browser) -> None:
         )
     )
 
-    turn = shown(browser, "/?session=session-1").one("article", id="e1")
+    turn = shown(browser, "/sessions/session-1").one("article", id="e1")
     facts = [one.text for one in turn.all("span", class_="fact")]
 
     assert facts == ["$0.7500", "context 50 %", "6 min"]
-
-
-def test_unknown_session_has_no_head(browser: Browser) -> None:
-    assert shown(browser, "/?session=unknown").all("div", id="head") == []

@@ -40,7 +40,7 @@ def test_state_of_call_is_true_under_every_filter(daemon: Running, browser: Brow
 
     states = {
         one.attributes["data-call"]: one.attributes["data-status"]
-        for one in shown(browser, f"/?{query}").all("article", class_="tool-call")
+        for one in shown(browser, f"/events?{query}").all("article", class_="tool-call")
     }
     assert states == {
         **{f"s {status}": status for status in ended},
@@ -63,7 +63,8 @@ def test_state_of_call_is_true_however_far_its_result(tmp_path: Path) -> None:
 
         for query in ("after=0", "kind=tool-call&after=0"):
             states = [
-                one.attributes["data-status"] for one in shown(browser, f"/?{query}").all("article", class_="tool-call")
+                one.attributes["data-status"]
+                for one in shown(browser, f"/events?{query}").all("article", class_="tool-call")
             ]
             assert states[:2] == ["failed", "completed"]
 
@@ -73,7 +74,7 @@ def test_call_whose_result_is_too_far_is_not_running(tmp_path: Path) -> None:
         others = (one for n in range(2, 9) for one in (call(str(n)), result(str(n), output={"stdout": "x" * 4_000})))
         daemon.commit(commit(call("1"), *others, result("1", status="failed")))
 
-        card = shown(browser, "/?after=0").one("article", id="e1")
+        card = shown(browser, "/events?after=0").one("article", id="e1")
 
         assert card.attributes["data-status"] == "ended"
 

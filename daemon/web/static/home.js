@@ -1,0 +1,84 @@
+// Home: the table of sessions is kept up to date, and another filter shows other sessions without leaving the page.
+
+import { parse } from "./cards.js";
+import { get } from "./feed.js";
+import { Live, showState } from "./live.js";
+import { LoggedOut } from "./origin.js";
+import { Rows } from "./rows.js";
+
+export function home(main) {
+  let shown = location.search;
+  let rows = new Rows(main);
+  let live = connect();
+
+  function connect() {
+    const made = new Live(main.dataset.live, {
+      row: (html) => rows.put(parse(`<table><tbody>${html}</tbody></table>`).querySelector("tr")),
+      gone: (name) => rows.put(null, name),
+      counts: (data) => showCounts(JSON.parse(data)),
+      asks: (html) => main.querySelector("#asks").replaceChildren(parse(html)),
+      renew: () => rows.renew(),
+    }, showState, () => []);
+    made.connect(main.dataset.after);
+    return made;
+  }
+
+  function showCounts({ waits, shown, ...counts }) {
+    for (const place of main.querySelectorAll("[data-count]")) {
+      const value = counts[place.dataset.count];
+      place.textContent = value.toLocaleString("en");
+      if (place.dataset.count === "total") place.hidden = !value;
+      else place.parentElement.classList.toggle("some", value > 0);
+    }
+    const pill = document.querySelector("#waits");
+    pill.hidden = !waits;
+    pill.querySelector("span").textContent = waits;
+    rows.isNone(shown === 0);
+  }
+
+  // Shows the page of another address in place of this one.
+  async function show(address) {
+    const fresh = parse(await get(address)).querySelector("main[data-home]");
+    live.close();
+    rows.close();
+    for (const name of ["rows", "live", "after"]) main.dataset[name] = fresh.dataset[name];
+    main.replaceChildren(...fresh.childNodes);
+    shown = new URL(address, location.href).search;
+    document.querySelector("#preferences [name=back]").value = `/${shown}`;
+    rows = new Rows(main);
+    live = connect();
+  }
+
+  async function go(address, isNew) {
+    try {
+      await show(address);
+      if (isNew) history.pushState(null, "", address);
+      scrollTo(0, 0);
+      main.focus({ preventScroll: true });
+    } catch (error) {
+      if (error instanceof LoggedOut) location.reload();
+      else location.assign(address);
+    }
+  }
+
+  main.addEventListener("click", (event) => {
+    const link = event.target.closest(".pills a");
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    go(link.href, true);
+  });
+  addEventListener("click", (event) => closeMenus((menu) => !menu.contains(event.target)));
+  addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && event.target.closest?.("details.menu[open]");
+    if (!menu) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+  addEventListener("popstate", () => location.search !== shown && go(location.href, false));
+  addEventListener("pagehide", () => live.close());
+  addEventListener("pageshow", ({ persisted }) => persisted && live.connect(live.after));
+
+  function closeMenus(isOther) {
+    for (const menu of main.querySelectorAll("details.menu[open]")) if (isOther(menu)) menu.open = false;
+  }
+}

@@ -1,0 +1,60 @@
+"""The addresses of the page: of a session, of one that is not known, and those of earlier versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.daemon.events import commit, event, message
+from tests.daemon.running import Running
+from tests.daemon.web.browsing import Browser
+from tests.daemon.web.page.reading import read, seqs, shown
+from tooltap.daemon.web.page.addresses import session_url
+from tooltap.protocol.events import SessionEvent
+
+
+def test_unknown_session_says_so_and_suggests_others(daemon: Running, browser: Browser) -> None:
+    daemon.commit(
+        commit(event(SessionEvent, state="started", title="Repair the greeter")),
+        commit(message("x", "t", session="another"), stream="t"),
+    )
+
+    mistyped = browser.get("/sessions/sesion-1")
+    titled = browser.get("/sessions/greeter")
+    odd = browser.get("/sessions/%FF%2F..%3Cb%3E")
+
+    assert [mistyped.status, titled.status, odd.status] == [404, 404, 404]
+    page = read(mistyped.body)
+    assert page.one("h1").text == "There is no session “sesion-1” in the journal."
+    for answer in (mistyped, titled):
+        assert read(answer.body).one("ul", class_="near").one("a").attributes["href"] == "/sessions/session-1"
+    assert read(odd.body).all("ul", class_="near") == []
+    assert "/" in [one.attributes["href"] for one in read(odd.body).one("main").all("a")]
+
+
+def test_session_has_an_address_whatever_its_id(daemon: Running, browser: Browser) -> None:
+    name = 'a/b ?c#d%2F"<b>\u202e'
+    daemon.commit(commit(message("x", session=name)))
+
+    page = shown(browser, session_url(name))
+
+    assert seqs(page) == [1]
+    assert browser.get(f"{session_url(name)}?session=other").status == 400
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/?session=session-1", "/sessions/session-1"),
+        ("/?session=a%2Fb&at=2&state=failed", "/sessions/a%2Fb?state=failed&at=2"),
+        ("/events?session=s&before=4", "/sessions/s?before=4"),
+        ("/?session=s&session=t", "/events?session=s&session=t"),
+        ("/?text=a%26b&kind=message", "/events?kind=message&text=a%26b"),
+        ("/?before=12", "/events?before=12"),
+        ("/sessions?status=failed", "/?status=failed"),
+        ("/sessions", "/"),
+    ],
+)
+def test_earlier_addresses_lead_to_the_new_ones(browser: Browser, old: str, new: str) -> None:
+    answer = browser.get(old)
+
+    assert (answer.status, answer.headers["Location"]) == (303, new)
