@@ -37,6 +37,7 @@ from tooltap.daemon.web.page.heads import Head
 from tooltap.daemon.web.page.home import PERIOD_WORDS, HomeQuery, home
 from tooltap.daemon.web.page.live import LiveCards
 from tooltap.daemon.web.page.nesting import html_of, nest
+from tooltap.daemon.web.page.overview.overviews import Overviews
 from tooltap.daemon.web.page.preferences import (
     COOKIE,
     PreferenceError,
@@ -45,8 +46,8 @@ from tooltap.daemon.web.page.preferences import (
     from_form,
     to_cookie,
 )
-from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, PageQuery, SelectionQuery
-from tooltap.daemon.web.page.session_head import SessionHead
+from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
+from tooltap.daemon.web.page.session_head import SessionHead, is_live, row_of
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, newer, older
 from tooltap.protocol.events import AnyEvent
@@ -62,6 +63,8 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
     return [
         Route("/", _with_error_page(page.timeline)),
         Route("/sessions", _with_error_page(page.home)),
+        Route("/sessions/{session:path}", _with_error_page(page.session)),
+        Route("/map", page.map),
         Route("/events", _with_error_page(page.timeline)),
         Route("/cards", page.cards),
         Route("/cards/{seq:int}", page.card),
@@ -92,6 +95,7 @@ class _Page:
             services.journal, web.fragment_bytes, lambda url: with_pass(url, logins.lasting_pass(url))
         )
         self._sessions = SessionList(services)
+        self._overviews = Overviews(services.journal)
         self._bounds = Bounds(web.cards, web.cards_bytes, web.search_bytes)
 
     async def home(self, request: Request) -> Response:
@@ -105,34 +109,56 @@ class _Page:
             choices=_choices(()),
         )
 
+    async def session(self, request: Request) -> Response:
+        query = parse_query(request.scope["query_string"], PageQuery, session=[request.path_params["session"]])
+        return await self._timeline(request, query)
+
     async def timeline(self, request: Request) -> Response:
-        query = _query(request, PageQuery)
+        return await self._timeline(request, _query(request, PageQuery))
+
+    async def _timeline(self, request: Request, query: PageQuery) -> Response:
         if query.at is None:
             page = await self._page(query)
         else:
             page = await around(self._services.journal, query.selection, self._bounds, query.at)
         preferences = _preferences(request)
+        head = await self._head(query)
+        overview = None
+        if head is not None and query.session and self._overviews.is_cheap(query.session[0], head.events):
+            overview = await self._overviews.of(query.session[0], head.first_seq, is_live=head.is_live)
         try:
-            sessions = await self._sessions.part(query.sessions)
+            sessions = None if head is not None else await self._sessions.part(query.sessions)
         except ValueError:
             raise WebError(400, "bad-query", "`sessions` is not from a link to older sessions") from None
         section = await self._section(page, [], query, preferences.showing(query.text).level_of)
         return await _html(
-            "page.html",
+            "page.html" if head is None else "session.html",
             query=query,
             page=page,
             section=section,
             sessions=sessions,
-            head=await self._head(query),
+            head=head,
+            overview=overview,
             preferences=preferences,
-            here=f"/?{request.url.query}",
+            here=query.page_url(),
             choices=_choices(self._sessions.providers),
         )
+
+    async def map(self, request: Request) -> Response:
+        """Return the overview of a session as HTML for the script to insert."""
+        session = _query(request, MapQuery).session
+        row = await row_of(self._services.journal, session)
+        if row is None:
+            raise WebError(404, "not-found", "there is no such session")
+        overview = await self._overviews.of(session, row["firstSeq"], is_live=is_live(row))
+        return await _html("overview.html", overview=overview)
 
     async def cards(self, request: Request) -> Response:
         """Return a page of the timeline as HTML for the script to insert."""
         query = _query(request, CardsQuery)
-        if query.first is None or query.last is None:
+        if query.at is not None:
+            page = await around(self._services.journal, query.selection, self._bounds, query.at)
+        elif query.first is None or query.last is None:
             page = await self._page(query)
         else:
             page = await between(self._services.journal, query.selection, self._bounds, query.first, query.last)

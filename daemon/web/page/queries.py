@@ -8,9 +8,10 @@ from urllib.parse import urlencode
 import msgspec
 
 from tooltap.daemon.web.http.query import Filtered
+from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.timeline import Selection, State
 
-__all__ = ["CardQuery", "CardsQuery", "LiveQuery", "PageQuery", "SelectionQuery"]
+__all__ = ["CardQuery", "CardsQuery", "LiveQuery", "MapQuery", "PageQuery", "SelectionQuery"]
 
 Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 TextKey: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
@@ -38,12 +39,15 @@ class SelectionQuery(Filtered, kw_only=True, frozen=True):
         """Return a URL with the same filters."""
         return _url(path, self.filters | {name: (value,) for name, value in more.items()})
 
+    def timeline(self, **more: str | int) -> str:
+        """Return the URL of the timeline with the same filters."""
+        return _timeline_url(self.filters, **more)
+
     def without(self, name: str, value: str) -> str:
         """Return the URL of the timeline without one value of a filter."""
-        left = {
-            key: tuple(one for one in values if (key, one) != (name, value)) for key, values in self.filters.items()
-        }
-        return _url("/", left)
+        return _timeline_url(
+            {key: tuple(one for one in values if (key, one) != (name, value)) for key, values in self.filters.items()}
+        )
 
 
 class PageQuery(SelectionQuery, kw_only=True, frozen=True):
@@ -54,10 +58,17 @@ class PageQuery(SelectionQuery, kw_only=True, frozen=True):
     sessions: str | None = None
     """List the sessions after the part with this cursor."""
 
+    def page_url(self) -> str:
+        """Return the URL of this page."""
+        places = {name: getattr(self, name) for name in ("before", "after", "at", "sessions")}
+        return self.timeline(**{name: value for name, value in places.items() if value is not None})
+
 
 class CardsQuery(SelectionQuery, kw_only=True, frozen=True):
     before: Seq | None = None
     after: Seq | None = None
+    at: Seq | None = None
+    """The page around this event."""
     first: Seq | None = None
     last: Seq | None = None
     """`first` to `last`: a page that the browser had before."""
@@ -74,6 +85,10 @@ class LiveQuery(SelectionQuery, kw_only=True, frozen=True):
     """Keys of the texts of which the reader shows partials."""
 
 
+class MapQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    session: TextKey
+
+
 class CardQuery(msgspec.Struct, kw_only=True, frozen=True):
     level: Literal["title", "summary", "full", "expanded", "collapsed"] = "collapsed"
     """`expanded` and `collapsed` stand for the reader's preference."""
@@ -83,4 +98,12 @@ class CardQuery(msgspec.Struct, kw_only=True, frozen=True):
 
 def _url(path: str, values: dict[str, tuple[Any, ...]]) -> str:
     query = urlencode([(name, one) for name, several in values.items() for one in several])
-    return f"{path}?{query}" if query else {"/": "/events"}.get(path, path)
+    return f"{path}?{query}" if query else path
+
+
+def _timeline_url(filters: dict[str, tuple[str, ...]], **more: str | int) -> str:
+    """The timeline of one session is the session's page."""
+    sessions = filters.get("session", ())
+    if len(sessions) == 1:
+        return session_url(sessions[0], **{name: list(filters[name]) for name in filters if name != "session"}, **more)
+    return _url("/events", filters | {name: (value,) for name, value in more.items()})

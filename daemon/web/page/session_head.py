@@ -12,7 +12,7 @@ from tooltap.daemon.journal.session_filter import SessionFilter
 from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.page.fragments import Fragments
 
-__all__ = ["STATUSES", "SessionHead", "name_of", "project_of", "status_of"]
+__all__ = ["STATUSES", "SessionHead", "is_live", "name_of", "project_of", "row_of", "status_of"]
 
 MAX_WAITING = 8
 STATUSES = {
@@ -29,11 +29,15 @@ class SessionHead(NamedTuple):
     title: str
     html: Markup
     """The facts, and what waits."""
+    first_seq: int
+    events: int
+    is_live: bool
+    """Whether the session goes on."""
 
     @classmethod
     async def of(cls, journal: Journal, fragments: Fragments, session: str) -> SessionHead | None:
         """Return the head of a session; None if the journal has no event of it. Raises `JournalError`."""
-        row = await _row(journal, session)
+        row = await row_of(journal, session)
         if row is None:
             return None
         opened = await journal.open_calls(session)
@@ -47,7 +51,7 @@ class SessionHead(NamedTuple):
             "waiting": waiting,
         }
         html = await anyio.to_thread.run_sync(lambda: template("session_head.html", title=name_of(row), **values))
-        return cls(name_of(row), html)
+        return cls(name_of(row), html, row["firstSeq"], row["events"], is_live(row))
 
 
 def name_of(row: dict[str, Any]) -> str:
@@ -66,7 +70,13 @@ def status_of(row: dict[str, Any]) -> str:
     return str(row.get("status") or ("running" if row["state"] == "open" else "completed"))
 
 
-async def _row(journal: Journal, session: str) -> dict[str, Any] | None:
+def is_live(row: dict[str, Any]) -> bool:
+    """Say whether the session goes on: its agent works, or waits for a person."""
+    return status_of(row) in ("running", "waiting")
+
+
+async def row_of(journal: Journal, session: str) -> dict[str, Any] | None:
+    """Return the row of a session; None if the journal has no event of it. Raises `JournalError`."""
     rows = await journal.sessions(limit=1, wanted=SessionFilter(session=(session,)))
     return rows[0] if rows else None
 

@@ -126,9 +126,9 @@ def test_filter_chip_removes_one_filter(browser: Browser) -> None:
     page = shown(browser, "/?provider=claude&provider=codex&text=a%26b")
 
     assert {one.attributes["href"] for one in page.one("ul", class_="chips").all("a")} == {
-        "/?provider=codex&text=a%26b",
-        "/?provider=claude&text=a%26b",
-        "/?provider=claude&provider=codex",
+        "/events?provider=codex&text=a%26b",
+        "/events?provider=claude&text=a%26b",
+        "/events?provider=claude&provider=codex",
     }
 
 
@@ -209,8 +209,8 @@ def test_link_to_event_opens_page_around_it(tmp_path: Path) -> None:
         page = shown(browser, "/?session=session-1&at=9")
 
         assert seqs(page) == [8, 9, 10, 11]
-        assert hrefs(page)["older"] == "/?session=session-1&before=8"
-        assert hrefs(page)["newer"] == "/?session=session-1&after=11"
+        assert hrefs(page)["older"] == "/sessions/session-1?before=8"
+        assert hrefs(page)["newer"] == "/sessions/session-1?after=11"
 
 
 def test_cards_are_a_section(tmp_path: Path) -> None:
