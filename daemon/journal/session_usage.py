@@ -106,11 +106,31 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
 
     def note(self, seq: int, ts: int | None, entry: Produced) -> None:
         if entry.kind == "usage":
-            self._add(entry.fields, entry.agent, ts)
+            self.add(entry.fields, entry.agent, ts)
         elif entry.fields.model is not None:
             agent = (entry.agent or "")[:NAME]
             if agent in self.models or len(self.models) < PARTS:
                 self.models[agent] = entry.fields.model[:NAME]
+
+    def add(self, usage: Usage, agent: str | None, ts: int | None) -> None:
+        """Add a `usage` event. `agent`: the subagent's id."""
+        if agent is None:
+            self._note_context(usage)
+        agent = None if agent is None else agent[:NAME]
+        model = usage.model or self.models.get(agent or "")
+        day = None if ts is None else ts // DAY_MS
+        stated: Sequence[tuple[str | None, Usage | ModelUsage]] = [(model, usage)]
+        if usage.models:
+            stated = [(one.model, one) for one in usage.models]
+        for name, figures in stated:
+            name = None if name is None else name[:NAME]
+            amount, single = _amount(figures), usage.scope == "step"
+            if usage.scope == "session":
+                amount = self._news(f"{agent or ''}\t{name}" if usage.models else agent or "", amount)
+                single = bool(amount.tokens) and amount.tokens == usage.context_used
+            if amount.tokens or amount.cost_usd:
+                key = Key(usage.scope, day, agent, name, bisect_left(BOUNDS, amount.input_tokens), single)
+                self._add_part(Part(key, amount))
 
     def absorb(self, earlier: SessionUsage) -> None:
         """Add those of an earlier row of the same session. Of an agent's totals, the later row's count."""
@@ -135,25 +155,6 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         return steps + _rest(totals, steps) if steps else totals
 
     # -- internals ----------------------------------------------------------------------------------------------
-
-    def _add(self, usage: Usage, agent: str | None, ts: int | None) -> None:
-        if agent is None:
-            self._note_context(usage)
-        agent = None if agent is None else agent[:NAME]
-        model = usage.model or self.models.get(agent or "")
-        day = None if ts is None else ts // DAY_MS
-        stated: Sequence[tuple[str | None, Usage | ModelUsage]] = [(model, usage)]
-        if usage.models:
-            stated = [(one.model, one) for one in usage.models]
-        for name, figures in stated:
-            name = None if name is None else name[:NAME]
-            amount, single = _amount(figures), usage.scope == "step"
-            if usage.scope == "session":
-                amount = self._news(f"{agent or ''}\t{name}" if usage.models else agent or "", amount)
-                single = bool(amount.tokens) and amount.tokens == usage.context_used
-            if amount.tokens or amount.cost_usd:
-                key = Key(usage.scope, day, agent, name, bisect_left(BOUNDS, amount.input_tokens), single)
-                self._add_part(Part(key, amount))
 
     def _note_context(self, usage: Usage) -> None:
         used = usage.context_used

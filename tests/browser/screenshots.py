@@ -11,6 +11,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
+from tests.browser import scene
 from tests.browser.chromium import Tab, launched
 from tests.browser.pages import prefer
 from tests.browser.recordings import answered, assistant_message, called
@@ -23,6 +24,8 @@ SESSION = "greeter"
 BUILD = ROOT / "build"
 README = ROOT / "docs" / "page.png"
 DESKTOP = {"viewport": {"width": 1280, "height": 860}}
+WIDE = {"viewport": {"width": 1440, "height": 900}}
+TABLET = {"viewport": {"width": 900, "height": 1100}}
 PHONE = {"viewport": {"width": 390, "height": 780}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
 FAILED = """\x1b[31mF\x1b[0m\x1b[32m..\x1b[0m                                      \x1b[31m[100%]\x1b[0m
 \x1b[1m\x1b[31mE       AssertionError: assert 'Hello, !' == 'Hello, world!'\x1b[0m
@@ -100,6 +103,16 @@ def titles(site: Site, page: Page) -> None:
     prefer(page, level="title")
 
 
+def session(site: Site, page: Page) -> None:
+    site.enter(page, session=scene.SESSION)
+    page.locator('#outline a[aria-current="location"]').wait_for(state="attached")
+
+
+def turns(site: Site, page: Page) -> None:
+    session(site, page)
+    page.get_by_role("button", name="Turns").click()
+
+
 def all_sessions(site: Site, page: Page) -> None:
     site.enter(page, "/events")
     page.locator("article.card").last.wait_for()
@@ -122,7 +135,7 @@ def filtered(site: Site, page: Page) -> None:
 
 
 def sessions(site: Site, page: Page) -> None:
-    timeline(site, page)
+    all_sessions(site, page)
     page.get_by_role("button", name="Sessions").click()
 
 
@@ -147,6 +160,11 @@ PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("home-phone", home, {**PHONE, "color_scheme": "light"}),
     ("timeline-light", timeline, {**DESKTOP, "color_scheme": "light"}),
     ("timeline-dark", timeline, {**DESKTOP, "color_scheme": "dark"}),
+    ("session-light", session, {**WIDE, "color_scheme": "light"}),
+    ("session-dark", session, {**WIDE, "color_scheme": "dark"}),
+    ("session-tablet", session, {**TABLET, "color_scheme": "light"}),
+    ("session-phone", session, {**PHONE, "color_scheme": "light"}),
+    ("session-phone-turns", turns, {**PHONE, "color_scheme": "light"}),
     ("titles", titles, DESKTOP),
     ("all-sessions", all_sessions, {**DESKTOP, "color_scheme": "dark"}),
     ("preferences", preferences, DESKTOP),
@@ -178,6 +196,7 @@ def main() -> None:
         if wants_readme:
             take(browser, site, timeline, README, {**DESKTOP, "color_scheme": "light"})
             return
+        scene.Scene(site).play()
         BUILD.mkdir(exist_ok=True)
         for name, show, options in PICTURES:
             take(browser, site, show, BUILD / f"page-{name}.png", options)

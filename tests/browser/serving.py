@@ -131,9 +131,9 @@ class Site:
 class Publisher:
     """An agent that keeps printing lines."""
 
-    def __init__(self, wire: Wire, **arguments: Any) -> None:
+    def __init__(self, wire: Wire, framing: str = "raw", **arguments: Any) -> None:
         self._wire = wire
-        wire.send("ingest", framing="raw", **arguments)
+        wire.send("ingest", framing=framing, **arguments)
         wire.until("ingesting")
 
     def write(self, *lines: bytes | dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ def test_live_result_joins_its_call(site: Site, page: Page) -> None:
 
     expect(page.locator("article.message")).to_contain_text("The command failed with exit code 3.")
     expect(page.locator("article.tool-result")).to_have_count(1)
-    expect(page.locator("#sessions")).to_contain_text("claude-opus-5-5")
+    expect(page.locator("#head")).to_contain_text("claude-opus-5-5")
 
 
 def test_partial_text_is_replaced_by_message(site: Site, page: Page) -> None:

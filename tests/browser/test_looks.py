@@ -111,7 +111,8 @@ def test_sessions_and_filters_are_drawers_on_a_phone(site: Site, browser: Browse
         page.keyboard.press("Escape")
         expect(sessions).to_be_hidden()
 
-        page.get_by_role("button", name="Filters").click()
+        page.get_by_role("button", name="Filter").click()
+        assert violations(page, within="#filters") == []
         filters.locator("[name=text]").fill("greet")
         filters.get_by_role("button", name="Show").click()
         expect(page).to_have_url(re.compile("text=greet"))

@@ -123,7 +123,7 @@ def test_raw_view_is_open_if_preferred(site: Site, page: Page, bash: Locator) ->
 )
 def test_filter_form(site: Site, page: Page, name: str, value: str, like_it: str) -> None:
     site.enter(page, "/events")
-    page.get_by_role("button", name="Filters").click()
+    page.get_by_role("button", name="Filter").click()
     field = page.locator(f"#filters [name={name}]")
     if name in ("provider", "state"):
         field.select_option(value)

@@ -40,6 +40,7 @@ from tooltap.daemon.web.page.home.endpoints import Home
 from tooltap.daemon.web.page.live import LiveCards
 from tooltap.daemon.web.page.moved import to_home
 from tooltap.daemon.web.page.nesting import html_of, nest
+from tooltap.daemon.web.page.overview.overviews import Overviews
 from tooltap.daemon.web.page.preferences import (
     COOKIE,
     PreferenceError,
@@ -48,8 +49,8 @@ from tooltap.daemon.web.page.preferences import (
     from_form,
     to_cookie,
 )
-from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, PageQuery, SelectionQuery
-from tooltap.daemon.web.page.session_head import SessionHead, name_of
+from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
+from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, newer, older
 from tooltap.daemon.web.page.unknown_session import near_sessions
@@ -70,6 +71,7 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
         Route("/rows/live", page.home.live),
         Route("/sessions", to_home),
         Route("/sessions/{session:path}", _with_error_page(page.session)),
+        Route("/map", page.map),
         Route("/events", _with_error_page(page.timeline)),
         Route("/cards", page.cards),
         Route("/cards/{seq:int}", page.card),
@@ -101,6 +103,7 @@ class _Page:
         )
         self.home = Home(services, self._fragments, sorted(TOOL_CARDS))
         self._sessions = SessionList(services)
+        self._overviews = Overviews(services.journal)
         self._bounds = Bounds(web.cards, web.cards_bytes, web.search_bytes)
 
     async def session(self, request: Request) -> Response:
@@ -124,30 +127,46 @@ class _Page:
         else:
             page = await around(self._services.journal, query.selection, self._bounds, query.at)
         preferences = _preferences(request)
+        head = await self._head(query)
+        overview = None
+        if head is not None and query.session and self._overviews.is_cheap(query.session[0], head.events):
+            overview = await self._overviews.of(query.session[0], head.first_seq, is_live=head.is_live)
         try:
-            sessions = await self._sessions.part(query.sessions)
+            sessions = None if head is not None else await self._sessions.part(query.sessions)
         except ValueError:
             raise WebError(400, "bad-query", "`sessions` is not from a link to older sessions") from None
         section = await self._section(page, [], query, preferences.showing(query.text).level_of)
         counts = await self._services.journal.count_sessions()
         return await _html(
-            "page.html",
+            "page.html" if head is None else "session.html",
             waits=counts["status"].get("waiting", 0),
             query=query,
             page=page,
             section=section,
             sessions=sessions,
-            head=await self._head(query),
+            head=head,
+            overview=overview,
             preferences=preferences,
             here=query.page_url(),
             choices=_choices(self._sessions.providers),
             tools=sorted(TOOL_CARDS),
         )
 
+    async def map(self, request: Request) -> Response:
+        """Return the overview of a session as HTML for the script to insert."""
+        session = _query(request, MapQuery).session
+        row = await row_of(self._services.journal, session)
+        if row is None:
+            raise WebError(404, "not-found", "there is no such session")
+        overview = await self._overviews.of(session, row["firstSeq"], is_live=is_live(row))
+        return await _html("overview.html", overview=overview)
+
     async def cards(self, request: Request) -> Response:
         """Return a page of the timeline as HTML for the script to insert."""
         query = _query(request, CardsQuery)
-        if query.first is None or query.last is None:
+        if query.at is not None:
+            page = await around(self._services.journal, query.selection, self._bounds, query.at)
+        elif query.first is None or query.last is None:
             page = await self._page(query)
         else:
             page = await between(self._services.journal, query.selection, self._bounds, query.first, query.last)

@@ -11,7 +11,7 @@ from tooltap.daemon.web.http.query import Filtered
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.timeline import Selection, State
 
-__all__ = ["CardQuery", "CardsQuery", "LiveQuery", "PageQuery", "SelectionQuery"]
+__all__ = ["CardQuery", "CardsQuery", "LiveQuery", "MapQuery", "PageQuery", "SelectionQuery"]
 
 Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 TextKey: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
@@ -67,6 +67,8 @@ class PageQuery(SelectionQuery, kw_only=True, frozen=True):
 class CardsQuery(SelectionQuery, kw_only=True, frozen=True):
     before: Seq | None = None
     after: Seq | None = None
+    at: Seq | None = None
+    """The page around this event."""
     first: Seq | None = None
     last: Seq | None = None
     """`first` to `last`: a page that the browser had before."""
@@ -81,6 +83,10 @@ class LiveQuery(SelectionQuery, kw_only=True, frozen=True):
         tuple[Annotated[str, msgspec.Meta(max_length=1_000)], ...], msgspec.Meta(max_length=MAX_PARTIALS)
     ] = ()
     """Keys of the texts of which the reader shows partials."""
+
+
+class MapQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    session: TextKey
 
 
 class CardQuery(msgspec.Struct, kw_only=True, frozen=True):

@@ -14,7 +14,17 @@ from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments
 
-__all__ = ["STATUSES", "SessionHead", "asked_in", "folder_name", "name_of", "project_of", "status_of"]
+__all__ = [
+    "STATUSES",
+    "SessionHead",
+    "asked_in",
+    "folder_name",
+    "is_live",
+    "name_of",
+    "project_of",
+    "row_of",
+    "status_of",
+]
 
 MAX_WAITING = 8
 STATUSES = {
@@ -31,11 +41,15 @@ class SessionHead(NamedTuple):
     title: str
     html: Markup
     """The facts, and what waits."""
+    first_seq: int
+    events: int
+    is_live: bool
+    """Whether the session goes on."""
 
     @classmethod
     async def of(cls, journal: Journal, fragments: Fragments, session: str) -> SessionHead | None:
         """Return the head of a session; None if the journal has no event of it. Raises `JournalError`."""
-        row = await _row(journal, session)
+        row = await row_of(journal, session)
         if row is None:
             return None
         waiting = await asked_in(journal, fragments, session)
@@ -48,7 +62,7 @@ class SessionHead(NamedTuple):
             "waiting": waiting,
         }
         html = await anyio.to_thread.run_sync(lambda: template("session_head.html", title=name_of(row), **values))
-        return cls(name_of(row), html)
+        return cls(name_of(row), html, row["firstSeq"], row["events"], is_live(row))
 
 
 async def asked_in(journal: Journal, fragments: Fragments, session: str) -> list[Fragment]:
@@ -77,7 +91,13 @@ def status_of(row: dict[str, Any]) -> str:
     return str(row.get("status") or ("running" if row["state"] == "open" else "completed"))
 
 
-async def _row(journal: Journal, session: str) -> dict[str, Any] | None:
+def is_live(row: dict[str, Any]) -> bool:
+    """Say whether the session goes on: its agent works, or waits for a person."""
+    return status_of(row) in ("running", "waiting")
+
+
+async def row_of(journal: Journal, session: str) -> dict[str, Any] | None:
+    """Return the row of a session; None if the journal has no event of it. Raises `JournalError`."""
     rows = await journal.sessions(limit=1, wanted=SessionFilter(session=(session,)))
     return rows[0] if rows else None
 

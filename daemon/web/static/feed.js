@@ -22,11 +22,11 @@ export class Feed {
     const { first, last } = this.element.firstElementChild.dataset;
     this.links.older.dataset.cursor = first;
     this.links.newer.dataset.cursor = last;
-    this.near = new IntersectionObserver((entries) => entries.forEach((one) => one.isIntersecting && this.come(one.target)), {
+    this.watched = new IntersectionObserver((entries) => entries.forEach((one) => one.isIntersecting && this.come(one.target)), {
       rootMargin: `${NEAR}px`,
     });
     for (const link of Object.values(this.links)) {
-      this.near.observe(link);
+      this.watched.observe(link);
       link.addEventListener("click", (event) => {
         event.preventDefault();
         this.come(link);
@@ -72,8 +72,8 @@ export class Feed {
       this.element.setAttribute("aria-busy", "false");
     }
     for (const one of Object.values(this.links)) {
-      this.near.unobserve(one); // observing it again reports whether it is still near
-      this.near.observe(one);
+      this.watched.unobserve(one); // observing it again reports whether it is still near
+      this.watched.observe(one);
     }
   }
 
@@ -149,6 +149,43 @@ export class Feed {
     this.caughtUp(Number(section.dataset.last));
   }
 
+  // Shows an event, or the next one that is here; fetches the page around it if it is not. Returns its card.
+  async show(seq) {
+    if (!document.getElementById(`e${seq}`)) {
+      const section = this.sections.find(({ dataset }) => Number(dataset.first) <= seq && seq <= Number(dataset.last));
+      if (!section) await this.around(seq);
+      else if (section.hasAttribute("data-empty")) await this.fill(section);
+    }
+    const card = this.near(seq);
+    for (let one = card?.parentElement?.closest("details"); one; one = one.parentElement.closest("details")) one.open = true;
+    card?.scrollIntoView({ block: "start" });
+    return card;
+  }
+
+  // Returns the card of an event, or of the next one, as far as it is here.
+  near(seq) {
+    const card = document.getElementById(`e${seq}`);
+    if (card?.checkVisibility() || card?.closest("details")) return card;
+    const section = this.sections.find(({ dataset }) => seq <= Number(dataset.last)) ?? this.sections.at(-1);
+    const cards = [...(section?.querySelectorAll("article.card") ?? [])].filter((one) => one.checkVisibility());
+    return cards.find((one) => Number(one.dataset.seq) >= seq) ?? cards.at(-1);
+  }
+
+  // Replaces everything by the page around an event.
+  async around(seq) {
+    const section = await this.fetch({ at: seq });
+    this.renewals += 1;
+    this.element.replaceChildren(section);
+    for (const way of ["older", "newer"]) {
+      this.links[way].hidden = section.dataset[way] !== "true";
+      this.links[way].dataset.cursor = way === "older" ? section.dataset.first : section.dataset.last;
+      this.watched.unobserve(this.links[way]);
+      this.watched.observe(this.links[way]);
+    }
+    this.isNewest = this.links.newer.hidden;
+    if (this.isNewest) this.caughtUp(Number(section.dataset.last));
+  }
+
   // Stops showing live events; newer pages will have them.
   leave() {
     this.isNewest = false;
@@ -170,12 +207,12 @@ export class Feed {
       section.style.blockSize = `${box.height}px`;
       section.toggleAttribute("data-empty", true);
       section.replaceChildren();
-      this.near.observe(section);
+      this.watched.observe(section);
     }
   }
 
   async fill(section) {
-    this.near.unobserve(section);
+    this.watched.unobserve(section);
     const { first, last, also = "" } = section.dataset;
     try {
       const fresh = await this.fetch({ first, last, also: also.split(" ").filter(Boolean) });
@@ -188,7 +225,7 @@ export class Feed {
       this.trim();
     } catch (error) {
       console.warn(error);
-      setTimeout(() => this.near.observe(section), 2_000);
+      setTimeout(() => this.watched.observe(section), 2_000);
     }
   }
 
@@ -198,7 +235,7 @@ export class Feed {
     Object.assign(rest.dataset, { first: end + 1, last, empty: "" });
     section.dataset.last = end;
     section.after(rest);
-    this.near.observe(rest);
+    this.watched.observe(rest);
   }
 
   async fetch(values) {

@@ -6,6 +6,7 @@ import { Feed, get } from "./feed.js";
 import { home } from "./home.js";
 import { Live, showState } from "./live.js";
 import { LoggedOut, admitted, here } from "./origin.js";
+import { Overview } from "./overview.js";
 
 const AT_END = 80; // pixels from the end within which the reader follows
 const MAX_PARTIALS = 16; // unfinished texts shown at a time
@@ -31,9 +32,16 @@ function timeline() {
   feed.element.after(partials);
 
   const live = new Live(main.dataset.live, {
-    card: (html, seq) => later(() => (feed.isNewest ? arrive(html) : (unseen += 1))),
+    card: (html, seq) => later(() => {
+      if (feed.isNewest) arrive(html);
+      else unseen += 1;
+      overview?.changed();
+    }),
     piece: (data) => later(() => feed.isNewest && showPartial(JSON.parse(data))),
-    state: (data) => later(() => showState(JSON.parse(data))),
+    state: (data) => later(() => {
+      showState(JSON.parse(data));
+      overview?.changed();
+    }),
     whole: (data) => later(() => partials.querySelector(`[data-key="${CSS.escape(JSON.parse(data).key)}"]`)?.remove()),
     sessions: (html) => later(() => showSessions(html)),
     head: (html) => later(() => document.querySelector("#head")?.replaceChildren(parse(html))),
@@ -109,7 +117,7 @@ function timeline() {
   }
 
   function showSessions(html) {
-    if (!sessions.hasAttribute("data-live")) return;
+    if (!sessions?.hasAttribute("data-live")) return;
     const focused = document.activeElement.closest("#sessions li")?.dataset.session;
     sessions.replaceChildren(parse(html));
     markSession();
@@ -117,7 +125,7 @@ function timeline() {
   }
 
   function markSession() {
-    const shown = sessions.querySelector(`li[data-session="${CSS.escape(sessions.dataset.session)}"] a`);
+    const shown = sessions?.querySelector(`li[data-session="${CSS.escape(sessions.dataset.session)}"] a`);
     shown?.setAttribute("aria-current", "page");
   }
 
@@ -132,6 +140,16 @@ function timeline() {
       await feed.renew().catch(() => live.retry());
     }
     feed.open(to + 1).append(note);
+  }
+
+  // Moves to an event, and names it in the address.
+  async function goTo(seq) {
+    isFollowing = false;
+    await feed.show(seq);
+    const address = new URL(main.dataset.page, location.href);
+    address.searchParams.set("at", seq);
+    history.replaceState(null, "", address);
+    follow();
   }
 
   addEventListener("scroll", () => {
@@ -152,7 +170,6 @@ function timeline() {
     event.preventDefault();
     toggle(head.closest("article")).catch(() => location.assign(head.href));
   });
-  keyboard(feed);
   markSession();
 
   const at = location.hash.slice(1) || `e${new URL(location.href).searchParams.get("at")}`;
@@ -163,6 +180,8 @@ function timeline() {
     isFollowing = true;
   }
   follow();
+  const overview = document.querySelector("#minimap") && new Overview(feed, goTo, () => isFollowing);
+  keyboard(feed, overview);
   live.connect(feed.isNewest ? feed.links.newer.dataset.cursor : "now");
   addEventListener("pagehide", () => live.close());
   addEventListener("pageshow", ({ persisted }) => persisted && live.connect(live.after));
@@ -188,7 +207,7 @@ async function toggle(card) {
   if (hadFocus) headOf(fresh).focus();
 }
 
-function keyboard(feed) {
+function keyboard(feed, overview) {
   const cards = () => [...feed.element.querySelectorAll(":scope > section > article.card")].filter((one) => headOf(one)?.checkVisibility());
   const current = () => document.activeElement.closest?.("#feed article.card");
 
@@ -213,6 +232,10 @@ function keyboard(feed) {
     o: () => current() && location.assign(headOf(current()).href),
     g: () => (feed.links.older.hidden ? scrollTo(0, 0) : location.assign(main.dataset.oldest)),
     G: () => document.querySelector("#jump").click(),
+    n: () => overview?.toTurn(1),
+    p: () => overview?.toTurn(-1),
+    "]": () => overview?.toTurn(1),
+    "[": () => overview?.toTurn(-1),
     "/": () => {
       const text = document.querySelector("#text");
       if (!text.checkVisibility()) text.form.showPopover();

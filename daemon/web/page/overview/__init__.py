@@ -1,0 +1,1 @@
+"""The overview of a session: its minimap and its outline, made of its events."""
