@@ -54,7 +54,7 @@ from tooltap.protocol.events import (
     Usage,
 )
 
-__all__ = ["Fragment", "Slot", "article", "fragment_of", "key_of"]
+__all__ = ["Fragment", "Slot", "article", "card_key", "fragment_of", "key_of"]
 
 Slot: TypeAlias = Literal["input", "live", "output", "children", "turn"]
 SLOTS: tuple[Slot, ...] = ("input", "live", "output", "children", "turn")
@@ -126,6 +126,11 @@ class _Place(NamedTuple):
 def key_of(scope: str, call_id: str) -> str:
     """Return the key of a call in the HTML. `scope`: its stream, or its session."""
     return f"{scope} {call_id}"
+
+
+def card_key(seq: int) -> str:
+    """Return the key of the card of an event that is no call. No key of a call begins so."""
+    return f" {seq}"
 
 
 def fragment_of(event: Event, look: Look) -> Fragment | None:

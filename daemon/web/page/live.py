@@ -1,7 +1,8 @@
 """Live cards: the page's server-sent events.
 
     card      HTML of one card, at the level the reader prefers; its `id` is the event's `seq`
-    state     {into, state, end}: the new state of a call, by an event that the filter hides; `end`: it is its result
+    state     {into, state, end, answered}: what an event that the filter hides makes of its call: the new state, null
+              if it is as before; `end`: it is its result; `answered`: its request does not wait any more
     piece     {key, into?, stream?, role?, text, offset, end}: a partial, text that is being written or printed
     whole     {key}: the next card contains all text of the partials with this key
     sessions  HTML of the list of sessions
@@ -50,6 +51,8 @@ __all__ = ["LiveCards"]
 
 SESSIONS_PERIOD = 1.0
 """Seconds between two lists of sessions."""
+STATED = frozenset(["tool-call", "tool-update", "permission-request"])
+"""Kinds of events whose cards show a state that later events change."""
 EVENT = b'{"seq":'
 CONTROL = b'{"op":'
 
@@ -219,7 +222,7 @@ def _widened(selection: Selection) -> Filter:
     """Return what to subscribe to: the wanted events, and those that change the states of wanted calls."""
     wanted = selection.narrowed
     kinds = wanted.kind
-    if not (kinds or wanted.tool) or (kinds and "tool-call" not in kinds):
+    if not (kinds or wanted.tool) or (kinds and not STATED & {*kinds}):
         return wanted
     all_kinds = tuple(dict.fromkeys([*(kinds or ()), *CALL_KINDS]))
     return msgspec.structs.replace(wanted, kind=all_kinds, tool=None)
@@ -232,8 +235,9 @@ def _states(hidden: Set[int], events: list[StoredEvent]) -> dict[int, str]:
         if event.seq not in hidden:
             continue
         head = head_of(event)
-        if head.kind != "tool-call" and head.call_id is not None and head.state is not None:
-            state = {"into": key_of(*head.key), "state": head.state, "end": head.is_end}
+        answered = head.kind == "permission-response"
+        if head.kind != "tool-call" and head.call_id is not None and (answered or head.state is not None):
+            state = {"into": key_of(*head.key), "state": head.state, "end": head.is_end, "answered": answered}
             found[event.seq] = msgspec.json.encode(state).decode()
     return found
 

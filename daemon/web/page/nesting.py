@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.cards import Fragment, Slot, article
+from tooltap.daemon.web.cards.cards import Fragment, Slot, article, card_key
 from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolResult, ToolUpdate, Usage
 
 __all__ = ["MAX_DEPTH", "OPEN", "Card", "Nesting", "html_of", "nest"]
@@ -109,10 +109,20 @@ class Nesting:
             self._collect(("agent", fragment.ties), fragment.into_session)
 
     def set_states(self, states: Mapping[str, str]) -> None:
-        """Set the states of calls whose results are not added, by the keys of their cards."""
+        """Set the states of calls whose results are not added, and of requests, by the keys of their cards. What is
+        about a call that is not here has the state of that call."""
         for key, state in states.items():
             if key in self._calls:
                 self._calls[key].status = state
+        stack = list(self.cards) if states else []
+        while stack:
+            card = stack.pop()
+            stack += [one for cards in card.inside.values() for one in cards]
+            fragment = card.fragment
+            state = states.get(card_key(fragment.seq), "")
+            if isinstance(fragment.event, ToolUpdate) and card.home is None:
+                state = states.get(fragment.into or "", "")
+            card.status = state or card.status
 
     def pop(self) -> Card:
         """Remove and return the first card. Nothing is nested in it any more."""

@@ -69,12 +69,23 @@ export function adopt(article, scope, feed) {
   else place.append(article);
   if (isResult) for (const running of card.querySelectorAll(':scope > [data-slot="live"] > [data-piece]')) running.remove();
   setState(card, statusAfter(article), isResult);
+  if (article.classList.contains("permission-response")) settle(into, card);
   return true;
 }
 
 // Sets the state of a call; `isEnd`: by its result. Nothing else changes the state of a call that has ended.
 export function setState(card, status, isEnd) {
   if (isEnd || OPEN.includes(card.dataset.status)) setStatus(card, status);
+}
+
+// Returns the cards of a kind that are about a call.
+export function parts(into, kind, scope) {
+  return scope.querySelectorAll(`article.${kind}[data-into="${CSS.escape(into)}"]`);
+}
+
+// Notes that the requests of a call do not wait any more.
+export function settle(into, scope) {
+  for (const one of parts(into, "permission-request", scope)) if (one.dataset.status === "asked") setStatus(one, "answered");
 }
 
 // `name`: which of its keys, `call` or `session-call`.

@@ -1,7 +1,7 @@
 // The script of the page: live events, expanding cards, the keyboard. Pages of the timeline are links, a card's header
 // links to its event, and preferences and filters are forms.
 
-import { append, enhance, findCard, headOf, isExpanded, make, parse, setExpanded, setState, slotOf } from "./cards.js";
+import { append, enhance, findCard, headOf, isExpanded, make, parse, parts, setExpanded, setState, settle, slotOf } from "./cards.js";
 import { Feed, get } from "./feed.js";
 import { Live } from "./live.js";
 import { LoggedOut, admitted, here } from "./origin.js";
@@ -107,10 +107,12 @@ function timeline() {
     while (partials.childElementCount > MAX_PARTIALS) partials.firstElementChild.remove();
   }
 
-  // The state of a call by an event that the filter hides.
-  function showState({ into, state, end }) {
+  // What an event that the filter hides makes of its call, or of what is shown about that call.
+  function showState({ into, state, end, answered }) {
     const card = findCard(into, feed.element);
     if (card) setState(card, state, end);
+    else for (const part of parts(into, "tool-update", feed.element)) setState(part, state, end);
+    if (answered) settle(into, feed.element);
   }
 
   function placeFor(parent, key, tag, className) {
