@@ -38,11 +38,13 @@ from tooltap.daemon.web.http.sse import EventStream
 from tooltap.daemon.web.page.calls import CALL_KINDS
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.heads import head_of
-from tooltap.daemon.web.page.nesting import html_of, nest
+from tooltap.daemon.web.page.nesting import nest
 from tooltap.daemon.web.page.preferences import Preferences
+from tooltap.daemon.web.page.rows import html_of
 from tooltap.daemon.web.page.session_head import SessionHead
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.timeline import Selection, live_test
+from tooltap.daemon.web.page.turns import numbered, turn_numbers
 from tooltap.protocol.events import Message, Reasoning, ToolUpdate, decode
 from tooltap.protocol.filters import Filter, meta_of
 from tooltap.protocol.frames import At, Gap, Live, Subscribe, decode_daemon_frame
@@ -137,7 +139,8 @@ class LiveCards:
         ]
 
     async def _cards(self, events: list[StoredEvent]) -> dict[int, str]:
-        fragments = await self._fragments.of(events, self._preferences.level_of)
+        found = await self._fragments.of(events, self._preferences.level_of)
+        fragments = numbered(found, await turn_numbers(self._services.journal, events))
 
         def rendered() -> dict[int, str]:
             return {one.seq: html_of(card) for one in fragments for card in nest([one])}

@@ -5,6 +5,7 @@ import { append, enhance, findCard, headOf, isExpanded, make, parse, parts, setE
 import { Feed, get } from "./feed.js";
 import { Live } from "./live.js";
 import { LoggedOut, admitted, here } from "./origin.js";
+import { reveal } from "./rows.js";
 
 const AT_END = 80; // pixels from the end within which the reader follows
 const MAX_PARTIALS = 16; // unfinished texts shown at a time
@@ -167,14 +168,16 @@ function timeline() {
     const head = event.target.closest("a.head");
     if (!head?.hasAttribute("aria-expanded") || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
-    toggle(head.closest("article")).catch(() => location.assign(head.href));
+    toggle(head.closest("article.card")).catch(() => location.assign(head.href));
   });
   keyboard(feed);
   markSession();
 
   const at = location.hash.slice(1) || `e${new URL(location.href).searchParams.get("at")}`;
   const target = document.getElementById(at);
-  if (target) target.scrollIntoView({ block: "center" });
+  const show = (card) => (reveal(card), card?.scrollIntoView({ block: "center" }));
+  addEventListener("hashchange", () => show(document.getElementById(location.hash.slice(1))));
+  if (target) show(target);
   else if (feed.isNewest) {
     history.scrollRestoration = "manual";
     isFollowing = true;
@@ -206,12 +209,13 @@ async function toggle(card) {
 }
 
 function keyboard(feed) {
-  const cards = () => [...feed.element.querySelectorAll(":scope > section > article.card")].filter((one) => headOf(one)?.checkVisibility());
-  const current = () => document.activeElement.closest?.("#feed article.card");
+  const rows = ":scope > section > article, :scope > section > .run > details[open] > .run-rows > article";
+  const cards = () => [...feed.element.querySelectorAll(rows)].filter((one) => headOf(one)?.checkVisibility());
+  const current = () => document.activeElement.closest?.("#feed article");
 
   function step(by) {
     const all = cards();
-    const at = current()?.closest("section > article");
+    const at = all.findLast((one) => one.contains(document.activeElement));
     focus(at ? all[all.indexOf(at) + by] : (feed.firstBelow(innerHeight / 3) ?? all.at(-1)));
   }
 
@@ -227,7 +231,7 @@ function keyboard(feed) {
     ArrowDown: () => step(1),
     ArrowUp: () => step(-1),
     " ": () => headOf(current()).click(),
-    o: () => current() && location.assign(headOf(current()).href),
+    o: () => current() && (headOf(current()).href ? location.assign(headOf(current()).href) : headOf(current()).click()),
     g: () => (feed.links.older.hidden ? scrollTo(0, 0) : location.assign(main.dataset.oldest)),
     G: () => document.querySelector("#jump").click(),
     "/": () => {
@@ -240,7 +244,7 @@ function keyboard(feed) {
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !Object.hasOwn(keys, event.key)) return;
     if (event.target.closest("input, select, textarea, button, [popover]")) return;
-    const onHead = event.target.matches("#feed a.head");
+    const onHead = event.target.matches("#feed :is(a.head, summary)");
     if (!onHead && ["ArrowDown", "ArrowUp", " "].includes(event.key)) return; // they scroll
     event.preventDefault();
     keys[event.key]();

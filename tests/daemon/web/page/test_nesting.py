@@ -9,7 +9,8 @@ import pytest
 from tests.daemon.events import call, event, message, result
 from tooltap.daemon.web.cards.cards import Fragment, Slot, card_key, fragment_of, key_of
 from tooltap.daemon.web.html.look import Look
-from tooltap.daemon.web.page.nesting import MAX_DEPTH, Card, Nesting, html_of, nest
+from tooltap.daemon.web.page.nesting import MAX_DEPTH, Card, Nesting, nest
+from tooltap.daemon.web.page.rows import html_of
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Notice, PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate
 
