@@ -84,7 +84,7 @@ BOUNDED = {
     "daemon/journal/nats/reading.py:_note_missing": NOT_ITSELF,
     "daemon/journal/nats/reading.py:read": NOT_ITSELF,
     "daemon/journal/nats/reading.py:read_back": NOT_ITSELF,
-    "daemon/web/page/nesting.py:html_of": "cards are nested at most `MAX_DEPTH` deep",
+    "daemon/web/page/rows.py:html_of": "cards are nested at most `MAX_DEPTH` deep",
     "daemon/web/page/nesting.py:_forget": "cards are nested at most `MAX_DEPTH` deep",
     "daemon/web/http/query.py:_repeats": OURS,
     "daemon/web/cards/tree.py:_node": CONSTANT,

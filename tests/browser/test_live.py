@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.chromium import Tab
-from tests.browser.recordings import CLAUDE, CLAUDE_TRANSCRIPT, assistant_message, lines
+from tests.browser.recordings import CLAUDE, CLAUDE_TRANSCRIPT, assistant_message, lines, recording
 from tests.browser.serving import Publisher, Site
 
 LIVE = re.compile("Live")
@@ -110,6 +110,18 @@ def test_state_is_true_whatever_is_hidden(site: Site, page: Page, query: dict[st
     expect(status).to_have_text("failed")
     page.reload()
     expect(status).to_have_text("failed")
+
+
+def test_request_does_not_wait_when_it_is_answered(site: Site, page: Page) -> None:
+    """Also where the filter hides the answer."""
+    site.enter(page, "/events", stream="asks", kind="permission-request")
+    expect(page.locator("#connection")).to_have_text(LIVE)
+    site.ingest(recording("acp/copilot-1.0.102/shell"), stream="asks")
+    states = page.locator("article.permission-request > header .status")
+
+    expect(states).to_have_text("answered")
+    page.reload()
+    expect(states).to_have_text("answered")
 
 
 def test_partial_is_replaced_by_message_after_reconnecting(site: Site, page: Page) -> None:

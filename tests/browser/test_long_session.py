@@ -36,7 +36,7 @@ def test_number_of_elements_is_bounded(site: Site, page: Page) -> None:
 def test_both_ends_can_be_reached(site: Site, page: Page) -> None:
     site.enter(page, session=SESSION, after="0")
 
-    expect(page.locator("article.card").first).to_contain_text("Session started")
+    expect(page.locator("article.card").first).to_contain_text("Turn 1")
     expect(page.locator("#older")).to_be_hidden()
     page.get_by_role("link", name="Newest events").click()
     expect(page.locator("#newer")).to_be_hidden()

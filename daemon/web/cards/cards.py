@@ -12,7 +12,7 @@ events around it, and can be rendered once per level and cached (`page/fragments
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from markupsafe import Markup
@@ -32,11 +32,12 @@ from tooltap.daemon.web.cards.events import (
     unparsed_body,
     usage_body,
 )
+from tooltap.daemon.web.cards.facts import Fact, said
 from tooltap.daemon.web.cards.results import result_body, result_facts, update_body
 from tooltap.daemon.web.html.figures import spent
 from tooltap.daemon.web.html.look import Look
 from tooltap.daemon.web.html.markup import template
-from tooltap.daemon.wording import counted
+from tooltap.daemon.wording import counted, dollars
 from tooltap.normalizers.tools.families import family_of
 from tooltap.protocol.events import (
     Event,
@@ -54,7 +55,7 @@ from tooltap.protocol.events import (
     Usage,
 )
 
-__all__ = ["Fragment", "Slot", "article", "fragment_of", "key_of"]
+__all__ = ["Children", "Fragment", "Slot", "article", "card_key", "fragment_of", "key_of", "lifted"]
 
 Slot: TypeAlias = Literal["input", "live", "output", "children", "turn"]
 SLOTS: tuple[Slot, ...] = ("input", "live", "output", "children", "turn")
@@ -73,7 +74,7 @@ class Fragment(NamedTuple):
     """The name of the tool, the speaker of a message, the code of a notice."""
     preview: str
     """One line in the header."""
-    facts: tuple[str, ...]
+    facts: tuple[Fact, ...]
     """Short facts in the header, such as exit code, duration, cost."""
     status: str
     """The status of a call or result, or the level of a notice; else empty."""
@@ -105,7 +106,7 @@ class _Shown(NamedTuple):
     icon: str
     title: str
     preview: str = ""
-    facts: tuple[str, ...] = ()
+    facts: tuple[Fact, ...] = ()
     status: str = ""
     body: Callable[[Any, Look], Markup] | None = None
     """Called with the event at levels that have a body."""
@@ -126,6 +127,11 @@ class _Place(NamedTuple):
 def key_of(scope: str, call_id: str) -> str:
     """Return the key of a call in the HTML. `scope`: its stream, or its session."""
     return f"{scope} {call_id}"
+
+
+def card_key(seq: int) -> str:
+    """Return the key of the card of an event that is no call. No key of a call begins so."""
+    return f" {seq}"
 
 
 def fragment_of(event: Event, look: Look) -> Fragment | None:
@@ -153,7 +159,7 @@ def fragment_of(event: Event, look: Look) -> Fragment | None:
         icon=shown.icon,
         title=short(shown.title, HEADER),
         preview=short(shown.preview, HEADER),
-        facts=tuple(short(fact, HEADER) for fact in shown.facts),
+        facts=tuple(Fact(short(fact.text, HEADER), fact.name) for fact in shown.facts),
         status=short(shown.status, HEADER),
         body=Markup() if look.level == "title" or shown.body is None else shown.body(event, look),
         is_minor=shown.is_minor,
@@ -188,12 +194,71 @@ def _child_of(event: Event, parent: str) -> _Place:
     )
 
 
+class Lifted(NamedTuple):
+    """A fact that a card has of an event in one of its slots."""
+
+    fact: Fact
+    of: int
+    """`seq` of that event; 0 for the card's own."""
+
+
+class Children(NamedTuple):
+    """What a subagent did."""
+
+    html: Markup
+    calls: int
+    is_open: bool
+
+
+def lifted(fragment: Fragment, inside: Iterable[tuple[Slot, Fragment]]) -> list[Lifted]:
+    """Return the facts in the header of a card: its own, all of its results, and of what a turn used and of its end
+    those with names, the latest of each name. `inside`: what is in the card's slots."""
+    found = [Lifted(fact, 0) for fact in fragment.facts]
+    for slot, one in inside:
+        if slot == "output":
+            found += [Lifted(fact, one.seq) for fact in one.facts]
+        elif slot == "turn":
+            for fact in one.facts:
+                if fact.name:
+                    found = [other for other in found if other.fact.name != fact.name] + [Lifted(fact, one.seq)]
+    return sorted(found, key=lambda one: PLACES.get(one.fact.name, 0))
+
+
+PLACES = {"cost": 1, "context": 2, "took": 3}
+"""Facts that come last in a row of facts, in this order."""
+
+
 def article(
-    fragment: Fragment, inside: Mapping[Slot, Sequence[Markup]] | None = None, *, status: str | None = None
+    fragment: Fragment,
+    inside: Mapping[Slot, Sequence[Markup]] | None = None,
+    *,
+    status: str | None = None,
+    facts: Sequence[Lifted] | None = None,
+    children: Children | None = None,
+    is_inside: bool = False,
 ) -> Markup:
-    """Return the HTML of a card. `inside`: the cards in its slots; `status`: of the call, if it has changed."""
-    slots = {slot: Markup().join((inside or {}).get(slot, ())) for slot in SLOTS}
-    return template("card.html", card=fragment, slots=slots, status=fragment.status if status is None else status)
+    """Return the HTML of a card. `inside`: the cards in its slots, but for `children`; `status`: of the call, if it has
+    changed; `facts`: if they are not only its own; `is_inside`: it is in a slot, and that card has its facts."""
+    return template(
+        "card.html",
+        card=fragment,
+        slots={slot: Markup().join((inside or {}).get(slot, ())) for slot in SLOTS if slot != "children"},
+        status=fragment.status if status is None else status,
+        facts=lifted(fragment, ()) if facts is None else facts,
+        children=children,
+        is_inside=is_inside,
+        target=_target(fragment),
+        by=key_of(fragment.event.session, fragment.event.agent or ""),
+    )
+
+
+def _target(fragment: Fragment) -> str:
+    """Return the path that a call read; empty if it reads none."""
+    event = fragment.event
+    if not isinstance(event, ToolCall) or fragment.family != "read":
+        return ""
+    path = event.input.get("file_path") or event.input.get("path")
+    return short(path) if isinstance(path, str) else ""
 
 
 def _message(event: Message, look: Look) -> _Shown:
@@ -214,7 +279,7 @@ def _tool_call(event: ToolCall, look: Look) -> _Shown:
         tool_card(event.name).icon,
         _tool_name(event.name),
         preview=event.preview or _distinct_title(event.title, event.name),
-        facts=("inferred",) if event.synthetic else (),
+        facts=said("inferred" if event.synthetic else None),
         status=event.status,
         body=lambda call, look: input_body(call.name, call.input, look),
     )
@@ -271,7 +336,7 @@ def _permission_response(event: PermissionResponse, look: Look) -> _Shown:
         "?",
         event.outcome.capitalize(),
         preview=by[event.by] if event.by else "",
-        facts=() if event.option_id in (None, event.outcome) else (event.option_id,),
+        facts=said(None if event.option_id == event.outcome else event.option_id),
         status=event.outcome,
         body=response_body,
         slot="live",
@@ -284,7 +349,7 @@ def _notice(event: Notice, look: Look) -> _Shown:
 
 
 def _unparsed(event: Unparsed, look: Look) -> _Shown:
-    size = (f"{event.bytes:,} bytes",)
+    size = said(f"{event.bytes:,} bytes")
     return _Shown("!", "Unparsed line", event.reason, size, status="warning", body=unparsed_body)
 
 
@@ -292,23 +357,25 @@ _KNOWN_BY = {"answer": "by its answer", "eof": "by the end of the stream"}
 
 
 def _turn(event: Turn, look: Look) -> _Shown:
+    if event.state == "started":
+        return _Shown("—", "Turn", status="running", body=turn_body, is_minor=True)
     interrupted = event.ended_by == "eof" and event.state == "cancelled"
+    state = "interrupted" if interrupted else event.state
     duration = spent(event.duration_ms)
-    known_by = _KNOWN_BY.get(event.ended_by or "")
     return _Shown(
         "—",
-        f"Turn {'interrupted' if interrupted else event.state}",
+        f"Turn {state}",
         preview="" if interrupted else event.reason or "",
-        facts=tuple(fact for fact in (duration, known_by) if fact is not None),
-        status={"failed": "error", "cancelled": "warning"}.get(event.state, ""),
+        facts=(*(Fact(one, "took") for one in (duration,) if one), *said(_KNOWN_BY.get(event.ended_by or ""))),
+        status=state,
         body=turn_body,
-        is_minor=event.state in ("started", "completed"),
+        is_minor=event.state == "completed",
     )
 
 
 def _session(event: SessionEvent, look: Look) -> _Shown:
     facts = (
-        *(fact for fact in (event.model, event.mode) if fact),
+        *said(event.model or None, event.mode or None),
         *_count(event.tools, "tool"),
         *_count(event.commands, "command"),
         *_count(event.mcp_servers, "MCP server"),
@@ -323,7 +390,12 @@ def _usage(event: Usage, look: Look) -> _Shown:
         for count, word in ((event.input_tokens, "in"), (event.output_tokens, "out"))
         if count is not None
     )
-    facts = tuple(fact for fact in (cost(event), context_share(event)) if fact)
+    is_of_turn = (event.cost_scope or event.scope) == "turn"
+    named = (
+        (dollars(event.cost_usd) if is_of_turn else cost(event), "cost" if is_of_turn else ""),
+        (context_share(event), "context"),
+    )
+    facts = tuple(Fact(text, name) for text, name in named if text)
     return _Shown("∑", f"Usage of the {event.scope}", tokens, facts, body=usage_body, is_minor=True)
 
 
@@ -338,8 +410,8 @@ def _tool_name(name: str) -> str:
     return f"{parts[1]} · {parts[2]}" if len(parts) == 3 and parts[0] == "mcp" and parts[1] and parts[2] else name
 
 
-def _count(of: Sequence[Any] | None, word: str) -> tuple[str, ...]:
-    return (counted(len(of), word),) if of else ()
+def _count(of: Sequence[Any] | None, word: str) -> tuple[Fact, ...]:
+    return said(counted(len(of), word)) if of else ()
 
 
 def _distinct_title(title: str | None, name: str) -> str:

@@ -21,14 +21,16 @@ from tooltap.daemon.web.cards.blocks import (
     short,
 )
 from tooltap.daemon.web.cards.by_tool import error_body, output_body
+from tooltap.daemon.web.cards.facts import Fact, said
 from tooltap.daemon.web.cards.model_view import DIFFERS, is_different, model_view_body
+from tooltap.daemon.web.cards.outcomes import outcome_facts
 from tooltap.daemon.web.cards.tree import text_or_tree, tree
 from tooltap.daemon.web.cards.typed_text import DIFFS, typed_text
 from tooltap.daemon.web.html.figures import spent
 from tooltap.daemon.web.html.look import Look
 from tooltap.protocol.events import Attachment, Display, ToolResult, ToolUpdate
 
-__all__ = ["result_body", "result_facts", "update_body"]
+__all__ = ["NOTABLE", "result_body", "result_facts", "update_body"]
 
 SILENT = "Silent: the user is shown nothing of this result."
 ASK = "Shown when it is asked for."
@@ -41,24 +43,37 @@ REPLACES: dict[bool | None, tuple[str, str]] = {
     None: ("replaces an earlier one", "In place of a result before it, which was inferred or is corrected."),
 }
 """By whether the replaced result was inferred: the fact in the header, and what it means."""
+NOTABLE = 50
+"""Milliseconds between call and result from which on they are shown."""
 UNKNOWN_VIEW = "What the model saw of it is not known: the agent's stream does not say."
 
 
-def result_facts(event: ToolResult, look: Look) -> tuple[str, ...]:
-    """Return the short facts for the card's header."""
-    exit_code = event.output.get("exit_code")
-    found = (
-        f"exit {exit_code}" if isinstance(exit_code, int) and not isinstance(exit_code, bool) else None,
-        spent(event.duration_ms),
-        "goes on in the background" if event.async_ else None,
-        "from the background" if event.final else None,
-        "inferred" if event.synthetic else None,
-        REPLACES[look.replaces_inferred][0] if event.replaces else None,
-        "silent" if event.silent else None,
-        "on request" if event.ask else None,
-        DIFFERS if is_different(event) else None,
+def result_facts(event: ToolResult, look: Look) -> tuple[Fact, ...]:
+    """Return the facts at the end of the call's row."""
+    duration = took(event, look)
+    return (
+        *outcome_facts(event, look),
+        *said(
+            "goes on in the background" if event.async_ else None,
+            "from the background" if event.final else None,
+            "inferred" if event.synthetic else None,
+            REPLACES[look.replaces_inferred][0] if event.replaces else None,
+            "silent" if event.silent else None,
+            "on request" if event.ask else None,
+            DIFFERS if look.level != "title" and is_different(event) else None,
+        ),
+        *(() if duration is None else (Fact(duration, "took"),)),
     )
-    return tuple(fact for fact in found if fact is not None)
+
+
+def took(event: ToolResult, look: Look) -> str | None:
+    """Return how long the call took: as the agent states it, or by the times of call and result."""
+    if event.duration_ms is not None:
+        return spent(event.duration_ms)
+    began = look.call and look.call.ts
+    if began is None or event.ts is None or event.synthetic or event.async_ or event.ts - began < NOTABLE:
+        return None
+    return spent(event.ts - began)
 
 
 def result_body(event: ToolResult, look: Look) -> Markup:

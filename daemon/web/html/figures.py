@@ -8,14 +8,17 @@ _UNITS = ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k"))
 
 
 def spent(milliseconds: float | None) -> str | None:
-    """`0.3 s`, `14 s`, `41 min`, `1 h 03`, `3 d`; None for what cannot be a duration."""
+    """`0.3 s`, `14 s`, `1 m 40 s`, `41 min`, `1 h 03`, `3 d`; None for what cannot be a duration."""
     if milliseconds is None or not 0 <= milliseconds < 1e14:
         return None
     seconds = milliseconds / 1000
     if seconds < 9.95:
         return f"{seconds:.1f} s"
-    if seconds < 119.5:
+    if seconds < 59.5:
         return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 10:
+        return f"{minutes} m {rest} s" if rest else f"{minutes} min"
     minutes = round(seconds / 60)
     if minutes < 100:
         return f"{minutes} min"

@@ -24,6 +24,8 @@ class Call(NamedTuple):
     name: str
     input: dict[str, Any]
     preview: str
+    ts: int | None = None
+    """When it was made, in milliseconds since the epoch."""
 
 
 class Look(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.web.cards.cards import key_of
+from tooltap.daemon.web.cards.cards import card_key, key_of
 from tooltap.daemon.web.page.heads import CallKey, head_of
 from tooltap.daemon.web.page.timeline import Page, Selection
 from tooltap.protocol.events import decode
@@ -19,19 +19,24 @@ from tooltap.protocol.filters import MAX_VALUES, Filter, meta_of
 __all__ = ["CALL_KINDS", "Calls", "States", "calls_of_page", "of_call", "parents_of", "states_of"]
 
 CALL_KINDS = ("tool-call", "tool-update", "tool-result", "permission-request", "permission-response")
+PARTS = ("tool-update", "permission-request", "permission-response")
+"""Events about a call that, where the call is not shown, say what it was like then."""
 NEAR = 400
 """How many calls are searched for the call of a result."""
 NEAR_BYTES = 262_144
 ENDED = "ended"
 """The state of a call that is not open and whose result was not found in as many bytes as may be searched."""
+ANSWERED = "answered"
+"""The state of a request for permission that does not wait any more."""
 
 
 class States(NamedTuple):
     """What the journal knows of calls whose results are not among the events given."""
 
     of_cards: dict[str, str]
-    """Key of a card -> state of its call. Those that the events themselves show are left out."""
+    """Key of a card -> its state now. Those that the events themselves show are left out."""
     results: list[StoredEvent]
+    """Of the calls among the events."""
 
 
 class Calls(NamedTuple):
@@ -55,23 +60,31 @@ async def calls_of_page(
 
 
 async def states_of(journal: Journal, events: Iterable[StoredEvent], search_bytes: int) -> States:
-    """Find the states of the calls among the events, and the results of those that ended. Raises `JournalError`."""
+    """Find the states of the calls among the events, or that the events are about, and the results of those that ended.
+    Raises `JournalError`."""
     heads = [(one.seq, head_of(one)) for one in events]
     ended = {head.key for _, head in heads if head.is_end and not head.synthetic}
     guessed = {head.key for _, head in heads if head.is_end and head.synthetic}
-    calls = {head.key: seq for seq, head in heads if head.kind == "tool-call" and head.key not in ended}
-    if not calls:
+    shown = {head.key for _, head in heads if head.kind == "tool-call"}
+    calls: dict[CallKey, int] = {}
+    for seq, head in heads:
+        if (head.kind == "tool-call" or head.kind in PARTS) and head.call_id is not None and head.key not in ended:
+            calls.setdefault(head.key, seq)
+    asked = [seq for seq, head in heads if head.kind == "permission-request"]
+    if not (calls or asked):
         return States({}, [])
-    opened = await _open_states(journal, {stream for stream, _ in calls})
-    states = {key: opened[key] for key in calls if key in opened}
-    sought = {key: seq for key, seq in calls.items() if key not in opened}
+    opened = await _open_states(journal, {head.stream for _, head in heads})
+    states = {key: opened.calls[key] for key in calls if key in opened.calls}
+    sought = {key: seq for key, seq in calls.items() if key not in opened.calls}
     results = await _results(journal, sought, sought.keys() - guessed, search_bytes) if sought else []
     states |= {key: ENDED for key in sought if key not in guessed}
     for one in results:
         head = head_of(one)
         if head.is_end and head.status is not None:
             states[head.key] = head.status
-    return States({key_of(*key): state for key, state in states.items()}, results)
+    of_cards = {key_of(*key): state for key, state in states.items()}
+    of_cards |= {card_key(seq): ANSWERED for seq in asked if seq not in opened.asked}
+    return States(of_cards, [one for one in results if head_of(one).key in shown])
 
 
 async def parents_of(journal: Journal, events: Iterable[StoredEvent]) -> dict[str, str]:
@@ -112,12 +125,22 @@ async def _calls_of_results(journal: Journal, selection: Selection, page: Page) 
     return [one for one in before if head_of(one).key in alone]
 
 
-async def _open_states(journal: Journal, streams: set[str]) -> dict[CallKey, str]:
-    """Return the states of open calls of these streams, and of others."""
+class _Open(NamedTuple):
+    calls: dict[CallKey, str]
+    """The state of each."""
+    asked: frozenset[int]
+    """`seq` of requests without an answer."""
+
+
+async def _open_states(journal: Journal, streams: set[str]) -> _Open:
+    """Return what is open in these streams, and in others."""
     rows = await journal.open_calls(stream=next(iter(streams)) if len(streams) == 1 else None)
     states = {(row["stream"], row["callId"]): str(row["status"]) for row in rows["calls"]}
     asked = {(row["stream"], row["callId"]) for row in rows["permissions"] if "callId" in row}
-    return {key: "awaiting-permission" if key in asked else state for key, state in states.items()}
+    return _Open(
+        {key: "awaiting-permission" if key in asked else state for key, state in states.items()},
+        frozenset(row["seq"] for row in rows["permissions"]),
+    )
 
 
 async def _results(

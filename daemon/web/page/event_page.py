@@ -16,7 +16,8 @@ from tooltap.daemon.web.http.errors import WebError, status_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.calls import of_call, states_of
 from tooltap.daemon.web.page.fragments import Fragments
-from tooltap.daemon.web.page.nesting import html_of, nest
+from tooltap.daemon.web.page.nesting import nest
+from tooltap.daemon.web.page.rows import html_of
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.requests import EventRequest
 

@@ -28,7 +28,8 @@ from tooltap.daemon.web.html.code_css import code_css
 from tooltap.daemon.web.html.look import Call, Level, Look
 from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.page.fragments import rendered
-from tooltap.daemon.web.page.nesting import OPEN, Nesting, html_of
+from tooltap.daemon.web.page.nesting import OPEN, Nesting
+from tooltap.daemon.web.page.rows import html_of
 from tooltap.protocol.events import AnyEvent, Message, ToolCall, ToolResult, ToolUpdate
 
 __all__ = ["Bodies", "Body", "ExportedPage", "body_ids"]
@@ -160,7 +161,8 @@ class ExportedPage:
         key = (event.stream, call_id)
         if isinstance(event, ToolCall | ToolUpdate) and event.input is not None:
             known = self._calls.pop(key, None)
-            self._calls[key] = Call(event.name, event.input, event.preview or (known.preview if known else ""))
+            began = event.ts if isinstance(event, ToolCall) else known and known.ts
+            self._calls[key] = Call(event.name, event.input, event.preview or (known.preview if known else ""), began)
             if len(self._calls) > HELD_CALLS:
                 self._calls.popitem(last=False)
         return self._calls.get(key)

@@ -166,10 +166,11 @@ class Fragments:
 
     def _remember(self, event: AnyEvent, size: int) -> None:
         if isinstance(event, ToolCall):
-            call = Call(event.name, event.input, event.preview or "")
+            call = Call(event.name, event.input, event.preview or "", event.ts)
         elif isinstance(event, ToolUpdate) and event.input is not None:
             known = self._calls.get((event.stream, event.call_id))
-            call = Call(event.name, event.input, event.preview or (known[0].preview if known else ""))
+            before = known[0] if known else Call(event.name, {}, "")
+            call = Call(event.name, event.input, event.preview or before.preview, before.ts)
         else:
             return
         self._calls.put((event.stream, event.call_id), call, DECODED_FACTOR * size)

@@ -26,6 +26,10 @@ class Head(msgspec.Struct, rename="camel"):
     parent: str | None = None
     status: str | None = None
     """Of a call, an update, or a result."""
+    turn_state: str | None = msgspec.field(default=None, name="state")
+    """Of a turn: `started`, or how it ended; of a session something else."""
+    scope: str | None = None
+    """Of usage."""
     outcome: str | None = None
     """Of a response to a permission request."""
     async_: bool = msgspec.field(default=False, name="async")

@@ -1,7 +1,8 @@
 """Live cards: the page's server-sent events.
 
     card      HTML of one card, at the level the reader prefers; its `id` is the event's `seq`
-    state     {into, state, end}: the new state of a call, by an event that the filter hides; `end`: it is its result
+    state     {into, state, end, answered}: what an event that the filter hides makes of its call: the new state, null
+              if it is as before; `end`: it is its result; `answered`: its request does not wait any more
     piece     {key, into?, stream?, role?, text, offset, end}: a partial, text that is being written or printed
     whole     {key}: the next card contains all text of the partials with this key
     sessions  HTML of the list of sessions
@@ -37,11 +38,13 @@ from tooltap.daemon.web.http.sse import EventStream, message
 from tooltap.daemon.web.page.calls import CALL_KINDS
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.heads import head_of
-from tooltap.daemon.web.page.nesting import html_of, nest
+from tooltap.daemon.web.page.nesting import nest
 from tooltap.daemon.web.page.preferences import Preferences
+from tooltap.daemon.web.page.rows import html_of
 from tooltap.daemon.web.page.session_head import SessionHead
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.timeline import Selection, live_test
+from tooltap.daemon.web.page.turns import numbered, turn_numbers
 from tooltap.protocol.events import Message, Reasoning, ToolUpdate, decode
 from tooltap.protocol.filters import Filter, meta_of
 from tooltap.protocol.frames import At, Gap, Live, Subscribe, decode_daemon_frame
@@ -50,6 +53,8 @@ __all__ = ["LiveCards"]
 
 SESSIONS_PERIOD = 1.0
 """Seconds between two lists of sessions."""
+STATED = frozenset(["tool-call", "tool-update", "permission-request"])
+"""Kinds of events whose cards show a state that later events change."""
 EVENT = b'{"seq":'
 CONTROL = b'{"op":'
 
@@ -134,7 +139,8 @@ class LiveCards:
         ]
 
     async def _cards(self, events: list[StoredEvent]) -> dict[int, str]:
-        fragments = await self._fragments.of(events, self._preferences.level_of)
+        found = await self._fragments.of(events, self._preferences.level_of)
+        fragments = numbered(found, await turn_numbers(self._services.journal, events))
 
         def rendered() -> dict[int, str]:
             return {one.seq: html_of(card) for one in fragments for card in nest([one])}
@@ -219,7 +225,7 @@ def _widened(selection: Selection) -> Filter:
     """Return what to subscribe to: the wanted events, and those that change the states of wanted calls."""
     wanted = selection.narrowed
     kinds = wanted.kind
-    if not (kinds or wanted.tool) or (kinds and "tool-call" not in kinds):
+    if not (kinds or wanted.tool) or (kinds and not STATED & {*kinds}):
         return wanted
     all_kinds = tuple(dict.fromkeys([*(kinds or ()), *CALL_KINDS]))
     return msgspec.structs.replace(wanted, kind=all_kinds, tool=None)
@@ -232,7 +238,8 @@ def _states(hidden: Set[int], events: list[StoredEvent]) -> dict[int, str]:
         if event.seq not in hidden:
             continue
         head = head_of(event)
-        if head.kind != "tool-call" and head.call_id is not None and head.state is not None:
-            state = {"into": key_of(*head.key), "state": head.state, "end": head.is_end}
+        answered = head.kind == "permission-response"
+        if head.kind != "tool-call" and head.call_id is not None and (answered or head.state is not None):
+            state = {"into": key_of(*head.key), "state": head.state, "end": head.is_end, "answered": answered}
             found[event.seq] = msgspec.json.encode(state).decode()
     return found

@@ -1,7 +1,6 @@
 """Nests fragments: puts those that belong to a call into the slots of its card.
 
     cards = nest(fragments)               # in the order of the journal
-    html = [html_of(card) for card in cards]
 
 Results, updates, permission requests and responses go to their call; the events of a subagent go to the call that
 spawned it. That call is in the same stream, or in another one of the same session: agents keep the sessions of their
@@ -17,12 +16,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from markupsafe import Markup
+from tooltap.daemon.web.cards.cards import Fragment, Slot, card_key
+from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolResult, ToolUpdate, Turn, Usage
 
-from tooltap.daemon.web.cards.cards import Fragment, Slot, article
-from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolResult, ToolUpdate, Usage
-
-__all__ = ["MAX_DEPTH", "OPEN", "Card", "Nesting", "html_of", "nest"]
+__all__ = ["MAX_DEPTH", "OPEN", "Card", "Nesting", "nest"]
 
 MAX_DEPTH = 8
 """Levels of subagents; a deeper event is a card of its own."""
@@ -72,6 +69,8 @@ class Card:
             self.fragment = self.fragment._replace(preview=card.fragment.preview)
         if isinstance(event, ToolResult) and not event.async_:
             self.status = event.status
+        elif isinstance(event, Turn) and slot == "turn":
+            self.status = card.fragment.status
         elif self.status in OPEN:
             self.status = _status_after(card.fragment) or self.status
 
@@ -109,10 +108,20 @@ class Nesting:
             self._collect(("agent", fragment.ties), fragment.into_session)
 
     def set_states(self, states: Mapping[str, str]) -> None:
-        """Set the states of calls whose results are not added, by the keys of their cards."""
+        """Set the states of calls whose results are not added, and of requests, by the keys of their cards. What is
+        about a call that is not here has the state of that call."""
         for key, state in states.items():
             if key in self._calls:
                 self._calls[key].status = state
+        stack = list(self.cards) if states else []
+        while stack:
+            card = stack.pop()
+            stack += [one for cards in card.inside.values() for one in cards]
+            fragment = card.fragment
+            state = states.get(card_key(fragment.seq), "")
+            if isinstance(fragment.event, ToolUpdate) and card.home is None:
+                state = states.get(fragment.into or "", "")
+            card.status = state or card.status
 
     def pop(self) -> Card:
         """Remove and return the first card. Nothing is nested in it any more."""
@@ -189,11 +198,6 @@ def _is_room(home: Card, card: Card) -> bool:
             return False
         above = above.home
     return card.fragment.slot != "children" or home.depth + 1 + card.height <= MAX_DEPTH
-
-
-def html_of(card: Card) -> Markup:
-    inside = {slot: [html_of(one) for one in cards] for slot, cards in card.inside.items()}
-    return article(card.fragment, inside, status=card.status)
 
 
 def _status_after(fragment: Fragment) -> str:

@@ -39,7 +39,7 @@ from tooltap.daemon.web.page.heads import Head
 from tooltap.daemon.web.page.home.endpoints import Home
 from tooltap.daemon.web.page.live import LiveCards
 from tooltap.daemon.web.page.moved import to_home
-from tooltap.daemon.web.page.nesting import html_of, nest
+from tooltap.daemon.web.page.nesting import nest
 from tooltap.daemon.web.page.overview.overviews import Overviews
 from tooltap.daemon.web.page.preferences import (
     COOKIE,
@@ -50,9 +50,11 @@ from tooltap.daemon.web.page.preferences import (
     to_cookie,
 )
 from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
+from tooltap.daemon.web.page.rows import Row, Rows, html_of
 from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, newer, older
+from tooltap.daemon.web.page.turns import numbered, turns_of
 from tooltap.daemon.web.page.unknown_session import near_sessions
 from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.filters import Filter
@@ -238,22 +240,23 @@ class _Page:
     async def _section(self, page: Page, also: list[StoredEvent], query: SelectionQuery, level_of: LevelOf) -> Markup:
         journal = self._services.journal
         calls = await calls_of_page(journal, query.selection, page, also, self._bounds.search_bytes)
-        events = sorted({*page.events, *calls.events, *also})
+        turns = await turns_of(journal, page.events)
+        events = sorted({*page.events, *calls.events, *turns.events, *also})
         parents = await parents_of(journal, events)
-        fragments = await self._fragments.of(events, level_of)
+        fragments = numbered(await self._fragments.of(events, level_of), turns.numbers)
+        rows = Rows(is_quiet=not query.kind, is_open=query.selection.is_searched, at=getattr(query, "at", None))
         gaps = journal.corrupt.within(page.first, page.last)
 
         def rendered() -> Markup:
-            nested = nest(fragments, calls.states, parents)
-            cards = _with_gaps([(card.fragment.seq, html_of(card)) for card in nested], gaps)
+            cards = _with_gaps(rows.of(nest(fragments, {**calls.states, **turns.states}, parents)), gaps)
             return template("section.html", cards=cards, page=page, query=query)
 
         return await anyio.to_thread.run_sync(rendered)
 
 
-def _with_gaps(cards: list[tuple[int, Markup]], gaps: list[tuple[int, int]]) -> list[Markup]:
+def _with_gaps(cards: list[Row], gaps: list[tuple[int, int]]) -> list[Markup]:
     """The cards, and in the places of damaged events a note."""
-    notes = [(last, template("gap.html", first=first, last=last)) for first, last in gaps]
+    notes = [Row(last, template("gap.html", first=first, last=last)) for first, last in gaps]
     return (
         [html for _, html in sorted([*cards, *notes], key=lambda one: one[0])] if notes else [one for _, one in cards]
     )

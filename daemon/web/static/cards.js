@@ -1,10 +1,13 @@
 // Cards in the browser: turns HTML of our own server into elements, and nests live events in the card of their call,
 // by the same rules as the server (daemon/web/page/nesting.py): change both together.
 
+import { childrenOf, restore } from "./rows.js";
+
 const MAX_DEPTH = 8;
 const MAX_PREVIEW = 65_536; // characters of running output and unfinished text
 const OPEN = ["pending", "running", "awaiting-permission"];
 const SLOTS = ["input", "live", "output", "children", "turn"];
+const PLACES = ["cost", "context", "took"]; // facts that come last, in this order
 const policy = globalThis.trustedTypes?.createPolicy("tooltap", { createHTML: (html) => html });
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const date = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
@@ -21,6 +24,7 @@ export function parse(html) {
 
 // Adds what the server cannot know: times in the reader's time zone, and that a script can expand cards.
 export function enhance(root) {
+  restore(root);
   for (const time of root.querySelectorAll("time[data-ts]")) {
     const when = new Date(Number(time.dataset.ts));
     if (Number.isNaN(when.getTime())) continue;
@@ -45,7 +49,7 @@ function dayOf(when) {
   return name ?? (Number.isNaN(when.getTime()) ? "" : day.format(when));
 }
 
-export const headOf = (card) => card.querySelector(":scope > header .head");
+export const headOf = (card) => card.querySelector(":scope > header .head, :scope > details > summary");
 export const isExpanded = (card) => headOf(card)?.getAttribute("aria-expanded") === "true";
 export const setExpanded = (card, on) => headOf(card)?.setAttribute("aria-expanded", String(on));
 
@@ -57,24 +61,55 @@ export function adopt(article, scope, feed) {
   const card = slot === "children" ? (findCard(into, scope) ?? findCard(intoSession, scope, "session-call")) : into && findCard(into, feed);
   if (!card || article.contains(card) || (slot === "children" && depthOf(card) + 1 + heightOf(article) > MAX_DEPTH)) return false;
   const place = slotOf(card, slot);
-  const isResult = article.classList.contains("tool-result");
-  if (article.classList.contains("tool-update")) place.querySelector(":scope > .tool-update")?.remove();
-  if (article.dataset.scope) place.querySelector(`:scope > [data-scope="${CSS.escape(article.dataset.scope)}"]`)?.remove();
-  if (article.dataset.replaces) {
-    place.querySelector(`:scope > [data-event="${CSS.escape(article.dataset.replaces)}"]`)?.remove();
-  }
+  const isEnd = article.matches(".tool-result, .turn") && slot !== "children";
+  if (article.classList.contains("tool-update")) drop(card, place.querySelector(":scope > .tool-update"));
+  if (article.dataset.scope) drop(card, place.querySelector(`:scope > [data-scope="${CSS.escape(article.dataset.scope)}"]`));
+  if (article.dataset.replaces) drop(card, place.querySelector(`:scope > [data-event="${CSS.escape(article.dataset.replaces)}"]`));
   if (slot === "input") showPreview(card, article);
   if (slot === "input") place.replaceChildren(article);
   else if (slot === "children") place.insertBefore(article, [...place.children].find((one) => Number(one.dataset.seq) > Number(article.dataset.seq)) ?? null);
   else place.append(article);
-  if (isResult) for (const running of card.querySelectorAll(':scope > [data-slot="live"] > [data-piece]')) running.remove();
-  setState(card, statusAfter(article), isResult);
+  if (isEnd) for (const running of card.querySelectorAll(':scope > [data-slot="live"] > [data-piece]')) running.remove();
+  if (slot === "output" || slot === "turn") lift(card, article, slot === "turn");
+  if (["input", "output", "turn"].includes(slot) && article.dataset.level === "title") article.querySelector(":scope > header")?.remove();
+  setState(card, slot === "turn" ? isEnd && article.dataset.status : statusAfter(article), isEnd);
+  if (article.classList.contains("permission-response")) settle(into, card);
   return true;
+}
+
+// Takes a card out of a slot, with its facts in the header.
+function drop(card, article) {
+  if (!article) return;
+  for (const fact of card.querySelectorAll(`:scope > header > [data-of="${article.dataset.seq}"]`)) fact.remove();
+  article.remove();
+}
+
+// Moves the facts of a result, or of what a turn used, into the header of the card, by the rules of `lifted` in cards.py.
+function lift(card, article, isNamed) {
+  const header = card.querySelector(":scope > header");
+  for (const fact of article.querySelectorAll(":scope > header > .fact")) {
+    const name = [...fact.classList].find((one) => one !== "fact");
+    if (isNamed && !name) continue;
+    if (isNamed) header.querySelector(`:scope > .fact.${name}`)?.remove();
+    fact.dataset.of = article.dataset.seq;
+    const later = [...header.children].find((one) => one.matches(".of, time") || PLACES.slice(PLACES.indexOf(name) + 1).some((place) => one.matches(`.fact.${place}`)));
+    header.insertBefore(fact, later ?? null);
+  }
 }
 
 // Sets the state of a call; `isEnd`: by its result. Nothing else changes the state of a call that has ended.
 export function setState(card, status, isEnd) {
   if (isEnd || OPEN.includes(card.dataset.status)) setStatus(card, status);
+}
+
+// Returns the cards of a kind that are about a call.
+export function parts(into, kind, scope) {
+  return scope.querySelectorAll(`article.${kind}[data-into="${CSS.escape(into)}"]`);
+}
+
+// Notes that the requests of a call do not wait any more.
+export function settle(into, scope) {
+  for (const one of parts(into, "permission-request", scope)) if (one.dataset.status === "asked") setStatus(one, "answered");
 }
 
 // `name`: which of its keys, `call` or `session-call`.
@@ -98,6 +133,7 @@ export function waitingFor(article, section) {
 export function slotOf(card, name) {
   const found = card.querySelector(`:scope > [data-slot="${name}"]`);
   if (found) return found;
+  if (name === "children") return childrenOf(card);
   const place = document.createElement("div");
   place.dataset.slot = name;
   const later = SLOTS.slice(SLOTS.indexOf(name) + 1).map((one) => `:scope > [data-slot="${one}"]`);
@@ -149,7 +185,8 @@ function setStatus(card, status) {
   if (!status) return;
   card.dataset.status = status;
   const header = card.querySelector(":scope > header");
-  let word = header.querySelector(".status");
-  if (!word) header.insertBefore((word = make("span", "status")), header.querySelector("time"));
+  if (!header) return;
+  let word = header.querySelector(":scope > .status");
+  if (!word) header.insertBefore((word = make("span", "status")), header.querySelector(":scope > :is(.fact, .of, time)"));
   word.textContent = status;
 }

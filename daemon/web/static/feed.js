@@ -3,6 +3,7 @@
 
 import { adopt, make, parse, waitingFor } from "./cards.js";
 import { ask } from "./origin.js";
+import { count, fold, isAside, remember } from "./rows.js";
 
 const NEAR = 1_500; // pixels around the visible part, within which sections are filled
 const SECTION = 50; // most cards of the growing section: the browser lays out a section at once
@@ -17,6 +18,8 @@ export class Feed {
     this.element = main.querySelector("#feed");
     this.links = { older: main.querySelector("#older"), newer: main.querySelector("#newer") };
     this.caughtUp = caughtUp;
+    this.isQuiet = "quiet" in main.dataset;
+    remember(this.element);
     this.isNewest = main.dataset.newest === "true";
     this.renewals = 0;
     const { first, last } = this.element.firstElementChild.dataset;
@@ -78,6 +81,7 @@ export class Feed {
   }
 
   insert(section, way) {
+    this.dedupe(section);
     this.holding(() => {
       if (way === "older") this.element.prepend(section);
       else this.element.append(section);
@@ -86,24 +90,45 @@ export class Feed {
     this.trim();
   }
 
-  // Removes duplicates of nested cards, and nests the section's cards.
-  settle(section) {
-    for (const article of section.querySelectorAll("article")) {
-      const twin = [...this.element.querySelectorAll(`#${article.id}`)].find((one) => one !== article);
+  // Removes duplicates of nested cards, before the section is in the document.
+  dedupe(section) {
+    for (const article of section.querySelectorAll("article.card")) {
+      const twin = document.getElementById(article.id);
       if (twin) (twin.parentElement.matches("section") ? twin : article).remove();
     }
+  }
+
+  // Nests the section's cards.
+  settle(section) {
     for (const article of section.querySelectorAll("article[data-ties]")) waitingFor(article, section);
     for (const article of this.element.querySelectorAll("section > article[data-into]")) this.adopt(article);
+    this.tidy(section);
   }
 
   adopt(article) {
-    if (!adopt(article, article.closest("section"), this.element)) return false;
-    const { first, last, also = "" } = article.closest("section").dataset;
+    const section = article.closest("section");
+    if (!adopt(article, section, this.element)) return false;
+    if (article.dataset.for === "turn") return true; // the server finds what a turn used
+    if (article.dataset.for === "children") this.arrange(article);
+    const { first, last, also = "" } = article.closest("section")?.dataset ?? {};
     const seq = Number(article.dataset.seq);
-    if (seq < Number(first) || seq > Number(last)) {
+    if (first !== undefined && (seq < Number(first) || seq > Number(last))) {
       article.closest("section").dataset.also = [...also.split(" ").filter(Boolean), seq].slice(-MAX_ALSO).join(" ");
     }
     return true;
+  }
+
+  // Folds the rows before a new one of a subagent, and counts its calls.
+  arrange(article) {
+    if (this.isQuiet && isAside(article)) return article.remove();
+    fold(article.parentElement);
+    count(article.parentElement.closest("article.card"));
+  }
+
+  // Removes the rows that only report usage, or describe what is told elsewhere.
+  tidy(section) {
+    if (!this.isQuiet) return;
+    for (const one of section.querySelectorAll(":scope > article.card")) if (isAside(one)) one.remove();
   }
 
   // Adds a live card. Returns whether it is a card of its own.
@@ -114,10 +139,12 @@ export class Feed {
     section.append(article); // before it is adopted: a subagent's event looks for its call in its own section
     const stays = !this.adopt(article);
     for (const one of waitingFor(article, section)) if (one !== article) this.adopt(one);
+    if (stays) fold(section);
+    this.tidy(section);
     this.element.setAttribute("role", "feed"); // the role requires an article
     this.element.setAttribute("aria-label", "Events");
     this.reach(seq);
-    return stays;
+    return stays && article.isConnected;
   }
 
   // Returns the growing section, or opens a new one.
@@ -217,6 +244,7 @@ export class Feed {
     try {
       const fresh = await this.fetch({ first, last, also: also.split(" ").filter(Boolean) });
       if (!section.isConnected) return;
+      this.dedupe(fresh);
       section.replaceChildren(...fresh.children);
       section.removeAttribute("data-empty");
       section.style.blockSize = "";

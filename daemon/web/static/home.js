@@ -4,7 +4,7 @@ import { parse } from "./cards.js";
 import { get } from "./feed.js";
 import { Live, showState } from "./live.js";
 import { LoggedOut } from "./origin.js";
-import { Rows } from "./rows.js";
+import { Rows } from "./home_rows.js";
 
 export function home(main) {
   let shown = location.search;

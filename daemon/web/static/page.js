@@ -1,12 +1,13 @@
 // The script of the page: live events, expanding cards, the keyboard. Pages of the timeline are links, a card's header
 // links to its event, and preferences and filters are forms.
 
-import { append, enhance, findCard, headOf, isExpanded, make, parse, setExpanded, setState, slotOf } from "./cards.js";
+import { append, enhance, findCard, headOf, isExpanded, make, parse, parts, setExpanded, setState, settle, slotOf } from "./cards.js";
 import { Feed, get } from "./feed.js";
 import { home } from "./home.js";
 import { Live, showState } from "./live.js";
 import { LoggedOut, admitted, here } from "./origin.js";
 import { Overview } from "./overview.js";
+import { reveal } from "./rows.js";
 
 const AT_END = 80; // pixels from the end within which the reader follows
 const MAX_PARTIALS = 16; // unfinished texts shown at a time
@@ -100,10 +101,12 @@ function timeline() {
     while (partials.childElementCount > MAX_PARTIALS) partials.firstElementChild.remove();
   }
 
-  // The state of a call by an event that the filter hides.
-  function showState({ into, state, end }) {
+  // What an event that the filter hides makes of its call, or of what is shown about that call.
+  function showState({ into, state, end, answered }) {
     const card = findCard(into, feed.element);
     if (card) setState(card, state, end);
+    else for (const part of parts(into, "tool-update", feed.element)) setState(part, state, end);
+    if (answered) settle(into, feed.element);
   }
 
   function placeFor(parent, key, tag, className) {
@@ -168,13 +171,15 @@ function timeline() {
     const head = event.target.closest("a.head");
     if (!head?.hasAttribute("aria-expanded") || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
-    toggle(head.closest("article")).catch(() => location.assign(head.href));
+    toggle(head.closest("article.card")).catch(() => location.assign(head.href));
   });
   markSession();
 
   const at = location.hash.slice(1) || `e${new URL(location.href).searchParams.get("at")}`;
   const target = document.getElementById(at);
-  if (target) target.scrollIntoView({ block: "center" });
+  const show = (card) => (reveal(card), card?.scrollIntoView({ block: "center" }));
+  addEventListener("hashchange", () => show(document.getElementById(location.hash.slice(1))));
+  if (target) show(target);
   else if (feed.isNewest) {
     history.scrollRestoration = "manual";
     isFollowing = true;
@@ -208,12 +213,13 @@ async function toggle(card) {
 }
 
 function keyboard(feed, overview) {
-  const cards = () => [...feed.element.querySelectorAll(":scope > section > article.card")].filter((one) => headOf(one)?.checkVisibility());
-  const current = () => document.activeElement.closest?.("#feed article.card");
+  const rows = ":scope > section > article, :scope > section > .run > details[open] > .run-rows > article";
+  const cards = () => [...feed.element.querySelectorAll(rows)].filter((one) => headOf(one)?.checkVisibility());
+  const current = () => document.activeElement.closest?.("#feed article");
 
   function step(by) {
     const all = cards();
-    const at = current()?.closest("section > article");
+    const at = all.findLast((one) => one.contains(document.activeElement));
     focus(at ? all[all.indexOf(at) + by] : (feed.firstBelow(innerHeight / 3) ?? all.at(-1)));
   }
 
@@ -229,7 +235,7 @@ function keyboard(feed, overview) {
     ArrowDown: () => step(1),
     ArrowUp: () => step(-1),
     " ": () => headOf(current()).click(),
-    o: () => current() && location.assign(headOf(current()).href),
+    o: () => current() && (headOf(current()).href ? location.assign(headOf(current()).href) : headOf(current()).click()),
     g: () => (feed.links.older.hidden ? scrollTo(0, 0) : location.assign(main.dataset.oldest)),
     G: () => document.querySelector("#jump").click(),
     n: () => overview?.toTurn(1),
@@ -246,7 +252,7 @@ function keyboard(feed, overview) {
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !Object.hasOwn(keys, event.key)) return;
     if (event.target.closest("input, select, textarea, button, [popover]")) return;
-    const onHead = event.target.matches("#feed a.head");
+    const onHead = event.target.matches("#feed :is(a.head, summary)");
     if (!onHead && ["ArrowDown", "ArrowUp", " "].includes(event.key)) return; // they scroll
     event.preventDefault();
     keys[event.key]();

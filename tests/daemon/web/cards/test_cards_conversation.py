@@ -87,7 +87,7 @@ def test_background_task_has_two_results() -> None:
     acknowledged, ended = of(ToolResult, cards(f"{CLAUDE}/subagent-async.jsonl"), "Task")
     assert acknowledged.texts(".fact") == ["goes on in the background"]
     assert "internal metadata" not in acknowledged.text
-    assert ended.texts(".fact") == ["0.4 s", "from the background"]
+    assert ended.texts(".fact") == ["from the background", "0.4 s"]
     assert ended.one(".prose").text == "greet is defined at src/app.py line 4."
 
 
@@ -357,7 +357,7 @@ def test_notice_card() -> None:
 
 def test_turn_cards() -> None:
     failed = card_of(made("turn", state="failed", reason="error_max_turns", durationMs=1234))
-    assert failed.attributes["data-status"] == "error"
+    assert failed.attributes["data-status"] == "failed"
     assert "minor" not in failed.classes
     assert failed.one(".preview").text == "error_max_turns"
     assert failed.texts(".fact") == ["1.2 s"]

@@ -9,8 +9,9 @@ from tests.daemon.web.browsing import Browser
 
 
 class Element:
-    def __init__(self, tag: str, attributes: dict[str, str]) -> None:
+    def __init__(self, tag: str, attributes: dict[str, str], parent: Element | None = None) -> None:
         self.tag = tag
+        self.parent = parent
         self.attributes = attributes
         self.text = ""
         self.inside: list[Element] = []
@@ -52,7 +53,7 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         names = [name for name, _ in attrs]
         assert len(names) == len(set(names)), (tag, names)
-        element = Element(tag, {name: value or "" for name, value in attrs})
+        element = Element(tag, {name: value or "" for name, value in attrs}, self._open[-1])
         self._open[-1].inside.append(element)
         if tag not in self.VOID:
             self._open.append(element)

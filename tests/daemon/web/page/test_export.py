@@ -61,7 +61,7 @@ def test_result_says_what_it_replaces() -> None:
     corrected = numbered(call("c"), guessed, result("Task", {}, replaces="s:2c:0", **denied))
     stated = numbered(call("c"), result("Task", {}, id="s:2:0"), result("Task", {}, replaces="s:2:0", **denied))
 
-    facts = [written(events)[0].one(".tool-result").texts(".fact") for events in (corrected, stated)]
+    facts = [written(events)[0].texts(".fact") for events in (corrected, stated)]
 
     assert facts == [["replaces the inferred one"], ["corrects the one before"]]
 

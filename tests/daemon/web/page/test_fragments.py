@@ -173,6 +173,6 @@ async def test_result_says_what_it_replaces(journal: Journal) -> None:
 
     found = await Fragments(journal, 1_000_000, str).of(events[-3:], full)
 
-    assert [one.facts for one in found] == [
+    assert [tuple(fact.text for fact in one.facts) for one in found] == [
         *(("replaces the inferred one",), ("corrects the one before",), ("replaces an earlier one",))
     ]

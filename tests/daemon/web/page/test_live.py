@@ -122,9 +122,9 @@ def test_state_of_call_is_sent_whatever_the_filter_hides(
     states = [one.json for one in found if one.event == "state"]
     assert [(one.event, one.id) for one in found if one.event == "card"] == [("card", "1"), ("card", "6")]
     assert states == [
-        {"into": "s 1", "state": "awaiting-permission", "end": False},
-        {"into": "s 1", "state": "running", "end": False},
-        {"into": "s 1", "state": "failed", "end": True},
+        {"into": "s 1", "state": "awaiting-permission", "end": False, "answered": False},
+        {"into": "s 1", "state": "running", "end": False, "answered": True},
+        {"into": "s 1", "state": "failed", "end": True, "answered": False},
     ]
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.daemon.events import call, event, message, result
-from tooltap.daemon.web.cards.cards import Fragment, Slot, fragment_of, key_of
+from tooltap.daemon.web.cards.cards import Fragment, Slot, card_key, fragment_of, key_of
 from tooltap.daemon.web.html.look import Look
-from tooltap.daemon.web.page.nesting import MAX_DEPTH, Card, Nesting, html_of, nest
+from tooltap.daemon.web.page.nesting import MAX_DEPTH, Card, Nesting, nest
+from tooltap.daemon.web.page.rows import html_of
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Notice, PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate
 
@@ -188,6 +189,16 @@ def test_states_of_calls_without_their_results() -> None:
     cards = nest(fragments(call("1"), call("2")), {key_of("s", "1"): "failed", key_of("s", "9"): "failed"})
 
     assert [card.status for card in cards] == ["failed", "running"]
+
+
+def test_what_is_about_a_hidden_call_has_its_state() -> None:
+    states = {key_of("s", "1"): "failed", card_key(2): "answered"}
+
+    update_card, request, other = nest(
+        fragments(update("1", status="running", input={}), asked("1"), asked("2")), states
+    )
+
+    assert [one.status for one in (update_card, request, other)] == ["failed", "answered", "asked"]
 
 
 def test_what_has_left_is_forgotten() -> None:

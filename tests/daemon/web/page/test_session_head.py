@@ -50,8 +50,10 @@ def test_turn_carries_what_it_took(daemon: Running, browser: Browser) -> None:
         commit(
             event(Turn, state="started"),
             message("x"),
-            event(Usage, scope="step", cost_usd=0.5),
-            event(Usage, scope="step", cost_usd=0.75, context_used=50, context_size=100),
+            event(Usage, scope="step", context_used=20, context_size=100),
+            event(Usage, scope="step", context_used=50, context_size=100),
+            event(Usage, scope="turn", cost_usd=0.75),
+            event(Usage, scope="session", cost_usd=8.0),
             event(Turn, state="completed", duration_ms=360_000),
         )
     )
@@ -59,4 +61,4 @@ def test_turn_carries_what_it_took(daemon: Running, browser: Browser) -> None:
     turn = shown(browser, "/sessions/session-1").one("article", id="e1")
     facts = [one.text for one in turn.all("span", class_="fact")]
 
-    assert facts == ["$0.7500", "context 50 %", "6 min"]
+    assert (turn.one("span", class_="title").text, facts) == ("Turn 1", ["$0.75", "context 50 %", "6 min"])
