@@ -48,6 +48,7 @@ from tooltap.daemon.web.page.preferences import (
 from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, PageQuery, SelectionQuery
 from tooltap.daemon.web.page.session_head import SessionHead
 from tooltap.daemon.web.page.session_list import SessionList
+from tooltap.daemon.web.page.tabs import tabs
 from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, newer, older
 from tooltap.protocol.events import AnyEvent
 
@@ -62,6 +63,8 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
     return [
         Route("/", _with_error_page(page.timeline)),
         Route("/sessions", _with_error_page(page.home)),
+        *tabs.routes(services, _with_error_page),
+        Route("/sessions/{session:path}", _with_error_page(page.session)),
         Route("/events", _with_error_page(page.timeline)),
         Route("/cards", page.cards),
         Route("/cards/{seq:int}", page.card),
@@ -105,8 +108,14 @@ class _Page:
             choices=_choices(()),
         )
 
+    async def session(self, request: Request) -> Response:
+        query = parse_query(request.scope["query_string"], PageQuery, session=[request.path_params["session"]])
+        return await self._timeline(request, query)
+
     async def timeline(self, request: Request) -> Response:
-        query = _query(request, PageQuery)
+        return await self._timeline(request, _query(request, PageQuery))
+
+    async def _timeline(self, request: Request, query: PageQuery) -> Response:
         if query.at is None:
             page = await self._page(query)
         else:
@@ -117,13 +126,15 @@ class _Page:
         except ValueError:
             raise WebError(400, "bad-query", "`sessions` is not from a link to older sessions") from None
         section = await self._section(page, [], query, preferences.showing(query.text).level_of)
+        head = await self._head(query)
         return await _html(
             "page.html",
             query=query,
             page=page,
             section=section,
             sessions=sessions,
-            head=await self._head(query),
+            head=head,
+            tabs=tabs.tabs_of(head.session, head.files) if head else (),
             preferences=preferences,
             here=f"/?{request.url.query}",
             choices=_choices(self._sessions.providers),

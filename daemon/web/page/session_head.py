@@ -29,6 +29,9 @@ class SessionHead(NamedTuple):
     title: str
     html: Markup
     """The facts, and what waits."""
+    session: str
+    files: int | None
+    """How many it has changed, if that is known."""
 
     @classmethod
     async def of(cls, journal: Journal, fragments: Fragments, session: str) -> SessionHead | None:
@@ -47,7 +50,7 @@ class SessionHead(NamedTuple):
             "waiting": waiting,
         }
         html = await anyio.to_thread.run_sync(lambda: template("session_head.html", title=name_of(row), **values))
-        return cls(name_of(row), html)
+        return cls(name_of(row), html, session, row.get("files"))
 
 
 def name_of(row: dict[str, Any]) -> str:
