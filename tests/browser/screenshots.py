@@ -11,6 +11,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
+from tests.browser.billing import SESSION as BILLING
+from tests.browser.billing import Billing
 from tests.browser.chromium import Tab, launched
 from tests.browser.pages import prefer
 from tests.browser.recordings import answered, assistant_message, called
@@ -22,6 +24,7 @@ SESSION = "greeter"
 BUILD = ROOT / "build"
 README = ROOT / "docs" / "page.png"
 DESKTOP = {"viewport": {"width": 1280, "height": 860}}
+LARGE = {"viewport": {"width": 1440, "height": 900}}
 PHONE = {"viewport": {"width": 390, "height": 780}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
 FAILED = """\x1b[31mF\x1b[0m\x1b[32m..\x1b[0m                                      \x1b[31m[100%]\x1b[0m
 \x1b[1m\x1b[31mE       AssertionError: assert 'Hello, !' == 'Hello, world!'\x1b[0m
@@ -38,6 +41,7 @@ EDIT = {
 }
 PROJECTS = {"claude-code": "/build", "opencode": "/website", "gemini": "/docs", "codex": "/parser"}
 """Recordings of the demo, and the folders in which they might have been made."""
+TABS = ("files", "usage", "plan", "details")
 STEPS = ("Run the tests", "Fix the greeting", "Run the tests again")
 
 
@@ -81,6 +85,7 @@ def play(site: Site) -> None:
         assistant_message("All three tests pass now.", 2, SESSION),
         called("Task", {"description": "Look for other greetings", "prompt": "Find every greeting."}, "c5", SESSION),
     )
+    site.publish("billing", "claude-transcript").write(*Billing().begun())
 
 
 def timeline(site: Site, page: Page) -> None:
@@ -134,6 +139,29 @@ def logins(site: Site, page: Page) -> None:
     page.locator("tr[aria-current]").wait_for()
 
 
+def beside(name: str) -> Callable[[Site, Page], None]:
+    """A tab beside the conversation."""
+
+    def show(site: Site, page: Page) -> None:
+        site.enter(page, f"/sessions/{BILLING}")
+        page.locator(f"#tab-{name}").click()
+        page.locator(f"#panel-{name} > .tab").wait_for()
+        if name == "files":
+            page.locator("#panel-files summary", has_text="invoice.py").click()
+            page.locator("#panel-files pre.diff").wait_for()
+
+    return show
+
+
+def alone(name: str) -> Callable[[Site, Page], None]:
+    """A tab on its own page."""
+
+    def show(site: Site, page: Page) -> None:
+        site.enter(page, f"/sessions/{BILLING}/{name}")
+
+    return show
+
+
 PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("timeline-light", timeline, {**DESKTOP, "color_scheme": "light"}),
     ("timeline-dark", timeline, {**DESKTOP, "color_scheme": "dark"}),
@@ -148,6 +176,10 @@ PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("logins-phone", logins, {**PHONE, "color_scheme": "dark"}),
     ("phone", timeline, {**PHONE, "color_scheme": "dark"}),
     ("phone-sessions", sessions, PHONE),
+    *((f"tab-{name}", beside(name), {**LARGE, "color_scheme": "light"}) for name in TABS),
+    *((f"tab-{name}-dark", beside(name), {**LARGE, "color_scheme": "dark"}) for name in TABS),
+    *((f"tab-{name}-page", alone(name), {**LARGE, "color_scheme": "light"}) for name in TABS),
+    *((f"phone-tab-{name}", alone(name), PHONE) for name in TABS),
 ]
 
 

@@ -175,6 +175,7 @@ class Panel {
     const card = document.getElementById(`e${link.dataset.event}`);
     if (!card?.checkVisibility()) return; // the link leads to the page that has it
     event.preventDefault();
+    this.element.closest("[popover]:popover-open")?.hidePopover(); // on small screens it covers the card
     history.replaceState(history.state, "", `#${card.id}`);
     for (const one of document.querySelectorAll(".card.marked")) one.classList.remove("marked");
     card.classList.add("marked");

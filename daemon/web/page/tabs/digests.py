@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import anyio
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
+from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.filters import Filter
 
 __all__ = ["Digest", "Digests"]
@@ -29,6 +30,7 @@ class Digest(Protocol):
 
 
 D = TypeVar("D", bound=Digest)
+_log = get_logger("web")
 
 
 class _Entry(Generic[D]):
@@ -37,6 +39,15 @@ class _Entry(Generic[D]):
         self.reached = reached
         """All events up to this `seq` are noted."""
         self.lock = anyio.Lock()
+
+    def note(self, found: Sequence[StoredEvent], reached: int) -> None:
+        """Whoever has asked may leave meanwhile: no event is noted twice or left out."""
+        for stored in found:
+            try:
+                self.digest.note(stored.seq, stored.body)
+            except Exception:
+                _log.exception("a tab leaves out an event", seq=stored.seq)
+        self.reached = reached
 
 
 class Digests(Generic[D]):
@@ -63,10 +74,5 @@ class Digests(Generic[D]):
         wanted = Filter(session=(session,), kind=entry.digest.KINDS)
         latest = self._journal.latest
         while entry.reached < latest:
-            found, entry.reached = await self._journal.read(entry.reached, wanted, up_to=latest)
-            await anyio.to_thread.run_sync(_note, entry.digest, found)
-
-
-def _note(digest: Digest, found: Sequence[StoredEvent]) -> None:
-    for stored in found:
-        digest.note(stored.seq, stored.body)
+            found, reached = await self._journal.read(entry.reached, wanted, up_to=latest)
+            await anyio.to_thread.run_sync(entry.note, found, reached)
