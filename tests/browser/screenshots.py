@@ -12,6 +12,8 @@ from typing import Any
 from playwright.sync_api import Browser, Page
 
 from tests.browser import scene
+from tests.browser.billing import SESSION as BILLING
+from tests.browser.billing import Billing
 from tests.browser.chromium import Tab, launched
 from tests.browser.pages import prefer
 from tests.browser.recordings import answered, assistant_message, called
@@ -42,6 +44,7 @@ EDIT = {
 }
 PROJECTS = {"claude-code": "/build", "opencode": "/website", "gemini": "/docs", "codex": "/parser"}
 """Recordings of the demo, and the folders in which they might have been made."""
+TABS = ("files", "usage", "plan", "details")
 STEPS = ("Run the tests", "Fix the greeting", "Run the tests again")
 
 
@@ -85,6 +88,7 @@ def play(site: Site) -> None:
         assistant_message("All three tests pass now.", 2, SESSION),
         called("Task", {"description": "Look for other greetings", "prompt": "Find every greeting."}, "c5", SESSION),
     )
+    site.publish("billing", "claude-transcript").write(*Billing().begun())
 
 
 def home(site: Site, page: Page) -> None:
@@ -154,6 +158,29 @@ def logins(site: Site, page: Page) -> None:
     page.locator("tr[aria-current]").wait_for()
 
 
+def beside(name: str) -> Callable[[Site, Page], None]:
+    """A tab beside the conversation."""
+
+    def show(site: Site, page: Page) -> None:
+        site.enter(page, f"/sessions/{BILLING}")
+        page.locator(f"#tab-{name}").click()
+        page.locator(f"#panel-{name} > .tab").wait_for()
+        if name == "files":
+            page.locator("#panel-files summary", has_text="invoice.py").click()
+            page.locator("#panel-files pre.diff").wait_for()
+
+    return show
+
+
+def alone(name: str) -> Callable[[Site, Page], None]:
+    """A tab on its own page."""
+
+    def show(site: Site, page: Page) -> None:
+        site.enter(page, f"/sessions/{BILLING}/{name}")
+
+    return show
+
+
 PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("home-light", home, {**DESKTOP, "color_scheme": "light"}),
     ("home-dark", home, {**DESKTOP, "color_scheme": "dark"}),
@@ -176,6 +203,10 @@ PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("logins-phone", logins, {**PHONE, "color_scheme": "dark"}),
     ("phone", timeline, {**PHONE, "color_scheme": "dark"}),
     ("phone-sessions", sessions, PHONE),
+    *((f"tab-{name}", beside(name), {**WIDE, "color_scheme": "light"}) for name in TABS),
+    *((f"tab-{name}-dark", beside(name), {**WIDE, "color_scheme": "dark"}) for name in TABS),
+    *((f"tab-{name}-page", alone(name), {**WIDE, "color_scheme": "light"}) for name in TABS),
+    *((f"phone-tab-{name}", alone(name), PHONE) for name in TABS),
 ]
 
 

@@ -157,7 +157,7 @@ def test_phone_has_sheets_and_fits(site: Site, browser: Browser, scene: Scene) -
         site.enter(page, session=SESSION)
         expect(page.locator(CURRENT)).to_have_count(1)
         page.wait_for_function(FITS)
-        for name in ("Turns", "Filter", "Details"):
+        for name in ("Turns", "Filter", "Files, usage, plan"):
             box = page.get_by_role("button", name=name, exact=True).bounding_box()
             assert box is not None
             assert box["height"] >= 44
@@ -170,7 +170,7 @@ def test_phone_has_sheets_and_fits(site: Site, browser: Browser, scene: Scene) -
         expect(page.locator("article.message", has_text=PROMPTS[1])).to_be_in_viewport()
         page.wait_for_function(FITS)
 
-        page.get_by_role("button", name="Details").click()
+        page.get_by_role("button", name="Files, usage, plan").click()
         expect(page.locator("#aside")).to_be_in_viewport()
 
 

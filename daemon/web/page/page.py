@@ -53,6 +53,7 @@ from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, Ma
 from tooltap.daemon.web.page.rows import Row, Rows, html_of
 from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
 from tooltap.daemon.web.page.session_list import SessionList
+from tooltap.daemon.web.page.tabs import tabs
 from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, newer, older
 from tooltap.daemon.web.page.turns import numbered, turns_of
 from tooltap.daemon.web.page.unknown_session import near_sessions
@@ -72,6 +73,7 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
         Route("/rows", page.home.rows),
         Route("/rows/live", page.home.live),
         Route("/sessions", to_home),
+        *tabs.routes(services, _with_error_page),
         Route("/sessions/{session:path}", _with_error_page(page.session)),
         Route("/map", page.map),
         Route("/events", _with_error_page(page.timeline)),
@@ -148,6 +150,7 @@ class _Page:
             sessions=sessions,
             head=head,
             overview=overview,
+            tabs=tabs.tabs_of(head.session, head.files) if head else (),
             preferences=preferences,
             here=query.page_url(),
             choices=_choices(self._sessions.providers),

@@ -41,10 +41,13 @@ class SessionHead(NamedTuple):
     title: str
     html: Markup
     """The facts, and what waits."""
+    session: str
     first_seq: int
     events: int
     is_live: bool
     """Whether the session goes on."""
+    files: int | None
+    """How many it has changed, if that is known."""
 
     @classmethod
     async def of(cls, journal: Journal, fragments: Fragments, session: str) -> SessionHead | None:
@@ -62,7 +65,7 @@ class SessionHead(NamedTuple):
             "waiting": waiting,
         }
         html = await anyio.to_thread.run_sync(lambda: template("session_head.html", title=name_of(row), **values))
-        return cls(name_of(row), html, row["firstSeq"], row["events"], is_live(row))
+        return cls(name_of(row), html, session, row["firstSeq"], row["events"], is_live(row), row.get("files"))
 
 
 async def asked_in(journal: Journal, fragments: Fragments, session: str) -> list[Fragment]:

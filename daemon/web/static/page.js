@@ -8,6 +8,7 @@ import { Live, showState } from "./live.js";
 import { LoggedOut, admitted, here } from "./origin.js";
 import { Overview } from "./overview.js";
 import { reveal } from "./rows.js";
+import { tabs } from "./tabs.js";
 
 const AT_END = 80; // pixels from the end within which the reader follows
 const MAX_PARTIALS = 16; // unfinished texts shown at a time
@@ -21,6 +22,7 @@ enhance(document);
 for (const button of document.querySelectorAll("button[data-copy]")) copies(button);
 if (main.dataset.cards) timeline();
 if ("home" in main.dataset) home(main);
+tabs();
 
 function timeline() {
   const feed = new Feed(main, (last) => live.connect(last));

@@ -12,9 +12,9 @@ from tooltap.daemon.web.html.look import Look
 from tooltap.daemon.web.html.markup import template
 from tooltap.protocol.tools import Todo, TodoResult, TodoWriteInput
 
-__all__ = ["CARDS"]
+__all__ = ["CARDS", "MARKS", "word_of"]
 
-_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
+MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 _WORDS = {"pending": "to do", "in_progress": "in progress", "completed": "done"}
 
 
@@ -86,7 +86,7 @@ def _since(todos: list[Todo], before: list[Todo] | None) -> list[str]:
 def _change(before: str | None, now: str) -> str:
     if before is None:
         return "new"
-    return "" if before == now else f"was {_word(before)}"
+    return "" if before == now else f"was {word_of(before)}"
 
 
 def _removed(todos: list[Todo], before: list[Todo]) -> list[_Entry]:
@@ -98,7 +98,7 @@ def _key(todo: Todo) -> str:
     return todo.id or todo.content or ""
 
 
-def _word(status: str) -> str:
+def word_of(status: str) -> str:
     return _WORDS.get(status, short(status, 40))
 
 
@@ -110,8 +110,8 @@ def _entry(todo: Todo, change: str) -> _Entry:
     return _Entry(
         text=short(todo.content or "", 1_000),
         status=short(status, 40),
-        mark=_MARKS.get(status, "▫"),
-        word=_word(status),
+        mark=MARKS.get(status, "▫"),
+        word=word_of(status),
         facts=tuple(facts),
         change=change,
     )

@@ -1,0 +1,78 @@
+"""What a tab knows of a session: it reads the session's events once, and only the new ones when it is asked again.
+
+A tab that is looked at asks every two seconds while the session goes on. A few sessions are remembered for each tab;
+the one that was asked for longest ago is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import anyio
+
+from tooltap.daemon.journal.interface import Journal, StoredEvent
+from tooltap.daemon.system.logs import get_logger
+from tooltap.protocol.filters import Filter
+
+__all__ = ["Digest", "Digests"]
+
+REMEMBERED = 4
+
+
+class Digest(Protocol):
+    KINDS: ClassVar[tuple[str, ...]]
+    """Of the events that `note` wants."""
+
+    def note(self, seq: int, body: bytes) -> None: ...
+
+
+D = TypeVar("D", bound=Digest)
+_log = get_logger("web")
+
+
+class _Entry(Generic[D]):
+    def __init__(self, digest: D, reached: int) -> None:
+        self.digest = digest
+        self.reached = reached
+        """All events up to this `seq` are noted."""
+        self.lock = anyio.Lock()
+
+    def note(self, found: Sequence[StoredEvent], reached: int) -> None:
+        """Whoever has asked may leave meanwhile: no event is noted twice or left out."""
+        for stored in found:
+            try:
+                self.digest.note(stored.seq, stored.body)
+            except Exception:
+                _log.exception("a tab leaves out an event", seq=stored.seq)
+        self.reached = reached
+
+
+class Digests(Generic[D]):
+    def __init__(self, journal: Journal, new: type[D]) -> None:
+        self._journal = journal
+        self._new = new
+        self._entries: OrderedDict[tuple[str, str, int], _Entry[D]] = OrderedDict()
+
+    @asynccontextmanager
+    async def of(self, row: dict[str, Any]) -> AsyncIterator[D]:
+        """Lend what is known of a session, by its row in `sessions`; nobody else changes it meanwhile. Raises
+        `JournalError`."""
+        # A session that was deleted and ingested again begins elsewhere, and so may one in another journal.
+        key = (self._journal.id, str(row["session"]), int(row["firstSeq"]))
+        entry = self._entries.pop(key, None) or _Entry(self._new(), row["firstSeq"] - 1)
+        self._entries[key] = entry
+        if len(self._entries) > REMEMBERED:
+            self._entries.popitem(last=False)
+        async with entry.lock:
+            await self._catch_up(entry, str(row["session"]))
+            yield entry.digest
+
+    async def _catch_up(self, entry: _Entry[D], session: str) -> None:
+        wanted = Filter(session=(session,), kind=entry.digest.KINDS)
+        latest = self._journal.latest
+        while entry.reached < latest:
+            found, reached = await self._journal.read(entry.reached, wanted, up_to=latest)
+            await anyio.to_thread.run_sync(entry.note, found, reached)

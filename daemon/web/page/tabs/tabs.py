@@ -1,0 +1,156 @@
+"""The endpoints of a session's tabs: each is a page of its own, and with `?fragment=1` the part that the session's page
+shows beside the conversation. `static/tabs.js` asks for that."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from shlex import quote
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+
+import anyio
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Scope
+
+from tooltap.daemon.journal.session_filter import SessionFilter
+from tooltap.daemon.web.html.markup import template
+from tooltap.daemon.web.http.errors import WebError
+from tooltap.daemon.web.http.query import parse_query
+from tooltap.daemon.web.http.services import Services
+from tooltap.daemon.web.page.addresses import session_url
+from tooltap.daemon.web.page.preferences import COOKIE, from_cookie
+from tooltap.daemon.web.page.session_head import name_of
+from tooltap.daemon.web.page.tabs.details import Announced, details_values
+from tooltap.daemon.web.page.tabs.digests import Digests
+from tooltap.daemon.web.page.tabs.files import NARROW, WIDE, ChangedFiles, files_values
+from tooltap.daemon.web.page.tabs.places import place_url
+from tooltap.daemon.web.page.tabs.plan import plan_values
+from tooltap.daemon.web.page.tabs.spending import Spending
+from tooltap.daemon.web.page.tabs.todo_lists import TodoLists
+from tooltap.daemon.web.page.tabs.usage import costs_of, usage_values
+
+__all__ = ["TITLES", "Tab", "routes", "tabs_of"]
+
+TabName: TypeAlias = Literal["files", "usage", "plan", "details"]
+TITLES: dict[TabName, str] = {"files": "Files", "usage": "Usage", "plan": "Plan", "details": "Details"}
+MAX_OPEN = 50
+
+
+class Tab(NamedTuple):
+    name: TabName
+    title: str
+    url: str
+    number: int | None
+    """Of what it has; None where that is not counted."""
+
+
+class TabQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    fragment: Literal["", "1", "wide"] = ""
+    """`1`: as it is beside the conversation; `wide`: as it is on a page of its own, without the page."""
+    known: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    """The version that the reader has: if it is still the latest one, there is no answer (204)."""
+    open: Annotated[tuple[Annotated[str, msgspec.Meta(max_length=4_096)], ...], msgspec.Meta(max_length=MAX_OPEN)] = ()
+    """Paths of files whose diff is wanted."""
+
+
+def tabs_of(session: str, files: int | None) -> list[Tab]:
+    """Return the tabs of a session; `files`: how many it has changed, as far as that is known."""
+    return [
+        Tab(name, title, session_tab_url(session, name), files if name == "files" else None)
+        for name, title in TITLES.items()
+    ]
+
+
+def session_tab_url(session: str, name: TabName) -> str:
+    return f"{session_url(session)}/{name}"
+
+
+def routes(services: Services, wrapped: Callable[[Callable[[Request], Awaitable[Response]]], Any]) -> list[BaseRoute]:
+    """`wrapped` shows the errors of an endpoint as a page."""
+    tabs = _Tabs(services)
+    return [_TabRoute(name, wrapped(tabs.endpoint(name))) for name in TITLES]
+
+
+class _TabRoute(Route):
+    """The name of the tab is behind a slash that is not encoded, as one in the name of a session is."""
+
+    def __init__(self, name: TabName, endpoint: Any) -> None:
+        super().__init__(f"/sessions/{{session:path}}/{name}", endpoint)
+        self._end = f"/{name}".encode()
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if not scope.get("raw_path", b"").endswith(self._end):
+            return Match.NONE, {}
+        return super().matches(scope)
+
+
+class _Tabs:
+    def __init__(self, services: Services) -> None:
+        self._journal = services.journal
+        self._files = Digests(services.journal, ChangedFiles)
+        self._spending = Digests(services.journal, Spending)
+        self._todos = Digests(services.journal, TodoLists)
+        self._announced = Digests(services.journal, Announced)
+        self._values: dict[TabName, Callable[[dict[str, Any], TabQuery], Awaitable[dict[str, Any]]]] = {
+            "files": self._files_values,
+            "usage": self._usage_values,
+            "plan": self._plan_values,
+            "details": self._details_values,
+        }
+
+    def endpoint(self, name: TabName) -> Callable[[Request], Awaitable[Response]]:
+        async def answered(request: Request) -> Response:
+            query = parse_query(request.scope["query_string"], TabQuery)
+            row = await self._row(request.path_params["session"])
+            version = f"{row['lastSeq']}.{row['state']}.{row.get('status')}"
+            if query.fragment and query.known == version:
+                return Response(status_code=204)
+            values = await self._values[name](row, query)
+            session = str(row["session"])
+            about = {
+                "tab": name,
+                "session": session,
+                "row": row,
+                "title": name_of(row),
+                "tabs": tabs_of(session, values.get("count", row.get("files"))),
+                "url": session_tab_url(session, name),
+                "version": version,
+                "wide": query.fragment != "1",
+                "session_url": session_url,
+                "place_url": place_url,
+                "shell": quote,
+                "preferences": from_cookie(request.cookies.get(COOKIE)),
+            }
+            page = "tab_part.html" if query.fragment else "tab.html"
+            return HTMLResponse(await anyio.to_thread.run_sync(lambda: template(page, **about, **values)))
+
+        return answered
+
+    async def _row(self, session: str) -> dict[str, Any]:
+        rows = await self._journal.sessions(limit=1, wanted=SessionFilter(session=(session,)))
+        if not rows:
+            raise WebError(404, "not-found", f"there is no session {session!r}")
+        return rows[0]
+
+    async def _files_values(self, row: dict[str, Any], query: TabQuery) -> dict[str, Any]:
+        limits = NARROW if query.fragment == "1" else WIDE
+        async with self._files.of(row) as known:
+            return await anyio.to_thread.run_sync(
+                lambda: files_values(known, query.open, limits, open_first=not query.fragment)
+            )
+
+    async def _usage_values(self, row: dict[str, Any], query: TabQuery) -> dict[str, Any]:
+        costs = await costs_of(self._journal, str(row["session"]))
+        async with self._spending.of(row) as known:
+            return await anyio.to_thread.run_sync(lambda: usage_values(known, costs, row, wide=query.fragment != "1"))
+
+    async def _plan_values(self, row: dict[str, Any], query: TabQuery) -> dict[str, Any]:
+        async with self._todos.of(row) as known:
+            return plan_values(known, wide=query.fragment != "1")
+
+    async def _details_values(self, row: dict[str, Any], query: TabQuery) -> dict[str, Any]:
+        streams = await self._journal.streams_of(str(row["session"]))
+        async with self._announced.of(row) as known:
+            return details_values(known, row, streams)
