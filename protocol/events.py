@@ -187,8 +187,10 @@ class SessionEvent(Event, tag="session"):
 
     state: Literal["started", "resumed", "updated", "ended"]
     cwd: str | None = None
+    root: str | None = None
+    """The folder of the repository that `cwd` is in: as the agent states it, or found on the daemon's machine."""
     branch: str | None = None
-    """The branch of the repository at `cwd`."""
+    """The branch of this repository."""
     model: str | None = None
     mode: str | None = None
     title: str | None = None

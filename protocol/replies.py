@@ -69,9 +69,9 @@ class Session(_Result, kw_only=True):
     """The agent's title, else the beginning of the first prompt: one line, without what programs put around it."""
     cwd: str | None = None
     project: str | None = None
-    """The directory that the session belongs to: where it started."""
+    """The folder of the repository in which the session started, or else the folder in which it started."""
     branch: str | None = None
-    """The branch of its repository."""
+    """The branch of this repository."""
     state: Literal["open", "suspended", "ended"]
     """`suspended`: its publisher is disconnected and may return."""
     status: SessionStatus | None = None

@@ -13,7 +13,16 @@ from tooltap.cli.common import completers
 from tooltap.cli.common.options import dialect_option, provider_option
 from tooltap.cli.common.suggestions import did_you_mean
 
-__all__ = ["daemon_errors", "publisher_options", "request", "run_client", "socket_option", "wait_option", "waiting"]
+__all__ = [
+    "daemon_errors",
+    "is_refused",
+    "publisher_options",
+    "request",
+    "run_client",
+    "socket_option",
+    "wait_option",
+    "waiting",
+]
 
 T = TypeVar("T")
 
@@ -85,6 +94,11 @@ def _meant(code: str, context: click.Context | None) -> str:
     from tooltap.normalizers.catalog.registry import dialects
 
     return did_you_mean(context.params["dialect"], dialects())
+
+
+def is_refused(error: click.UsageError, key: str) -> bool:
+    """Say whether a daemon of an earlier version does not know a key of the request."""
+    return f"unknown field `{key}`" in error.message
 
 
 def run_client(work: Callable[[], Awaitable[T]]) -> T:

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import click
 
 from tooltap.cli.common import completers
 from tooltap.cli.common.commands import Group
-from tooltap.cli.common.connection import request, socket_option, wait_option
+from tooltap.cli.common.connection import is_refused, request, socket_option, wait_option
 from tooltap.cli.common.printing import MAX_ID, at_terminal, on_stderr, say, say_json, short, warn
 from tooltap.cli.common.suggestions import Choice
 from tooltap.cli.read.nothing import NO_EVENTS
@@ -24,6 +25,10 @@ __all__ = ["command", "list_sessions"]
 
 PAGE = 1_000
 STATUSES = ("running", "waiting", "failed", "completed", "interrupted")
+OLDER = (
+    "the daemon is older than this command: sessions come in the order in which they were ingested, without a status; "
+    "restart the daemon"
+)
 _AGE = re.compile(r"([0-9]{1,9})([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -103,8 +108,17 @@ def command(
     from tooltap.cli.read.session_table import print_sessions
 
     print_sessions(listed)
-    if len(listed) == limit and at_terminal() and (total := _count(socket, **filters)) > limit:
-        on_stderr(f"{limit:,} of {counted(total, 'session')}; `--limit {total}` lists all")
+    if len(listed) == limit and at_terminal():
+        with suppress(OlderError):
+            if (total := _count(socket, **filters)) > limit:
+                on_stderr(f"{limit:,} of {counted(total, 'session')}; `--limit {total}` lists all")
+
+
+class OlderError(click.ClickException):
+    """The daemon can neither filter sessions nor count them."""
+
+    def __init__(self) -> None:
+        super().__init__("the daemon is older than this command, and cannot filter sessions; restart the daemon")
 
 
 @command.command("rm", examples=("tooltap sessions rm 101730e3-98ed-4d2b-8e93-5caa86bfc39f",))
@@ -138,11 +152,32 @@ def list_sessions(socket: Path | None, limit: int, **filters: Any) -> Iterator[d
     """Yield the sessions page by page, the one that was active last first. `filters`: those of the request."""
     cursor = None
     while limit > 0:
-        page = request(socket, "sessions", limit=min(limit, PAGE), order="time", cursor=cursor, **filters)
+        try:
+            page = request(socket, "sessions", limit=min(limit, PAGE), order="time", cursor=cursor, **filters)
+        except click.UsageError as error:
+            if not is_refused(error, "order"):
+                raise
+            if filters:
+                raise OlderError from None
+            warn(OLDER)
+            yield from _older_sessions(socket, limit)
+            return
         yield from page["sessions"]
         limit -= len(page["sessions"])
         cursor = page.get("cursor")
         if cursor is None:
+            return
+
+
+def _older_sessions(socket: Path | None, limit: int) -> Iterator[dict[str, Any]]:
+    """Yield the sessions of a daemon that knows one order."""
+    before = None
+    while limit > 0:
+        page = request(socket, "sessions", limit=min(limit, PAGE), before=before)
+        yield from page["sessions"]
+        limit -= len(page["sessions"])
+        before = page.get("next")
+        if before is None:
             return
 
 
@@ -151,7 +186,11 @@ def _count(socket: Path | None, **filters: Any) -> int:
 
 
 def _facets(socket: Path | None, **filters: Any) -> dict[str, dict[str, int]]:
-    facets: dict[str, dict[str, int]] = request(socket, "sessions", limit=1, facets=True, **filters)["facets"]
+    try:
+        page = request(socket, "sessions", limit=1, facets=True, **filters)
+    except click.UsageError as error:
+        raise (OlderError() if is_refused(error, "facets") else error) from None
+    facets: dict[str, dict[str, int]] = page["facets"]
     return facets
 
 
@@ -169,7 +208,7 @@ def _projects(socket: Path | None, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _why_none(socket: Path | None, filters: dict[str, Any]) -> str:
-    total = _count(socket)
+    total = _count(socket) if filters else 0
     if not total:
         return NO_EVENTS
     some = f"there {'is' if total == 1 else 'are'} {counted(total, 'session')}"

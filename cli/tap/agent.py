@@ -69,7 +69,8 @@ def run_agent(start: AgentStart) -> int:
     """Run the agent, tap it, and return its exit code."""
     command = start.command
     if (flags := missing_flags(command)) is not None:
-        _print(f"not tapped: {command[0]} prints no event stream with these arguments; add {flags}")
+        why = f" with these arguments; add {flags}" if flags else "; `tooltap up` follows the sessions that it stores"
+        _print(f"not tapped: {command[0]} prints no event stream{why}")
         return _exec(command)
     stream, started = f"{start.name}-{os.urandom(8).hex()}", time.time_ns() // 1_000_000
     note = announce(spool_folder(), Announced(stream, agent_of(command), started, _socket(start)))

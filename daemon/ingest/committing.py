@@ -23,12 +23,12 @@ from functools import partial
 import anyio
 
 from tooltap.daemon.ingest.aside import Aside
-from tooltap.daemon.ingest.contained import contained
 from tooltap.daemon.ingest.inputs import Input
 from tooltap.daemon.ingest.joining import Joining
 from tooltap.daemon.ingest.live_stream import LiveStream
 from tooltap.daemon.ingest.masking import taken_from
-from tooltap.daemon.ingest.parts import commit_in_parts, is_final
+from tooltap.daemon.ingest.parts import commit_in_parts, contained, is_final
+from tooltap.daemon.ingest.repositories import Repositories
 from tooltap.daemon.ingest.tracing import StreamTrace
 from tooltap.daemon.journal.interface import Commit, Journal, JournalError, StreamConflictError, StreamInfo
 from tooltap.daemon.system.clock import Clock
@@ -58,6 +58,7 @@ class Setting:
     on_over: Callable[[Committing], None]
     """Called once, when the connection has sent its last frame."""
     joining: Joining
+    repositories: Repositories
     reload: Callable[[str, StreamInfo], Awaitable[LiveStream]]
     """Rebuilds a stream from the journal; the second argument says what it is if the journal does not know it."""
     partials_wanted: Callable[[], bool]
@@ -186,8 +187,10 @@ class Committing:
         self._wake()
 
     async def _join(self, live: LiveStream) -> None:
+        await self._setting.repositories.learn(live)
         if self._setting.joining.concerns(live):
             await self._setting.joining.join(live)
+        self._setting.repositories.place(live)
 
     def _after(self, live: LiveStream, commit: Commit, rewrites: Sequence[Rewrite]) -> None:
         """A commit is durable. Nothing of what follows from that can undo it."""

@@ -1,8 +1,10 @@
-"""Commits what a stream was given in ever smaller parts, until only what cannot be committed is left alone."""
+"""Contains what goes wrong with one stream: what it was given is committed in ever smaller parts, until only what
+cannot be committed is left alone."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from tooltap.daemon.ingest.inputs import Input
 from tooltap.daemon.ingest.live_stream import LiveStream
@@ -10,7 +12,7 @@ from tooltap.daemon.journal.interface import JournalError, StreamConflictError, 
 from tooltap.daemon.system.logs import faults
 from tooltap.normalizers.stream.guard import place_of, reason_of
 
-__all__ = ["commit_in_parts", "is_final"]
+__all__ = ["commit_in_parts", "contained", "is_final"]
 
 
 def is_final(error: Exception) -> bool:
@@ -62,3 +64,12 @@ def _parts_of(group: list[Input], error: Exception, stream: str) -> list[Input]:
         raise error
     faults.note("a line could not be committed", place_of(error), error, stream=stream)
     return [] if instead is None else [instead]
+
+
+@contextmanager
+def contained(what: str, **about: object) -> Iterator[None]:
+    """Log and count what raises in here. `what`: a sentence that says what did not happen."""
+    try:
+        yield
+    except Exception as error:
+        faults.note(what, place_of(error), error, **about)

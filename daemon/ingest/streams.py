@@ -24,13 +24,14 @@ from anyio.abc import TaskGroup
 from tooltap.daemon.ingest.aside import Aside
 from tooltap.daemon.ingest.committing import Committing, Setting
 from tooltap.daemon.ingest.connection import IngestConnection, ingesting
-from tooltap.daemon.ingest.contained import contained
 from tooltap.daemon.ingest.displays import Displays, take_held
 from tooltap.daemon.ingest.joining import Joining, is_tap
 from tooltap.daemon.ingest.lineage import Lineage
 from tooltap.daemon.ingest.live_stream import LiveStream
 from tooltap.daemon.ingest.masking import masked_prompt
 from tooltap.daemon.ingest.missing_views import settle
+from tooltap.daemon.ingest.parts import contained
+from tooltap.daemon.ingest.repositories import Repositories
 from tooltap.daemon.ingest.resume import resume
 from tooltap.daemon.ingest.snapshots import context_of
 from tooltap.daemon.ingest.spawned import Spawned
@@ -127,6 +128,7 @@ class Streams:
             line_bytes=limits.line_bytes,
             in_flight_bytes=in_flight_bytes,
             joining=Joining(journal, lambda: [one.live.info for one in self.connections.values()], self._displays),
+            repositories=Repositories(),
             commit_soon=lambda connection: tasks.start_soon(connection.commit_all),
             on_over=self._forget,
             reload=self._reload,

@@ -137,6 +137,8 @@ class Projection(ABC):
             row.use_model(changed.model)
         if entry.agent is None:
             row.home = row.home or changed.cwd
+            if changed.cwd == row.home:
+                row.root = row.root or changed.root
             row.ended = changed.state == "ended"
             for field in DESCRIPTION:
                 value = getattr(changed, field)

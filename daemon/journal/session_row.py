@@ -68,7 +68,9 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     cwd: str | None = None
     branch: str | None = None
     home: str | None = None
-    """The first `cwd`."""
+    """The first `cwd` …"""
+    root: str | None = None
+    """… and the folder of its repository."""
     models: list[str] = []
     """In the order in which they were first used."""
     usage: dict[str, Totals] = {}
@@ -94,7 +96,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     @property
     def project(self) -> str | None:
-        return self.home or self.cwd
+        return self.root or self.home or self.cwd
 
     @property
     def outcome(self) -> SessionStatus:
@@ -123,7 +125,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     def spending(self, name: str) -> Spending:
         title = self.title or self.prompt.title or None
-        return Spending(name, self.provider, self.home or self.cwd, title, self.costs())
+        return Spending(name, self.provider, self.project, title, self.costs())
 
     def total(self, field: str) -> Any:
         """From the first scope that reports it. Input and output tokens always come from the same scope."""
@@ -197,10 +199,12 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         """Add an earlier row of the same session."""
         if earlier.first_seq < self.first_seq:
             self.first_seq = earlier.first_seq
-            self.home = earlier.home or self.home
+            if earlier.home is not None:
+                self.home, self.root = earlier.home, earlier.root
             self.models = [*earlier.models, *(one for one in self.models if one not in earlier.models)][:MAX_MODELS]
         else:
-            self.home = self.home or earlier.home
+            if self.home is None:
+                self.home, self.root = earlier.home, earlier.root
             for model in earlier.models:
                 self.use_model(model)
         self.events += earlier.events

@@ -18,13 +18,13 @@ READS_STDIN = "-"
 
 
 def missing_flags(command: Sequence[str]) -> str | None:
-    """What to add so that the agent prints a stream; None if it will, or if it is none we know."""
+    """What to add so that the agent prints a stream; empty if it never does, None if it will or is none we know."""
     name, arguments = _read(command)
     if name not in agents():
         return None
     agent = agents()[name]
     words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    return None if any(_has(words, flags) for flags in agent.machine_readable) else agent.advice
+    return None if any(_has(words, flags) for flags in agent.machine_readable) else agent.advice or ""
 
 
 def agent_of(command: Sequence[str]) -> str:

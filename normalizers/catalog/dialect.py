@@ -58,6 +58,9 @@ class Store(NamedTuple):
     """Whether the agent prints the same dialect."""
     database: str | None = None
     """The SQLite database in `below` that holds all sessions; `files` matches its name, a slash and a session."""
+    parts: re.Pattern[str] | None = None
+    """Of an agent that stores a session as a snapshot and a journal: paths of the files that change with it. `files`
+    matches its `meta.json`, in the folder that holds all of them."""
     note: tuple[str, str] | None = None
     """Where a file beside that of a subagent's session says which call has started it: what it has in place of the
     extension, and the key of a JSON object."""
@@ -98,8 +101,8 @@ class Agent(NamedTuple):
     command: str
     machine_readable: tuple[str, ...]
     """Any of these, in its command line, makes it print a stream; `…` stands for anything between."""
-    advice: str
-    """The arguments to add where they are missing."""
+    advice: str | None
+    """The arguments to add where they are missing; None: it never prints a stream."""
     provider: str | None = None
     """The provider of its events, where that is not the command's name."""
     package: str | None = None

@@ -154,7 +154,8 @@ def _names_output(value: Any, key: str, list_keys: tuple[str, ...]) -> Payload:
 
 # -- inputs -------------------------------------------------------------------------------------------------------
 
-_PATH_ALIASES = ("dir_path", "dir", "directory", "folder", "cwd", "target_directory", "relative_workspace_path")
+_CURSOR_PATH = "relative_workspace_path"
+_PATH_ALIASES = ("dir_path", "dirpath", "dir", "directory", "folder", "cwd", "target_directory", _CURSOR_PATH)
 _ANY_PATH_ALIAS = frozenset(_PATH_ALIASES)
 
 

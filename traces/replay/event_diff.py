@@ -23,7 +23,8 @@ __all__ = ["Change", "EventDiff", "FieldChange", "Tally"]
 What: TypeAlias = Literal["added", "removed", "changed"]
 Event: TypeAlias = dict[str, Any]
 
-NEVER_COMPARED = frozenset({"seq", "id"})
+NEVER_COMPARED = frozenset({"seq", "id", "root"})
+"""`root` may have been found on the daemon's machine."""
 TIMES = frozenset({"ts", "durationMs"})
 
 

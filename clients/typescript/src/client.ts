@@ -1,6 +1,6 @@
 // The client over the daemon's Unix socket. See README.md for examples.
 
-import { Connection, socketPath } from "./connection.js";
+import { reach, type PlaceOptions } from "./discovery.js";
 import { DaemonError } from "./errors.js";
 import type {
   AnyDisplayEvent,
@@ -14,11 +14,9 @@ import type {
 } from "./schema.js";
 import { EventStream, type StreamOptions } from "./stream.js";
 
-export interface SubscribeOptions extends StreamOptions {
+export interface SubscribeOptions extends StreamOptions, PlaceOptions {
   /** False: end at the end of the journal. */
   follow?: boolean;
-  /** Path of the socket. Default: the user's. */
-  path?: string;
 }
 
 /**
@@ -34,9 +32,9 @@ export function subscribe(options: SubscribeOptions & { as: "display" }): EventS
 export function subscribe(
   options: SubscribeOptions & { as?: "events" | "display" } = {},
 ): EventStream<AnyEvent | AnyDisplayEvent> {
-  const { filter, partials, as, follow, path, signal } = options;
+  const { filter, partials, as, follow } = options;
   const open = async (after: string | number | undefined) => {
-    const connection = await Connection.open(path ?? socketPath(), signal);
+    const connection = await reach(options);
     connection.send({ op: "subscribe", after, filter, partials, as, follow } as Subscribe);
     return connection;
   };
@@ -49,12 +47,16 @@ export type Request = Exclude<ClientFrame, Subscribe | Ingest | StoreRequest>;
 /** The results of the requests. */
 export type ResultOf<Op extends Request["op"]> = Op extends keyof Results ? Results[Op] : Record<string, unknown>;
 
-/** Returns the result of one request. Throws `ConnectError`, `DaemonError` and `DisconnectedError`. */
+/**
+ * Returns the result of one request. Throws `ConnectError`, `DaemonError` and `DisconnectedError`.
+ *
+ * `place`: the path of the socket, or how to find and await the daemon.
+ */
 export async function request<Asked extends Request>(
   asked: Asked,
-  path: string = socketPath(),
+  place: string | PlaceOptions = {},
 ): Promise<ResultOf<Asked["op"]>> {
-  const connection = await Connection.open(path);
+  const connection = await reach(typeof place === "string" ? { path: place } : place);
   try {
     connection.send({ ...asked, id: 1 });
     for (;;) {

@@ -1,28 +1,15 @@
 // A connection to the daemon's Unix socket, after the daemon's greeting: lines in, frames out.
 
-import { existsSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { connect, type Socket } from "node:net";
-import { homedir, tmpdir } from "node:os";
-import { join } from "node:path";
 
 import { ConnectError, DaemonError, DisconnectedError } from "./errors.js";
 import { PROTOCOL_VERSION, type ClientFrame, type DaemonFrame } from "./schema.js";
 
-/** `$TOOLTAP_SOCKET`, else `tooltap.sock` in the user's runtime directory. */
-export function socketPath(): string {
-  if (process.env["TOOLTAP_SOCKET"]) {
-    return process.env["TOOLTAP_SOCKET"];
-  }
-  if (process.platform === "darwin") {
-    return join(homedir(), "Library/Caches/TemporaryItems/tooltap.sock");
-  }
-  const user = process.getuid?.() ?? 0;
-  const folders = [process.env["XDG_RUNTIME_DIR"], `/run/user/${user}`];
-  const folder = folders.find((path) => path && existsSync(path)) ?? join(tmpdir(), `runtime-${user}`);
-  return join(folder, "tooltap.sock");
-}
-
 export class Connection {
+  /** The id of the daemon's journal. */
+  journal = "";
+
   private constructor(
     private readonly socket: Socket,
     private readonly lines: AsyncGenerator<string>,
@@ -37,7 +24,7 @@ export class Connection {
     socket.once("close", () => signal?.removeEventListener("abort", abort));
     const connection = new Connection(socket, linesOf(socket));
     try {
-      greet(path, await connection.line());
+      connection.journal = greet(path, await connection.line());
       return connection;
     } catch (error) {
       connection.close();
@@ -89,7 +76,7 @@ function connected(path: string): Promise<Socket> {
 
 /** Who must own the socket: Node cannot say which user listens, but where a daemon serves, nobody else can exchange the
  * file. On Windows, files belong to 0. */
-function us(): number {
+export function us(): number {
   return process.geteuid?.() ?? 0;
 }
 
@@ -112,7 +99,8 @@ async function* linesOf(socket: Socket): AsyncGenerator<string> {
   }
 }
 
-function greet(path: string, line: string): void {
+/** The id of the journal of the daemon that greets. */
+function greet(path: string, line: string): string {
   const frame = parsed(line);
   if (frame?.op === "error") {
     throw new DaemonError(frame.code, frame.message);
@@ -126,6 +114,7 @@ function greet(path: string, line: string): void {
         "use the same version of both",
     );
   }
+  return frame.journal;
 }
 
 function parsed(line: string): DaemonFrame | undefined {

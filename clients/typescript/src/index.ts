@@ -1,5 +1,5 @@
 export * from "./client.js";
-export { socketPath } from "./connection.js";
+export { socketPath, type PlaceOptions } from "./discovery.js";
 export * from "./errors.js";
 export * from "./guards.js";
 export * from "./schema.js";

@@ -320,7 +320,9 @@ export interface SessionEvent extends Event {
   kind: "session";
   state: "ended" | "resumed" | "started" | "updated";
   cwd?: string;
-  /** The branch of the repository at `cwd`. */
+  /** The folder of the repository that `cwd` is in: as the agent states it, or found on the daemon's machine. */
+  root?: string;
+  /** The branch of this repository. */
   branch?: string;
   model?: string;
   mode?: string;
@@ -940,9 +942,9 @@ export interface Session {
   /** The agent's title, else the beginning of the first prompt: one line, without what programs put around it. */
   title?: string;
   cwd?: string;
-  /** The directory that the session belongs to: where it started. */
+  /** The folder of the repository in which the session started, or else the folder in which it started. */
   project?: string;
-  /** The branch of its repository. */
+  /** The branch of this repository. */
   branch?: string;
   /** `suspended`: its publisher is disconnected and may return. */
   state: "ended" | "open" | "suspended";

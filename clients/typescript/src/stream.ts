@@ -2,10 +2,7 @@
 
 import { ConnectError, DaemonError, DisconnectedError } from "./errors.js";
 import type { AnyEvent, DaemonFrame, Filter, Gap } from "./schema.js";
-
-/** Milliseconds between attempts to reach a daemon that is away. */
-const RETRY_FIRST = 100;
-const RETRY_MOST = 2_000;
+import { pauses, sleep } from "./waiting.js";
 
 export interface StreamOptions {
   /** `start`, `now` (the default), a `seq`, or the `cursor` of an earlier stream. */
@@ -81,7 +78,7 @@ export class EventStream<E = AnyEvent> implements AsyncIterable<E | Gap> {
 
   /** Reconnects as soon as there is a daemon. */
   private async beginAgain(): Promise<Lines> {
-    for (let wait = RETRY_FIRST; ; wait = Math.min(wait * 2, RETRY_MOST)) {
+    for (const pause of pauses(Infinity)) {
       try {
         return await this.begin();
       } catch (error) {
@@ -89,8 +86,9 @@ export class EventStream<E = AnyEvent> implements AsyncIterable<E | Gap> {
           throw error;
         }
       }
-      await sleep(wait, this.options.signal);
+      await sleep(pause, this.options.signal);
     }
+    throw new DisconnectedError();
   }
 
   private take(line: string): E | Gap | "end" | undefined {
@@ -118,19 +116,4 @@ export class EventStream<E = AnyEvent> implements AsyncIterable<E | Gap> {
         return undefined;
     }
   }
-}
-
-/** Throws the signal's reason. */
-function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", stop);
-      resolve();
-    }, milliseconds);
-    signal?.addEventListener("abort", stop, { once: true });
-  });
 }

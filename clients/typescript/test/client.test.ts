@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chownSync } from "node:fs";
+import { chownSync, mkdirSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -147,3 +147,59 @@ test("the example prints every shell command", async () => {
 });
 
 testLives("by the socket", async () => {}, (daemon, options) => subscribe({ ...options, path: daemon.path }));
+
+/** Runs something in an environment that leads to the record of a daemon, and not to its socket. */
+async function filtered<T>(folder: string, run: () => Promise<T>): Promise<T> {
+  const before = { ...process.env };
+  const runtime = join(folder, "elsewhere");
+  mkdirSync(runtime, { recursive: true });
+  delete process.env["TOOLTAP_SOCKET"];
+  Object.assign(process.env, { XDG_DATA_HOME: folder, XDG_RUNTIME_DIR: runtime });
+  try {
+    return await run();
+  } finally {
+    process.env = before;
+  }
+}
+
+test("a daemon is found by its record where the environment does not lead to it", async () => {
+  const options = await published("one");
+  delete options.path;
+
+  const found = await filtered(daemon.folder, () => texts(subscribe(options), 1));
+
+  assert.deepEqual(found, ["one"]);
+});
+
+test("a record is not believed where another path is named, or its daemon is gone", async () => {
+  const gone = new Daemon();
+  await gone.begin();
+  await gone.kill();
+  try {
+    await assert.rejects(filtered(gone.folder, () => request({ op: "stats" })), ConnectError);
+    const named = { path: join(daemon.folder, "no.sock") };
+    await assert.rejects(filtered(daemon.folder, () => request({ op: "stats" }, named)), ConnectError);
+  } finally {
+    await gone.close();
+  }
+});
+
+test("a client waits for a daemon that is not there yet, for so long", async () => {
+  const late = new Daemon();
+  try {
+    await assert.rejects(request({ op: "stats" }, { path: late.path, wait: 150 }), ConnectError);
+    const asked = request({ op: "stats" }, { path: late.path, wait: 60_000 });
+    const [stats] = await Promise.all([asked, late.begin()]);
+    assert.equal(stats.socket, late.path);
+  } finally {
+    await late.close();
+  }
+});
+
+test("a signal ends the wait", async () => {
+  const waiting = new AbortController();
+  const asked = request({ op: "stats" }, { path: join(daemon.folder, "no.sock"), wait: 60_000, signal: waiting.signal });
+  waiting.abort(new Error("enough"));
+
+  await assert.rejects(asked, /enough/);
+});

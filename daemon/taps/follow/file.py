@@ -5,7 +5,8 @@ their events. So each line takes effect once, also after a crash. The CRC of the
 still the same. If not, it is a new input and gets a stream of its own, with the CRC of its first line in the id.
 
 A `.jsonl` file grows by lines, and so does a session in a database. A `.json` file is a document that the agent
-rewrites as a whole: each version is one line of its stream, and the parser emits only what is new in it.
+rewrites as a whole, or that is made of the files of a session: each version is one line of its stream, and the parser
+emits only what is new in it.
 
 Lines whose events another stream covers are left out (`coverage.py`). So are lines from before the follower started,
 unless the user asked for backfill. They still count for the position.
@@ -35,8 +36,9 @@ from tooltap.daemon.taps.follow.coverage import Span, covering, keeps, spans
 from tooltap.daemon.taps.follow.database import DATABASES
 from tooltap.daemon.taps.follow.places import Root
 from tooltap.daemon.taps.follow.portions import Portion, Request
-from tooltap.daemon.taps.follow.reading import FILES, Position, Reader, ReplacedError, find_moved, read_head, read_note
+from tooltap.daemon.taps.follow.reading import FILES, Position, Reader, ReplacedError, find_moved, read_note
 from tooltap.daemon.taps.follow.settings import Follow
+from tooltap.daemon.taps.follow.snapshots import SNAPSHOTS
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.catalog.dialect import Store
 from tooltap.normalizers.core.items import Context, OutputChunk, Produced
@@ -111,7 +113,7 @@ async def open_file(
     Raises `NotYetError`, `OSError`, `FrameError`, `JournalError`.
     """
     limit = setting.line_bytes if is_document(path) else SESSION_BYTES
-    reader = DATABASES if root.place.database else FILES
+    reader = DATABASES if root.place.database else SNAPSHOTS if root.place.parts else FILES
     head, mtime = await to_thread.run_sync(reader.head, path, limit)
     lines = [head] if is_document(path) else head.split(b"\n")[:-1]
     if not lines or (is_document(path) and not _is_object(head)):
@@ -377,7 +379,7 @@ class FollowedFile:
 
     async def _read_document(self) -> bool:
         limit = self._setting.line_bytes
-        data, mtime = await to_thread.run_sync(read_head, self.path, limit + 1)
+        data, mtime = await to_thread.run_sync(self._reader.head, self.path, limit + 1)
         keep = await self._keep(mtime)
         self._mtime = mtime
         info = self._ingest.live.info

@@ -24,6 +24,7 @@ __all__ = [
     "Reader",
     "ReplacedError",
     "find_moved",
+    "opened",
     "position_after",
     "read_from",
     "read_head",
@@ -70,7 +71,7 @@ class Reader(NamedTuple):
 def read_from(path: str, position: Position, limit: int) -> Chunk:
     """Read at most `limit` bytes from the position on. Raises `ReplacedError` and `OSError`."""
     offset, mark = position.offset, position.mark
-    with _opened(path) as (descriptor, status):
+    with opened(path) as (descriptor, status):
         data = os.pread(descriptor, len(mark) + limit, offset - len(mark))
     mtime = status.st_mtime_ns // 1_000_000
     if data == mark[:-1] and mark.endswith(b"\n"):  # the last line was ingested before its newline was written
@@ -85,7 +86,7 @@ def position_after(path: str, offset: int, crc: int | None) -> Position:
     Raises `ReplacedError` and `OSError`."""
     if offset == 0:
         return Position()
-    with _opened(path) as (descriptor, status):
+    with opened(path) as (descriptor, status):
         if status.st_size < offset - 1:
             raise ReplacedError
         if status.st_size >= offset and os.pread(descriptor, 1, offset - 1) != b"\n":
@@ -98,7 +99,7 @@ def position_after(path: str, offset: int, crc: int | None) -> Position:
 
 def read_head(path: str, limit: int) -> tuple[bytes, int]:
     """Read the first bytes. Return them and the time of the last change in ms since the epoch. Raises `OSError`."""
-    with _opened(path) as (descriptor, status):
+    with opened(path) as (descriptor, status):
         data = b""
         while len(data) < limit and (block := os.pread(descriptor, limit - len(data), len(data))):
             data += block
@@ -129,7 +130,7 @@ def find_moved(path: str, inode: int | None) -> str | None:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
+def opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)

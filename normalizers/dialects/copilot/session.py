@@ -112,11 +112,21 @@ class CopilotSession(RunningCalls, Parser):
         if session := string(data.get("sessionId")):
             self.set_session(session)
         state = self.state
-        state.cwd = string(record(data.get("context")).get("cwd")) or state.cwd
+        place = record(data.get("context"))
+        state.cwd = string(place.get("cwd")) or state.cwd
         state.model = string(data.get("selectedModel")) or state.model
         what = "started" if value["type"] == "session.start" else "resumed"
         version = string(data.get("copilotVersion"))
-        self.emit(SessionEvent, state=what, cwd=state.cwd, model=state.model, agent_version=version)
+        root, branch = string(place.get("gitRoot")), string(place.get("branch"))
+        self.emit(
+            SessionEvent,
+            state=what,
+            cwd=state.cwd,
+            root=root,
+            branch=branch,
+            model=state.model,
+            agent_version=version,
+        )
 
     @line("session.title_changed")
     def _title(self, value: Line, data: Line) -> None:

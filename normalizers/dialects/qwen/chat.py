@@ -53,7 +53,8 @@ class QwenChat(Parser):
     def _introduce(self, value: Line) -> None:
         if self.agent is None and self.state.started != self.session:
             self.state.cwd = string(value.get("cwd"))
-            self.begin_session(None, cwd=self.state.cwd, agent_version=string(value.get("version")))
+            version, branch = string(value.get("version")), string(value.get("gitBranch")) or None
+            self.begin_session(None, cwd=self.state.cwd, branch=branch, agent_version=version)
 
     @line("system")
     def _system(self, value: Line) -> Skip:

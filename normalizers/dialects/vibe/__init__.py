@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 
 __all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
 
 
 def _is_vibe_json(value: dict[str, Any]) -> bool:
     return value.keys() >= {"id", "sessionId", "turnId", "generationStatus", "type"}
+
+
+def _is_vibe_session(value: dict[str, Any]) -> bool:
+    """A document that the follower makes of the files of a session."""
+    return value.keys() == {"meta", "snapshot", "history", "changes"}
 
 
 PRODUCT = "Mistral Vibe"
@@ -27,6 +33,17 @@ DIALECTS = (
         unproven="growing entries, texts of failing commands, questions",
         endless="endless:lines",
     ),
+    Dialect(
+        "vibe-session",
+        "session:VibeSession",
+        _is_vibe_session,
+        reads="Mistral Vibe's stored sessions",
+        tapped_with="`tooltap serve --follow vibe`",
+        arrives="streams blocks",
+        omits="cost; what the model saw of a result",
+        unproven="growing entries, texts of failing commands, questions, subagents, interrupts",
+        endless="endless:documents",
+    ),
 )
 
 AGENTS = (
@@ -34,6 +51,14 @@ AGENTS = (
         "vibe",
         ("--output streaming",),
         "-p … --output streaming",
+        store=Store(
+            "vibe-session",
+            "VIBE_HOME",
+            ".vibe",
+            "logs/session/unified",
+            re.compile(r"(?P<session>[^/]+)/meta\.json"),
+            parts=re.compile(r"(?P<session>[^/]+)/(?:CURRENT|journal/[0-9]{16}\.jsonl)"),
+        ),
         prompt=Prompt(options=("-p", "--prompt"), words="none"),
     ),
 )

@@ -22,7 +22,7 @@ _RETURN_CODE = re.compile(r'^  "returncode": (-?\d+)', re.ASCII | re.MULTILINE)
 
 def read_state(name: str, state: dict[str, Any], entry_status: str) -> Answer:
     """The answer in an effect's `state`; `entry_status` is the `generationStatus` of the entry."""
-    error, output = state.get("error"), state.get("output")
+    error, output = state.get("error"), _output(state)
     words = error_words(error)
     stated = [status_word(word) for word in (state.get("status"), entry_status)]
     status = next((one for one in stated if one not in (None, "completed", "failed")), None)
@@ -41,6 +41,13 @@ def read_state(name: str, state: dict[str, Any], entry_status: str) -> Answer:
     return Answer(_value(name, state), display=_display(record(state.get("display"))))
 
 
+def _output(state: dict[str, Any]) -> Any:
+    """The tool's output; Vibe 3.0.3 wraps it like that of an MCP server."""
+    output = state.get("output")
+    content = record(output).get("structured_content")
+    return content if isinstance(content, dict) else output
+
+
 def _failed_command(words: str) -> dict[str, Any] | None:
     """The error text of Vibe's shell holds the exit code and both outputs."""
     match = _FAILED_COMMAND.match(words)
@@ -51,7 +58,7 @@ def _failed_command(words: str) -> dict[str, Any] | None:
 
 
 def _value(name: str, state: dict[str, Any]) -> Any:
-    output, text = state.get("output"), string(state.get("outputText"))
+    output, text = _output(state), string(state.get("outputText"))
     if output is None:
         return _excerpt(name, text) if text else None
     if not isinstance(output, dict):

@@ -9,6 +9,21 @@ from typing import Any
 from tooltap.normalizers.catalog.endless import TEXT
 
 
+def documents() -> Iterator[Any]:
+    history: list[Any] = []
+    for n, entry in enumerate(lines()):
+        history = [*history[-19:], {**entry, "sessionId": "s"}]
+        turn = {"id": entry["turnId"], "status": "completed", "completedAt": n}
+        session = {"id": "s", "tokenUsage": {"inputTokens": n}}
+        meta = {"title": f"{n} {TEXT}", "config": {"model_name": f"m{n}"}}
+        yield {
+            "meta": meta,
+            "snapshot": {"session": session, "latestTurn": turn},
+            "history": history,
+            "changes": [{"op": "append_entry", "entry": {**entry, "id": f"x{n}", "sessionId": "s"}}],
+        }
+
+
 def lines() -> Iterator[Any]:
     for n in itertools.count():
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.daemon.taps.following import DOCUMENT, Follower, events_of
+from tests.daemon.taps.following import DOCUMENT, FIXTURES, Follower, events_of, expected, ids, lines_of
 from tooltap.daemon.taps.stream_ids import recording_id
 
 CHAT = json.loads(DOCUMENT.read_bytes())
@@ -39,6 +39,35 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
     with Follower(tmp_path_factory.mktemp("whole")) as follower:
         save(follower.chats / "session-1.json", MESSAGES)
         return contents(follower.events_when(lambda events: any(event["kind"] == "tool-result" for event in events)))
+
+
+DOCUMENTS = {
+    "cline-session/cline-3.0.65/edit": ("cline", "CLINE_DIR", "data/sessions/one/one.messages.json"),
+    "continue-session/continue-1.5.47/edit": ("cn", "CONTINUE_GLOBAL_DIR", "sessions/one.json"),
+}
+"""Recording, a version of the document on each line -> agent, variable, place."""
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_each_version_of_a_document_is_read(tmp_path: Path, name: str) -> None:
+    agent, variable, place = DOCUMENTS[name]
+    versions = lines_of(FIXTURES / f"{name}.jsonl")
+    follower = Follower(tmp_path, agents=[agent])
+    follower.environment[variable] = str(tmp_path / agent)
+    path = tmp_path / agent / place
+    path.parent.mkdir(parents=True)
+    (path.parent / "sessions.json").write_text("[]")
+    with follower:
+        for number, version in enumerate(versions, 1):
+            path.write_bytes(version)
+            follower.read(path, number)
+            if number == len(versions) // 2:
+                follower.restart(follower.kill)
+        wanted = expected(path, name.partition("/")[0], versions)
+        events = follower.events_when(lambda events: len(events) >= len(wanted))
+
+    assert ids(events) == wanted
+    assert {event["stream"] for event in events} == {recording_id(str(path))}
 
 
 def chat(follower: Follower) -> Path:
