@@ -34,12 +34,12 @@ from tooltap.protocol.file_tools import (
     SingleEdit,
 )
 
-__all__ = ["CARDS", "change_output", "changes_body"]
+__all__ = ["CARDS", "TAGS", "change_output", "changes_body"]
 
 SUMMARY_FILES = 12
 FULL_LINES = 5_000
 """Lines of all changes of a card; the raw view has the rest."""
-_TAGS = {"+": "ins", "-": "del", " ": "span", "\\": "em"}
+TAGS = {"+": "ins", "-": "del", " ": "span", "\\": "em"}
 
 
 def changes_body(changes: Sequence[Change], look: Look, *pointers: str) -> Markup:
@@ -53,7 +53,7 @@ def changes_body(changes: Sequence[Change], look: Look, *pointers: str) -> Marku
         changes=cut(shown, FULL_LINES) if look.is_full else cut(shown, SUMMARY_LINES, brief=True),
         hidden_files=len(changes) - len(shown),
         parts=[excerpt("", look, pointer) for pointer in pointers],
-        tags=_TAGS,
+        tags=TAGS,
     )
 
 
