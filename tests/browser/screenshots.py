@@ -15,6 +15,7 @@ from tests.browser.chromium import Tab, launched
 from tests.browser.pages import prefer
 from tests.browser.recordings import answered, assistant_message, called
 from tests.browser.serving import Site
+from tests.browser.working import Codex, asking_agent
 from tests.cli.command import DEMO
 from tests.test_layout import ROOT
 
@@ -81,6 +82,10 @@ def play(site: Site) -> None:
         assistant_message("All three tests pass now.", 2, SESSION),
         called("Task", {"description": "Look for other greetings", "prompt": "Find every greeting."}, "c5", SESSION),
     )
+    title = "Migrate the billing tables to UUID keys without downtime"
+    asking_agent(site, "ledger", title, "psql $STAGING -f migrations/0042_uuid_backfill.sql")
+    profile = Codex(site, "etl", "Why is the nightly import 3 times slower since Tuesday?", "python -m etl.profile")
+    profile.use(64_000, 258_000)
 
 
 def timeline(site: Site, page: Page) -> None:
@@ -134,6 +139,18 @@ def logins(site: Site, page: Page) -> None:
     page.locator("tr[aria-current]").wait_for()
 
 
+def board(site: Site, page: Page) -> None:
+    site.enter(page, "/board")
+    page.locator(".connection", has_text="Live").wait_for()
+    page.locator(".column").nth(2).wait_for()
+
+
+def compare(site: Site, page: Page) -> None:
+    names = [one["session"] for one in site.sessions() if one["calls"] and one["provider"] in ("gemini", "codex")]
+    site.enter(page, "/compare", left=names[0], right=names[1])
+    page.locator(".pair").first.wait_for()
+
+
 PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("timeline-light", timeline, {**DESKTOP, "color_scheme": "light"}),
     ("timeline-dark", timeline, {**DESKTOP, "color_scheme": "dark"}),
@@ -148,6 +165,12 @@ PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("logins-phone", logins, {**PHONE, "color_scheme": "dark"}),
     ("phone", timeline, {**PHONE, "color_scheme": "dark"}),
     ("phone-sessions", sessions, PHONE),
+    ("board", board, {**DESKTOP, "color_scheme": "light"}),
+    ("board-dark", board, {**DESKTOP, "color_scheme": "dark"}),
+    ("board-phone", board, PHONE),
+    ("compare", compare, {**DESKTOP, "color_scheme": "light"}),
+    ("compare-dark", compare, {**DESKTOP, "color_scheme": "dark"}),
+    ("compare-phone", compare, PHONE),
 ]
 
 

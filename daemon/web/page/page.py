@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 import anyio
 from markupsafe import Markup
@@ -30,7 +31,9 @@ from tooltap.daemon.web.http.passes import with_pass
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page import entrance
+from tooltap.daemon.web.page.board.endpoints import BoardEndpoints
 from tooltap.daemon.web.page.calls import calls_of_page, parents_of, states_of
+from tooltap.daemon.web.page.compare.endpoint import Compare
 from tooltap.daemon.web.page.event_page import event_page
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
 from tooltap.daemon.web.page.heads import Head
@@ -58,15 +61,22 @@ T = TypeVar("T")
 
 
 def routes(services: Services, logins: Logins) -> list[BaseRoute]:
-    page = _Page(services, logins)
+    fragments = Fragments(
+        services.journal, services.config.web.fragment_bytes, lambda url: with_pass(url, logins.lasting_pass(url))
+    )
+    page, board = _Page(services, fragments), BoardEndpoints(services, fragments)
     return [
         Route("/", _with_error_page(page.timeline)),
         Route("/sessions", _with_error_page(page.home)),
+        Route("/sessions/{session:path}", _session),
         Route("/events", _with_error_page(page.timeline)),
         Route("/cards", page.cards),
         Route("/cards/{seq:int}", page.card),
         Route("/live", page.live),
         Route("/events/{seq:int}", _with_error_page(page.event)),
+        Route("/board", _with_error_page(board.page)),
+        Route("/board/live", board.live),
+        Route("/compare", _with_error_page(Compare(services.journal).page)),
         Route("/preferences", _with_error_page(page.prefer), methods=["POST"]),
         *entrance.routes(logins),
         Route("/static/code.css", _code_css),
@@ -80,17 +90,20 @@ def warm_up() -> None:
     compile_templates()
 
 
+async def _session(request: Request) -> Response:
+    given = [("session", request.path_params["session"]), *request.query_params.multi_items()]
+    return RedirectResponse(f"/?{urlencode(given)}")
+
+
 async def _code_css(_: Request) -> Response:
     return Response(code_css(), media_type="text/css")
 
 
 class _Page:
-    def __init__(self, services: Services, logins: Logins) -> None:
+    def __init__(self, services: Services, fragments: Fragments) -> None:
         web = services.config.web
         self._services = services
-        self._fragments = Fragments(
-            services.journal, web.fragment_bytes, lambda url: with_pass(url, logins.lasting_pass(url))
-        )
+        self._fragments = fragments
         self._sessions = SessionList(services)
         self._bounds = Bounds(web.cards, web.cards_bytes, web.search_bytes)
 
