@@ -146,7 +146,7 @@ def board(site: Site, page: Page) -> None:
 
 
 def compare(site: Site, page: Page) -> None:
-    names = [one["session"] for one in site.sessions() if one["calls"] and one["provider"] in ("gemini", "codex")]
+    names = [one["session"] for one in site.sessions() if one["files"] and one["provider"] in ("gemini", "codex")]
     site.enter(page, "/compare", left=names[0], right=names[1])
     page.locator(".pair").first.wait_for()
 

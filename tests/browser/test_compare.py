@@ -61,6 +61,7 @@ def test_from_a_session_to_a_comparison(two: Site, page: Page) -> None:
     expect(file.locator(".outcome")).to_have_text("Differs")
     expect(file.locator("del")).to_contain_text("return f'Hello, {name}!'")
     expect(file.locator("ins")).to_contain_text("return 'Hi ' + name")
+    page.wait_for_load_state()  # with its styles
     tops = page.locator(".pair .half").evaluate_all("all => all.map(one => one.getBoundingClientRect().top)")
     assert tops[0] == tops[1]
 
