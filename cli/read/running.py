@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from tooltap.cli.common.printing import Clean, joined, short, styled
 from tooltap.cli.common.terminal.columns import columns_of, fit, padded
 from tooltap.cli.read.transcript.calls import tool_name
-from tooltap.cli.read.transcript.head import state_of, title_of
+from tooltap.cli.read.transcript.head import title_of
+from tooltap.daemon.server.going_on import GoingOn, going_on
 from tooltap.daemon.wording import counted, dollars, duration, rounded
 
 __all__ = ["COLUMNS", "Running", "board", "row_of", "running_sessions"]
@@ -32,23 +33,14 @@ class Running(NamedTuple):
 
 def running_sessions(sessions: Sequence[dict[str, Any]], opened: dict[str, Any]) -> list[Running]:
     """`opened`: the open calls and permissions (the result of `calls`)."""
-    asked = {one["session"]: one for one in reversed(opened["permissions"])}
-    calls: dict[str, list[dict[str, Any]]] = {}
-    for call in opened["calls"]:
-        calls.setdefault(call["session"], []).append(call)
-    found = []
-    for session in sessions:
-        name = session["session"]
-        state = "waiting" if name in asked else state_of(session)
-        if session.get("state") != "open" or state not in STATES or (state == "waiting" and name not in asked):
-            continue
-        if name in asked:
-            found.append(Running(session, state, _asked(session, asked[name]), _time(asked[name])))
-        elif name in calls:
-            found.append(Running(session, state, _called(calls[name]), _time(calls[name][-1])))
-        else:
-            found.append(Running(session, state, "▸ thinking", session.get("lastTs")))
+    found = [Running(one.session, one.status, _doing(one), one.since) for one in going_on(sessions, opened)]
     return sorted(found, key=lambda one: STATES.index(one.state))
+
+
+def _doing(one: GoingOn) -> str:
+    if one.asked:
+        return _asked(one.session, one.asked[0])
+    return _called(one.calls) if one.calls else "▸ thinking"
 
 
 def _asked(session: dict[str, Any], permission: dict[str, Any]) -> str:
@@ -61,10 +53,6 @@ def _called(calls: list[dict[str, Any]]) -> str:
     last = calls[-1]
     more = f" (and {counted(len(calls) - 1, 'other call')})" if len(calls) > 1 else ""
     return f"▸ {tool_name(last.get('name') or '?')} {short(last.get('preview') or last.get('title') or '', 300)}{more}"
-
-
-def _time(row: dict[str, Any]) -> int | None:
-    return row.get("ts")
 
 
 def board(

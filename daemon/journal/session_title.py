@@ -10,7 +10,7 @@ import msgspec
 
 from tooltap.normalizers.core.items import Produced
 
-__all__ = ["MAX_TITLE", "Prompt", "title_of"]
+__all__ = ["MAX_TITLE", "Prompt", "title_of", "words_of"]
 
 MAX_TITLE = 80
 """Code points of a title that is made of a prompt."""
@@ -65,9 +65,18 @@ class Prompt(msgspec.Struct, omit_defaults=True):
 
 def title_of(prompt: str) -> str:
     """One line of at most `MAX_TITLE` code points, cut at a word; empty if the user said nothing in the prompt."""
+    line = " ".join(words_of(prompt))
+    if len(line) <= MAX_TITLE:
+        return line
+    cut = line[:MAX_TITLE].rfind(" ")
+    return line[: cut if cut > MAX_TITLE // 2 else MAX_TITLE - 1] + "…"
+
+
+def words_of(prompt: str) -> list[str]:
+    """The words that the user said, without what programs have put around them; none if it is no prompt."""
     text = prompt[:READ].lstrip()
     if text.startswith(_NOT_PROMPTS):
-        return ""
+        return []
     if text.startswith(_BEFORE_REQUEST[0]):
         text = text.partition(_BEFORE_REQUEST[1])[2] or text
     if text.startswith(_HEADER_OF_INSTRUCTIONS):
@@ -75,11 +84,7 @@ def title_of(prompt: str) -> str:
     words = _PLACEHOLDER.sub(" ", _without_wrappers(text)).split()
     while words and not words[0].strip("#>*-"):
         del words[0]
-    line = " ".join(words)
-    if len(line) <= MAX_TITLE:
-        return line
-    cut = line[:MAX_TITLE].rfind(" ")
-    return line[: cut if cut > MAX_TITLE // 2 else MAX_TITLE - 1] + "…"
+    return words
 
 
 def _without_wrappers(text: str) -> str:

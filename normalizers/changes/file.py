@@ -99,6 +99,12 @@ class File:
             hunks=hunks[0],
         )
 
+    @property
+    def text(self) -> str | None:
+        """Its text now; None if it is gone, or if not all of it is known."""
+        is_known = self.exists and self._is_stated and not self._omitted and self._content is not None
+        return self._content.text if is_known and self._content is not None else None
+
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _begin(self, step: Step) -> Content:

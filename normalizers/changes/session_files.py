@@ -64,6 +64,11 @@ class SessionFiles:
                 return found
         return None
 
+    def text(self, path: str) -> str | None:
+        """The text of a file now, by its path; None if it is gone, or if not all of it is known."""
+        file = self._files.get(absolute(path, self._cwd))
+        return None if file is None else file.text
+
     def _changed_files(self) -> Iterator[File]:
         return (file for file in [*self._files.values(), *self._gone] if file.calls)
 

@@ -18,6 +18,7 @@ from tests.browser.chromium import Tab, launched
 from tests.browser.pages import prefer
 from tests.browser.recordings import answered, assistant_message, called
 from tests.browser.serving import Site
+from tests.browser.working import Codex, asking_agent
 from tests.cli.command import DEMO
 from tests.test_layout import ROOT
 from tooltap.daemon.web.page.addresses import session_url
@@ -89,6 +90,10 @@ def play(site: Site) -> None:
         called("Task", {"description": "Look for other greetings", "prompt": "Find every greeting."}, "c5", SESSION),
     )
     site.publish("billing", "claude-transcript").write(*Billing().begun())
+    title = "Migrate the billing tables to UUID keys without downtime"
+    asking_agent(site, "ledger", title, "psql $STAGING -f migrations/0042_uuid_backfill.sql")
+    profile = Codex(site, "etl", "Why is the nightly import 3 times slower since Tuesday?", "python -m etl.profile")
+    profile.use(64_000, 258_000)
 
 
 def home(site: Site, page: Page) -> None:
@@ -181,6 +186,18 @@ def alone(name: str) -> Callable[[Site, Page], None]:
     return show
 
 
+def board(site: Site, page: Page) -> None:
+    site.enter(page, "/board")
+    page.locator(".connection", has_text="Live").wait_for()
+    page.locator(".column").nth(2).wait_for()
+
+
+def compare(site: Site, page: Page) -> None:
+    names = [one["session"] for one in site.sessions() if one["files"] and one["provider"] in ("gemini", "codex")]
+    site.enter(page, "/compare", left=names[0], right=names[1])
+    page.locator(".pair").first.wait_for()
+
+
 PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("home-light", home, {**DESKTOP, "color_scheme": "light"}),
     ("home-dark", home, {**DESKTOP, "color_scheme": "dark"}),
@@ -207,6 +224,12 @@ PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     *((f"tab-{name}-dark", beside(name), {**WIDE, "color_scheme": "dark"}) for name in TABS),
     *((f"tab-{name}-page", alone(name), {**WIDE, "color_scheme": "light"}) for name in TABS),
     *((f"phone-tab-{name}", alone(name), PHONE) for name in TABS),
+    ("board", board, {**DESKTOP, "color_scheme": "light"}),
+    ("board-dark", board, {**DESKTOP, "color_scheme": "dark"}),
+    ("board-phone", board, PHONE),
+    ("compare", compare, {**DESKTOP, "color_scheme": "light"}),
+    ("compare-dark", compare, {**DESKTOP, "color_scheme": "dark"}),
+    ("compare-phone", compare, PHONE),
 ]
 
 

@@ -75,6 +75,11 @@ class Site:
         page.goto(address)
         arrived(page)
 
+    def sessions(self) -> list[dict[str, Any]]:
+        """Return the newest sessions as `/api/sessions` has them."""
+        found: list[dict[str, Any]] = WebClient(self.url, self.token).get("/api/sessions").json["sessions"]
+        return found
+
     def ingest(self, *files: Path, **options: str) -> None:
         """Ingest whole recordings. `options`: of the command."""
         given = [part for name, value in options.items() for part in (f"--{name}", value)]

@@ -32,7 +32,9 @@ from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page import entrance
 from tooltap.daemon.web.page.addresses import session_url
+from tooltap.daemon.web.page.board.endpoints import BoardEndpoints
 from tooltap.daemon.web.page.calls import calls_of_page, parents_of, states_of
+from tooltap.daemon.web.page.compare.endpoint import Compare
 from tooltap.daemon.web.page.event_page import event_page
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
 from tooltap.daemon.web.page.heads import Head
@@ -67,7 +69,10 @@ T = TypeVar("T")
 
 
 def routes(services: Services, logins: Logins) -> list[BaseRoute]:
-    page = _Page(services, logins)
+    fragments = Fragments(
+        services.journal, services.config.web.fragment_bytes, lambda url: with_pass(url, logins.lasting_pass(url))
+    )
+    page, board = _Page(services, fragments), BoardEndpoints(services, fragments)
     return [
         Route("/", _with_error_page(page.home.table)),
         Route("/rows", page.home.rows),
@@ -81,6 +86,9 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
         Route("/cards/{seq:int}", page.card),
         Route("/live", page.live),
         Route("/events/{seq:int}", _with_error_page(page.event)),
+        Route("/board", _with_error_page(board.page)),
+        Route("/board/live", board.live),
+        Route("/compare", _with_error_page(Compare(services.journal).page)),
         Route("/preferences", _with_error_page(page.prefer), methods=["POST"]),
         *entrance.routes(logins),
         Route("/static/code.css", _code_css),
@@ -99,13 +107,11 @@ async def _code_css(_: Request) -> Response:
 
 
 class _Page:
-    def __init__(self, services: Services, logins: Logins) -> None:
+    def __init__(self, services: Services, fragments: Fragments) -> None:
         web = services.config.web
         self._services = services
-        self._fragments = Fragments(
-            services.journal, web.fragment_bytes, lambda url: with_pass(url, logins.lasting_pass(url))
-        )
-        self.home = Home(services, self._fragments, sorted(TOOL_CARDS))
+        self._fragments = fragments
+        self.home = Home(services, fragments, sorted(TOOL_CARDS))
         self._sessions = SessionList(services)
         self._overviews = Overviews(services.journal)
         self._bounds = Bounds(web.cards, web.cards_bytes, web.search_bytes)

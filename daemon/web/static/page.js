@@ -1,6 +1,7 @@
 // The script of the page: live events, expanding cards, the keyboard. Pages of the timeline are links, a card's header
 // links to its event, and preferences and filters are forms.
 
+import { board } from "./board.js";
 import { append, enhance, findCard, headOf, isExpanded, make, parse, parts, setExpanded, setState, settle, slotOf } from "./cards.js";
 import { Feed, get } from "./feed.js";
 import { home } from "./home.js";
@@ -22,6 +23,7 @@ enhance(document);
 for (const button of document.querySelectorAll("button[data-copy]")) copies(button);
 if (main.dataset.cards) timeline();
 if ("home" in main.dataset) home(main);
+if ("board" in main.dataset) board(main);
 tabs();
 
 function timeline() {

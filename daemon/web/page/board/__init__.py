@@ -1,0 +1,1 @@
+"""The board: a column for each agent that works now."""

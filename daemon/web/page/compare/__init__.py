@@ -1,0 +1,1 @@
+"""Compare: two sessions beside each other."""
