@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 import anyio
 from markupsafe import Markup
@@ -37,6 +38,7 @@ from tooltap.daemon.web.page.heads import Head
 from tooltap.daemon.web.page.home import PERIOD_WORDS, HomeQuery, home
 from tooltap.daemon.web.page.live import LiveCards
 from tooltap.daemon.web.page.nesting import html_of, nest
+from tooltap.daemon.web.page.palette import FindQuery, find
 from tooltap.daemon.web.page.preferences import (
     COOKIE,
     PreferenceError,
@@ -46,6 +48,7 @@ from tooltap.daemon.web.page.preferences import (
     to_cookie,
 )
 from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, PageQuery, SelectionQuery
+from tooltap.daemon.web.page.search_page import SearchQuery, choices, search_page
 from tooltap.daemon.web.page.session_head import SessionHead
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, newer, older
@@ -62,7 +65,10 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
     return [
         Route("/", _with_error_page(page.timeline)),
         Route("/sessions", _with_error_page(page.home)),
+        Route("/sessions/{session:path}", page.session),
         Route("/events", _with_error_page(page.timeline)),
+        Route("/search", _with_error_page(page.search)),
+        Route("/find", page.find),
         Route("/cards", page.cards),
         Route("/cards/{seq:int}", page.card),
         Route("/live", page.live),
@@ -128,6 +134,25 @@ class _Page:
             here=f"/?{request.url.query}",
             choices=_choices(self._sessions.providers),
         )
+
+    async def session(self, request: Request) -> Response:
+        query = urlencode([("session", request.path_params["session"]), *request.query_params.multi_items()])
+        return RedirectResponse(f"/?{query}")
+
+    async def search(self, request: Request) -> Response:
+        query = _query(request, SearchQuery)
+        return await _html(
+            "search.html",
+            query=query,
+            result=await search_page(self._services, query),
+            choices=await choices(self._services.journal, TOOL_CARDS),
+            preferences=_preferences(request),
+        )
+
+    async def find(self, request: Request) -> Response:
+        """Return what the palette shows, as HTML for the script to insert."""
+        text = _query(request, FindQuery).text
+        return await _html("found.html", text=text, found=await find(self._services, text))
 
     async def cards(self, request: Request) -> Response:
         """Return a page of the timeline as HTML for the script to insert."""

@@ -5,6 +5,7 @@ import { append, enhance, findCard, headOf, isExpanded, make, parse, setExpanded
 import { Feed, get } from "./feed.js";
 import { Live } from "./live.js";
 import { LoggedOut, admitted, here } from "./origin.js";
+import { palette, submits } from "./palette.js";
 
 const AT_END = 80; // pixels from the end within which the reader follows
 const MAX_PARTIALS = 16; // unfinished texts shown at a time
@@ -19,6 +20,8 @@ enhance(document);
 for (const button of document.querySelectorAll("button[data-copy]")) copies(button);
 if (main.dataset.cards) timeline();
 if ("home" in main.dataset) home();
+palette();
+submits();
 
 // The table of sessions is asked for again while it is looked at, and replaced where it has changed.
 function home() {
@@ -228,11 +231,6 @@ function keyboard(feed) {
     o: () => current() && location.assign(headOf(current()).href),
     g: () => (feed.links.older.hidden ? scrollTo(0, 0) : location.assign(main.dataset.oldest)),
     G: () => document.querySelector("#jump").click(),
-    "/": () => {
-      const text = document.querySelector("#text");
-      if (!text.checkVisibility()) text.form.showPopover();
-      text.focus();
-    },
     "?": () => document.querySelector("#help").togglePopover(),
   };
   addEventListener("keydown", (event) => {
