@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tooltap.normalizers.tools.mcp import PREFIX
 
-__all__ = ["FAMILIES", "family_of"]
+__all__ = ["FAMILIES", "family_of", "tools_of"]
 
 _TOOLS = {
     "shell": "Bash BashOutput KillShell Monitor container.exec exec js_repl js_repl_reset list_background_processes"
@@ -27,3 +27,8 @@ def family_of(tool: str | None) -> str:
     if tool is None:
         return "other"
     return _FAMILY.get(tool) or ("mcp" if tool.startswith(PREFIX) else "other")
+
+
+def tools_of(family: str) -> tuple[str, ...]:
+    """The tools that are named in a family."""
+    return tuple(_TOOLS[family].split())

@@ -198,6 +198,24 @@ def compare(site: Site, page: Page) -> None:
     page.locator(".pair").first.wait_for()
 
 
+def search(site: Site, page: Page) -> None:
+    site.enter(page, "/search", text="pytest")
+    page.locator(".found").first.wait_for()
+
+
+def palette(site: Site, page: Page) -> None:
+    timeline(site, page)
+    page.keyboard.press("Control+k")
+    page.locator("#palette-text").fill("greet")
+    page.locator("#palette-texts-1").wait_for()
+
+
+def palette_at_first(site: Site, page: Page) -> None:
+    site.enter(page, "/sessions")
+    page.keyboard.press("Control+k")
+    page.locator("#palette-named-1").wait_for()
+
+
 PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("home-light", home, {**DESKTOP, "color_scheme": "light"}),
     ("home-dark", home, {**DESKTOP, "color_scheme": "dark"}),
@@ -218,6 +236,13 @@ PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("doorstep-phone", old_link, {**PHONE, "color_scheme": "dark"}),
     ("logins", logins, {**DESKTOP, "color_scheme": "light"}),
     ("logins-phone", logins, {**PHONE, "color_scheme": "dark"}),
+    ("search", search, {**DESKTOP, "color_scheme": "light"}),
+    ("search-dark", search, {**DESKTOP, "color_scheme": "dark"}),
+    ("search-phone", search, {**PHONE, "color_scheme": "light"}),
+    ("palette", palette, {**DESKTOP, "color_scheme": "light"}),
+    ("palette-at-first", palette_at_first, {**DESKTOP, "color_scheme": "light"}),
+    ("palette-dark", palette, {**DESKTOP, "color_scheme": "dark"}),
+    ("palette-phone", palette, {**PHONE, "color_scheme": "dark"}),
     ("phone", timeline, {**PHONE, "color_scheme": "dark"}),
     ("phone-sessions", sessions, PHONE),
     *((f"tab-{name}", beside(name), {**WIDE, "color_scheme": "light"}) for name in TABS),

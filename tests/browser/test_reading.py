@@ -166,9 +166,10 @@ def test_keyboard(page: Page, bash: Locator) -> None:
     page.keyboard.press("Escape")
     expect(page.locator("#help")).to_be_hidden()
     page.keyboard.press("/")
-    expect(page.locator("#text")).to_be_focused()
+    expect(page.locator("#palette-text")).to_be_focused()
     page.keyboard.press("j")
-    expect(page.locator("#text")).to_have_value("j")
+    expect(page.locator("#palette-text")).to_have_value("j")
+    page.keyboard.press("Escape")
 
     page.locator(f"#e{seq} > header .head").focus()
     page.keyboard.press("o")

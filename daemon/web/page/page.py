@@ -43,6 +43,7 @@ from tooltap.daemon.web.page.live import LiveCards
 from tooltap.daemon.web.page.moved import to_home
 from tooltap.daemon.web.page.nesting import nest
 from tooltap.daemon.web.page.overview.overviews import Overviews
+from tooltap.daemon.web.page.palette import FindQuery, find
 from tooltap.daemon.web.page.preferences import (
     COOKIE,
     PreferenceError,
@@ -53,6 +54,7 @@ from tooltap.daemon.web.page.preferences import (
 )
 from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
 from tooltap.daemon.web.page.rows import Row, Rows, html_of
+from tooltap.daemon.web.page.search_page import SearchQuery, choices, search_page
 from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.tabs import tabs
@@ -82,6 +84,8 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
         Route("/sessions/{session:path}", _with_error_page(page.session)),
         Route("/map", page.map),
         Route("/events", _with_error_page(page.timeline)),
+        Route("/search", _with_error_page(page.search)),
+        Route("/find", page.find),
         Route("/cards", page.cards),
         Route("/cards/{seq:int}", page.card),
         Route("/live", page.live),
@@ -171,6 +175,22 @@ class _Page:
             raise WebError(404, "not-found", "there is no such session")
         overview = await self._overviews.of(session, row["firstSeq"], is_live=is_live(row))
         return await _html("overview.html", overview=overview)
+
+    async def search(self, request: Request) -> Response:
+        query = _query(request, SearchQuery)
+        return await _html(
+            "search.html",
+            query=query,
+            result=await search_page(self._services, query),
+            choices=await choices(self._services.journal, TOOL_CARDS),
+            preferences=_preferences(request),
+            here=query.url(),
+        )
+
+    async def find(self, request: Request) -> Response:
+        """Return what the palette shows, as HTML for the script to insert."""
+        text = _query(request, FindQuery).text
+        return await _html("found.html", text=text, found=await find(self._services, text))
 
     async def cards(self, request: Request) -> Response:
         """Return a page of the timeline as HTML for the script to insert."""

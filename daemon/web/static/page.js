@@ -8,6 +8,7 @@ import { home } from "./home.js";
 import { Live, showState } from "./live.js";
 import { LoggedOut, admitted, here } from "./origin.js";
 import { Overview } from "./overview.js";
+import { palette, submits } from "./palette.js";
 import { reveal } from "./rows.js";
 import { tabs } from "./tabs.js";
 
@@ -25,6 +26,8 @@ if (main.dataset.cards) timeline();
 if ("home" in main.dataset) home(main);
 if ("board" in main.dataset) board(main);
 tabs();
+palette();
+submits();
 
 function timeline() {
   const feed = new Feed(main, (last) => live.connect(last));
@@ -246,7 +249,7 @@ function keyboard(feed, overview) {
     p: () => overview?.toTurn(-1),
     "]": () => overview?.toTurn(1),
     "[": () => overview?.toTurn(-1),
-    "/": () => {
+    f: () => {
       const text = document.querySelector("#text");
       if (!text.checkVisibility()) text.form.showPopover();
       text.focus();

@@ -89,9 +89,10 @@ def section(page: Element) -> dict[str, str]:
 
 
 def hrefs(page: Element) -> dict[str, str]:
-    """Return the URLs of visible links by their `id`."""
+    """Return the URLs of visible links by their `id`, without the palette, which is closed."""
     links = [one.attributes for one in page.all("a")]
-    return {one["id"]: one["href"] for one in links if "id" in one and "hidden" not in one}
+    visible = [one for one in links if "id" in one and "hidden" not in one and one.get("role") != "option"]
+    return {one["id"]: one["href"] for one in visible}
 
 
 def prefer(browser: Browser, **fields: str) -> str:
