@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 import anyio
 from markupsafe import Markup
@@ -63,6 +64,7 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
         Route("/", _with_error_page(page.timeline)),
         Route("/sessions", _with_error_page(page.home)),
         Route("/events", _with_error_page(page.timeline)),
+        Route("/sessions/{session:path}", _with_error_page(page.session)),
         Route("/cards", page.cards),
         Route("/cards/{seq:int}", page.card),
         Route("/live", page.live),
@@ -104,6 +106,11 @@ class _Page:
             periods=PERIOD_WORDS,
             choices=_choices(()),
         )
+
+    async def session(self, request: Request) -> Response:
+        """Open the timeline of one session."""
+        query = urlencode([("session", request.path_params["session"]), *request.query_params.multi_items()])
+        return await self.timeline(Request({**request.scope, "query_string": query.encode()}))
 
     async def timeline(self, request: Request) -> Response:
         query = _query(request, PageQuery)

@@ -1,0 +1,18 @@
+"""The addresses of the page's parts."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlencode
+
+__all__ = ["event_url", "session_url"]
+
+
+def session_url(session: str, **query: str | int | list[str]) -> str:
+    """Return the address of a session's page, with these filters of its timeline, such as `state` or `at`."""
+    path = f"/sessions/{quote(session, safe='')}"
+    return f"{path}?{urlencode(query, doseq=True)}" if query else path
+
+
+def event_url(seq: int) -> str:
+    """Return the address of an event's page."""
+    return f"/events/{seq}"
