@@ -1,4 +1,4 @@
-"""`tooltap export`: writes sessions as self-contained HTML pages."""
+"""`tooltap export`: writes sessions as self-contained HTML pages, or as Markdown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from tooltap.cli.read.session_names import AmbiguousSessionError, UnknownSession
 
 if TYPE_CHECKING:
     from tooltap.daemon.client.connection import Client
-    from tooltap.daemon.web.page.export import Bodies, Body, ExportedPage
+    from tooltap.daemon.web.page.export.bodies import Bodies, Body
+    from tooltap.daemon.web.page.export.html_page import ExportedPage
+    from tooltap.daemon.web.page.export.markdown_page import MarkdownPage
     from tooltap.protocol.events import AnyEvent
 
 __all__ = ["command"]
@@ -42,12 +44,14 @@ PER_PAGE = 1 << 20
     cls=Command,
     examples=(
         "tooltap export 0d3f --html -o session.html",
+        "tooltap export last --markdown -o session.md",
         "tooltap export --html codex.jsonl > session.html",
         "tooltap export --html recordings/ -o pages",
     ),
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SESSION|PATH...")
-@click.option("--html", is_flag=True, required=True, expose_value=False, help="Write self-contained HTML pages.")
+@click.option("--html", "form", flag_value="html", help="Write self-contained HTML pages.")
+@click.option("--markdown", "form", flag_value="md", help="Write Markdown, with long inputs and outputs shortened.")
 @click.option(
     "-o",
     "--output",
@@ -86,6 +90,7 @@ PER_PAGE = 1 << 20
 def command(
     context: click.Context,
     sources: tuple[str, ...],
+    form: str | None,
     output: Path | None,
     level: Any,
     max_body: int,
@@ -95,9 +100,10 @@ def command(
     jobs: int,
     socket: Path | None,
 ) -> None:
-    """Write a session as a page that opens in any browser.
+    """Write a session as a page that opens in any browser, or as Markdown.
 
-    The page needs neither a daemon nor a network, and contains no script. SESSION is a session's id, the
+    The page needs neither a daemon nor a network, and contains no script. In Markdown, turns are headings, prompts are
+    quotes, and each call is a line with what it got and gave, shortened. SESSION is a session's id, the
     beginning of it, words of its title, or "last". PATH is a recording of an agent's lines, or events as "tooltap
     normalize" prints them ("-" is standard input), or a folder of .jsonl files; reading them needs no daemon. The page
     is written to standard output, and the pages of several sessions to a folder.
@@ -107,11 +113,13 @@ def command(
     \b
         tooltap export --html 5a0c1f4e -o session.html
     """
+    if form is None:
+        raise click.UsageError("say in which form: --html or --markdown")
     if no_redact and preview:
         raise click.UsageError("--preview lists what --no-redact would not mask: give one of them")
     if output is None and at_terminal() and not preview:
         raise click.UsageError("standard output is a terminal: name a file with -o FILE")
-    options = _Options(level, (max_body, max_bodies), not no_redact, preview, socket)
+    options = _Options(form, level, (max_body, max_bodies), not no_redact, preview, socket)
     write = partial(_write_page, options=options)
     pages = _pages(sources, socket)
     if preview:
@@ -127,7 +135,7 @@ def command(
     if output is None or output.is_file():
         raise click.UsageError("several pages need a folder: name it with -o FOLDER")
     output.mkdir(parents=True, exist_ok=True)
-    context.exit(_write_all(pages, output, write, 1 if STDIN in sources else jobs))
+    context.exit(_write_all(pages, output, form, write, 1 if STDIN in sources else jobs))
 
 
 class _Page(NamedTuple):
@@ -142,6 +150,8 @@ class _Page(NamedTuple):
 
 
 class _Options(NamedTuple):
+    form: str
+    """`html` or `md`: also how the names of files end."""
     level: Any
     limits: tuple[int, int]
     """Bytes of each output body in the page, and of all."""
@@ -168,7 +178,7 @@ def _session_page(socket: Path | None, wanted: str) -> _Page:
         return _Page(wanted, None, error.message)
 
 
-def _write_all(pages: list[_Page], folder: Path, write: Callable[[_Page], str | None], jobs: int) -> int:
+def _write_all(pages: list[_Page], folder: Path, form: str, write: Callable[[_Page], str | None], jobs: int) -> int:
     """Write each page to the folder, and return the exit code."""
     from tooltap.daemon.taps.stream_ids import stream_name
 
@@ -176,7 +186,7 @@ def _write_all(pages: list[_Page], folder: Path, write: Callable[[_Page], str | 
     placed = []
     for page in pages:
         name = stream_name(page.source) if page.session is None else stream_name(f"{page.session['session']}.html")
-        placed.append(page._replace(path=folder / f"{unique(name, taken)}.html"))
+        placed.append(page._replace(path=folder / f"{unique(name, taken)}.{form}"))
     weights = list(map(_weigh, placed))
     code = 0
     with (
@@ -210,20 +220,25 @@ def _try(write: Callable[[_Page], str | None], page: _Page) -> Iterator[tuple[bo
 def _write_page(page: _Page, *, options: _Options) -> str | None:
     """Returns what is to be said of it. Raises `click.ClickException`."""
     from tooltap.daemon.taps.stream_ids import stream_name
-    from tooltap.daemon.web.page.export import Bodies, ExportedPage
-    from tooltap.daemon.web.page.export_source import FileSource
+    from tooltap.daemon.web.page.export.bodies import Bodies
+    from tooltap.daemon.web.page.export.file_source import FileSource
+    from tooltap.daemon.web.page.export.redaction import remark
 
     if page.problem is not None:
         raise click.ClickException(page.problem)
-    bodies = Bodies(*options.limits)
+    bodies = Bodies(*(options.limits if options.form == "html" else (0, 0)))
     what = page.source if page.session is None else page.session["session"]
     masking = Masking(options.redact, partial(_show, what) if options.preview else None)
     title = Path(page.source).stem if page.session is None else page.session.get("title") or what
-    exported = ExportedPage(masking.mask(title.encode(), "title").decode(), level=options.level, bodies=bodies)
+    exported = _exported(masking.mask(title.encode(), "title").decode(), options, bodies)
+
+    def remarks() -> str:
+        return remark(masking.counts) if options.redact else "Secrets are not masked in this file."
+
     with _OutputFile(page.path, discards=options.preview) as file:
         if page.session is not None:
             run_client(lambda: _write_session(exported, file, what, options.socket, bodies, masking))
-            file.finish(exported, if_empty=f"session {what!r} has no events any more")
+            file.finish(exported, remarks(), if_empty=f"session {what!r} has no events any more")
             return masking.sentence()
         with FileSource(stream_name(page.source), read_chunks(page.source), bodies, masking.mask) as source:
             try:
@@ -231,8 +246,17 @@ def _write_page(page: _Page, *, options: _Options) -> str | None:
                     file.write(exported.add(event, found))
             except UnreadableError as error:
                 raise click.ClickException(str(error)) from None
-        file.finish(exported, if_empty=f"{page.source} has no events")
+        file.finish(exported, remarks(), if_empty=f"{page.source} has no events")
     return masking.sentence()
+
+
+def _exported(title: str, options: _Options, bodies: Bodies) -> ExportedPage | MarkdownPage:
+    from tooltap.daemon.web.page.export.html_page import ExportedPage
+    from tooltap.daemon.web.page.export.markdown_page import MarkdownPage
+
+    if options.form == "md":
+        return MarkdownPage(title, bodies=bodies)
+    return ExportedPage(title, level=options.level, bodies=bodies)
 
 
 def _show(what: str, sentence: str) -> None:
@@ -274,11 +298,11 @@ class _OutputFile:
                 return
             self._file.write(html.encode())
 
-    def finish(self, page: ExportedPage, if_empty: str) -> None:
+    def finish(self, page: ExportedPage | MarkdownPage, remark: str, *, if_empty: str) -> None:
         """`if_empty`: the error message if nothing was written."""
         if self._file is None:
             raise click.ClickException(if_empty)
-        self.write(page.end())
+        self.write(page.end(remark))
         with self._sentences():
             self._file.flush()
 
@@ -293,10 +317,16 @@ class _OutputFile:
 
 
 async def _write_session(
-    page: ExportedPage, file: _OutputFile, session: str, socket: Path | None, bodies: Bodies, masking: Masking
+    page: ExportedPage | MarkdownPage,
+    file: _OutputFile,
+    session: str,
+    socket: Path | None,
+    bodies: Bodies,
+    masking: Masking,
 ) -> None:
     from tooltap.daemon.client.connection import connect
     from tooltap.daemon.client.subscription import subscribe
+    from tooltap.daemon.web.page.export.redaction import without_raw
     from tooltap.protocol.events import decode
     from tooltap.protocol.filters import Filter
     from tooltap.protocol.frames import Gap
@@ -307,7 +337,7 @@ async def _write_session(
             if isinstance(item, bytes):
                 event = decode(item)
                 found = await _fetch_bodies(client, event, bodies, masking)
-                file.write(page.add(decode(masking.mask(item, f"event {event.seq}")), found))
+                file.write(page.add(decode(masking.mask(without_raw(item), f"event {event.seq}")), found))
             elif isinstance(item, Gap) and item.reason == "corrupt":
                 warn(f"events {item.from_} to {item.to} are damaged in the journal")
                 if note := page.add_gap(item.from_, item.to):
@@ -317,7 +347,7 @@ async def _write_session(
 async def _fetch_bodies(client: Client, event: AnyEvent, bodies: Bodies, masking: Masking) -> dict[str, Body]:
     """The event's output bodies that are still stored and fit into the page, by output id."""
     from tooltap.daemon.client.greeting import DaemonError
-    from tooltap.daemon.web.page.export import Body, body_ids
+    from tooltap.daemon.web.page.export.bodies import Body, body_ids
 
     found: dict[str, Body] = {}
     for output_id, size, mime_type in body_ids(event):

@@ -8,7 +8,7 @@ from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.journal.slices import MAX_SLICE
 from tooltap.protocol.model_view import bodies_of, model_blocks
 
-__all__ = ["put_together"]
+__all__ = ["put_together", "whole_body"]
 
 
 async def put_together(event: dict[str, Any], journal: Journal, limit: int) -> dict[str, Any]:
@@ -23,12 +23,12 @@ async def put_together(event: dict[str, Any], journal: Journal, limit: int) -> d
     needed = bodies_of(event)
     if sum(sizes[output_id] for output_id in needed) > limit:
         return event
-    bodies = {output_id: await _whole_body(journal, output_id) for output_id in needed}
+    bodies = {output_id: await whole_body(journal, output_id) for output_id in needed}
     return {**event, "modelView": {**view, "blocks": model_blocks(event, bodies.get)}}
 
 
-async def _whole_body(journal: Journal, output_id: str) -> bytes | None:
-    """None if it is gone."""
+async def whole_body(journal: Journal, output_id: str) -> bytes | None:
+    """Return all of an output body; None if it is gone. Raises `JournalError`."""
     parts: list[bytes] = []
     size, total = 0, 1
     while size < total:

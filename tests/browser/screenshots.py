@@ -136,7 +136,7 @@ def event(site: Site, page: Page) -> None:
     timeline(site, page)
     prefer(page, tap="open", debug="on")
     page.locator("article.tool-call .head", has_text="Edit").first.click()
-    page.locator("#view-raw .json").wait_for()
+    page.locator("#view-provider").wait_for()
 
 
 def filtered(site: Site, page: Page) -> None:

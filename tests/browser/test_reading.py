@@ -89,27 +89,28 @@ def test_tap_opens_event_if_preferred(page: Page, bash: Locator) -> None:
 def test_event_has_three_views(site: Site, page: Page, bash: Locator) -> None:
     seq = bash.get_attribute("data-seq")
     page.goto(f"{site.url}/events/{seq}")
-    display, assistant, raw = (page.locator(f"#view-{name}") for name in ("display", "assistant", "raw"))
 
-    expect(display.locator(".json")).to_contain_text('"tool-call"')
-    expect(assistant.locator(".json")).to_be_visible()
+    expect(page.locator("#view-model")).to_contain_text("command: ")
+    expect(page.locator("#view-user")).to_contain_text("Same as what the model asked for.")
+    expect(page.locator("#view-provider .verdict")).to_have_text("Same")
+    raw = page.locator("#json-raw")
     expect(raw.locator(".json")).to_be_hidden()
     raw.locator("summary").click()
     expect(raw.locator(".json")).to_contain_text('"tool_use"')
 
     told = json.loads(raw.locator(".json").inner_text())
     assert told["input"]["_raw"]["name"] == "Bash"
-    page.get_by_role("link", name="Show in the timeline").click()
+    page.get_by_role("link", name="Show in the session").click()
     expect(page.locator(f"#e{seq}")).to_be_in_viewport()
 
 
-def test_raw_view_is_open_if_preferred(site: Site, page: Page, bash: Locator) -> None:
+def test_json_is_open_if_preferred(site: Site, page: Page, bash: Locator) -> None:
     seq = bash.get_attribute("data-seq")
     prefer(page, debug="on")
 
     page.goto(f"{site.url}/events/{seq}")
 
-    expect(page.locator("#view-raw .json")).to_be_visible()
+    expect(page.locator("#json-raw .json")).to_be_visible()
 
 
 @pytest.mark.parametrize(

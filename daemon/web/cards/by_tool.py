@@ -21,7 +21,7 @@ from tooltap.daemon.web.html.screen import final_screen
 from tooltap.protocol.payloads import ToolInput, ToolResultPayload
 from tooltap.protocol.tools import TOOLS, ToolTypes
 
-__all__ = ["TOOL_CARDS", "error_body", "input_body", "output_body", "tool_card"]
+__all__ = ["TOOL_CARDS", "error_body", "input_body", "output_body", "payload_of", "tool_card"]
 
 TOOL_CARDS: dict[str, ToolCard] = {
     **shell.CARDS,
@@ -47,11 +47,16 @@ def tool_card(name: str) -> ToolCard:
     return TOOL_CARDS.get(name) or (mcp.MCP_CARD if name.startswith("mcp__") else UNKNOWN_TOOL)
 
 
+def payload_of(name: str, payload: dict[str, Any]) -> ToolInput:
+    """Return the input of a call as the tool's struct."""
+    return _types(name).input.from_payload(payload)
+
+
 def input_body(name: str, payload: dict[str, Any], look: Look) -> Markup:
     """Render the input of a call."""
     if look.level == "title":
         return Markup()
-    arguments = _types(name).input.from_payload(payload)
+    arguments = payload_of(name, payload)
     body = tool_card(name).input(arguments, look)
     left = tree(unknown_keys(arguments), look, "/input") if look.is_full or not body else Markup()
     return template("payload.html", error=None, body=body, left=left) if left else body

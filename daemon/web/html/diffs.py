@@ -12,9 +12,21 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from tooltap.daemon.web.html.look import brief as shortened
+from tooltap.daemon.wording import counted
 from tooltap.normalizers.tools.unified_diff import split_files
 
-__all__ = ["Change", "Hunk", "Line", "between", "cut", "hunks_of_claude", "hunks_of_diff", "changes_of_diff", "whole"]
+__all__ = [
+    "Change",
+    "Hunk",
+    "Line",
+    "between",
+    "cut",
+    "hunks_of_claude",
+    "hunks_of_diff",
+    "changes_of_diff",
+    "near",
+    "whole",
+]
 
 COMPARED_LINES = 1_000
 """Lines of both texts, without their common beginning and end, up to which they are compared."""
@@ -92,6 +104,25 @@ def between(old: str, new: str) -> tuple[list[Hunk], str]:
             lines += [Line("+", middle_after[at]) for at in range(c, d)]
     lines += [Line(" ", text) for text in after[len(after) - end :]]
     return [Hunk("", lines)], note
+
+
+def near(hunks: Iterable[Hunk]) -> list[Hunk]:
+    """Keep the changed lines and those around them; the title of each hunk says how many equal lines are left out
+    before it."""
+    shown: list[Hunk] = []
+    for hunk in hunks:
+        lines: list[Line] = []
+        last = -1
+        for at in sorted(_places_near_changes(hunk.lines)):
+            if at < 0 or at >= len(hunk.lines):
+                continue
+            if at != last + 1 or not lines:
+                left_out = at - last - 1
+                lines = []
+                shown.append(Hunk(f"{counted(left_out, 'line is', 'lines are')} the same" if left_out else "", lines))
+            lines.append(hunk.lines[at])
+            last = at
+    return shown
 
 
 def whole(text: str, sign: str) -> list[Hunk]:
@@ -175,11 +206,16 @@ def cut(changes: Sequence[Change], lines: int, *, brief: bool = False) -> list[C
 
 
 def _near_changes(lines: Sequence[Line]) -> list[Line]:
-    near: set[int] = set()
+    kept = _places_near_changes(lines)
+    return [line._replace(text=shortened(line.text)) for at, line in enumerate(lines) if at in kept]
+
+
+def _places_near_changes(lines: Sequence[Line]) -> set[int]:
+    kept: set[int] = set()
     for at, line in enumerate(lines):
         if line.sign != " ":
-            near.update(range(at - CONTEXT, at + CONTEXT + 1))
-    return [line._replace(text=shortened(line.text)) for at, line in enumerate(lines) if at in near]
+            kept.update(range(at - CONTEXT, at + CONTEXT + 1))
+    return kept
 
 
 def _with_segments(lines: Sequence[Line]) -> list[Line]:

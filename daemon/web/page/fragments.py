@@ -155,13 +155,14 @@ class Fragments:
         self._remember(event, len(stored.body))
         call = None if head.call_id is None else self._calls.get(head.key)
         replaced = None if head.replaces is None else inferred.get(head.replaces)
-        look = Look(level, self._output_url, event.outputs or {}, call and call[0], replaces_inferred=replaced)
+        look = Look(level, self.output_url, event.outputs or {}, call and call[0], replaces_inferred=replaced)
         fragment = rendered(event, look)
         size = DECODED_FACTOR * len(stored.body) + (0 if fragment is None else 2 * len(fragment.body))
         self._cached.put(key, fragment, size)
         return fragment
 
-    def _output_url(self, output_id: str) -> str:
+    def output_url(self, output_id: str) -> str:
+        """Return the address of an output body, with what lets a browser open it."""
         return self._admitting(f"/api/outputs/{quote(output_id, safe='')}")
 
     def _remember(self, event: AnyEvent, size: int) -> None:

@@ -33,8 +33,9 @@ from tooltap.protocol.file_tools import (
     PatchResult,
     SingleEdit,
 )
+from tooltap.protocol.payloads import ToolInput
 
-__all__ = ["CARDS", "TAGS", "change_output", "changes_body"]
+__all__ = ["CARDS", "TAGS", "change_output", "changes_body", "changes_of"]
 
 SUMMARY_FILES = 12
 FULL_LINES = 5_000
@@ -57,16 +58,32 @@ def changes_body(changes: Sequence[Change], look: Look, *pointers: str) -> Marku
     )
 
 
+def changes_of(payload: ToolInput) -> list[Change]:
+    """Return the changes that a call states in its input; none for a tool that changes no text."""
+    match payload:
+        case EditInput():
+            edits = [_edit(payload, payload.file_path or "")]
+        case MultiEditInput():
+            edits = [_edit(edit, edit.file_path or payload.file_path or "") for edit in payload.edits or []]
+        case PatchInput(changes=None):
+            return changes_of_diff(payload.patch or "")
+        case PatchInput():
+            return [_file(path, change) for path, change in (payload.changes or {}).items()]
+        case DiffInput():
+            return changes_of_diff(payload.unified_diff or "")
+        case _:
+            return []
+    return [edit for edit in edits if edit is not None]
+
+
 def edit_input(payload: EditInput, look: Look) -> Markup:
-    change = _edit(payload, payload.file_path or "")
-    return changes_body([change] if change else [], look, "/input/old_string", "/input/new_string")
+    return changes_body(changes_of(payload), look, "/input/old_string", "/input/new_string")
 
 
 def multi_edit_input(payload: MultiEditInput, look: Look) -> Markup:
-    edits = list(enumerate(payload.edits or []))
-    changes = [_edit(edit, edit.file_path or payload.file_path or "") for _, edit in edits]
-    pointers = [f"/input/edits/{at}/{key}" for at, _ in edits for key in ("old_string", "new_string")]
-    return changes_body([change for change in changes if change], look, *pointers)
+    numbers = range(len(payload.edits or []))
+    pointers = [f"/input/edits/{at}/{key}" for at in numbers for key in ("old_string", "new_string")]
+    return changes_body(changes_of(payload), look, *pointers)
 
 
 def _edit(edit: EditInput | SingleEdit, path: str) -> Change | None:

@@ -6,8 +6,9 @@ import pytest
 
 from tests.daemon.web.cards.carding import made, result
 from tests.daemon.web.parsed import Element, parse
-from tooltap.daemon.web.page import export
-from tooltap.daemon.web.page.export import Bodies, Body, ExportedPage, body_ids
+from tooltap.daemon.web.page.export import html_page
+from tooltap.daemon.web.page.export.bodies import Bodies, Body, body_ids
+from tooltap.daemon.web.page.export.html_page import ExportedPage
 from tooltap.protocol.events import AnyEvent
 
 
@@ -43,7 +44,7 @@ def test_result_is_nested_while_call_is_held() -> None:
 
 
 def test_result_after_written_call_is_a_card_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "HELD_CARDS", 1)
+    monkeypatch.setattr(html_page, "HELD_CARDS", 1)
     events = numbered(call("c"), text("a"), result("Task", {"content": "done"}))
     cards = written(events)
     assert [card.attributes["id"] for card in cards] == ["e1", "e2", "e3"]
@@ -67,7 +68,7 @@ def test_result_says_what_it_replaces() -> None:
 
 
 def test_growing_card_is_written_eventually(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "HELD_BYTES", 2_000)
+    monkeypatch.setattr(html_page, "HELD_BYTES", 2_000)
     events = numbered(call("c"), *(text("word " * 20, parent="c", agent="c") for _ in range(40)))
     cards = written(events)
     assert cards[0].attributes["id"] == "e1"
@@ -76,7 +77,7 @@ def test_growing_card_is_written_eventually(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_html_is_written_incrementally(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "HELD_CARDS", 1)
+    monkeypatch.setattr(html_page, "HELD_CARDS", 1)
     exported = page()
     first, second, third = (exported.add(event, {}) for event in numbered(text("a"), text("b"), text("c")))
     assert first.startswith("<!doctype html>")

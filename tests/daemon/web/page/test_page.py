@@ -276,8 +276,8 @@ def test_preferences_are_remembered(daemon: Running, browser: Browser) -> None:
     assert page.one("html").attributes["data-theme"] == "dark"
     assert page.one("body").attributes["data-tap"] == "open"
     assert [one.attributes.get("value", one.attributes["name"]) for one in chosen] == ["open", "dark", "debug"]
-    assert "open" in shown(browser, "/events/1", Cookie=cookie).one("section", id="view-raw").one("details").attributes
-    assert "open" not in shown(browser, "/events/1").one("section", id="view-raw").one("details").attributes
+    assert "open" in shown(browser, "/events/1", Cookie=cookie).one("details", id="json-raw").attributes
+    assert "open" not in shown(browser, "/events/1").one("details", id="json-raw").attributes
 
 
 def test_invalid_cookie_is_ignored(daemon: Running, browser: Browser) -> None:
@@ -303,8 +303,9 @@ def test_event_page_has_three_views(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(call("1"), result("1", output=output, display=shown_to_user), message("next")))
 
     page = shown(browser, "/events/2")
-    views = {name: page.one("section", id=f"view-{name}").text for name in ("display", "assistant", "raw")}
+    views = {name: page.one("details", id=f"json-{name}").text for name in ("display", "assistant", "raw")}
 
+    assert page.one("section", id="view-user").attributes["data-verdict"] == "differs"
     assert "for the user" in views["display"]
     assert "for the model" not in views["display"]
     assert "for the model" in views["assistant"]
@@ -330,7 +331,7 @@ def test_missing_event_is_not_found(browser: Browser, seq: int) -> None:
 def test_json_of_view_can_be_copied(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(message('a\x1b[0m\u202eb "c" <d> é')))
 
-    text = shown(browser, "/events/1").one("section", id="view-raw").one("div", class_="json").text
+    text = shown(browser, "/events/1").one("details", id="json-raw").one("div", class_="json").text
 
     assert '"text": "a\\u001b[0m\\u202eb \\"c\\" <d> é"' in text
 

@@ -7,7 +7,8 @@
 
 What a level hides can be unfolded without a script. The file is written while events are added. Memory holds only the
 last cards, which may still receive results and children; an event of a call that is already written becomes a card of
-its own.
+its own. The overview of the turns comes last in the file, when all of them are known, and stands first where it is
+shown.
 """
 
 from __future__ import annotations
@@ -15,10 +16,8 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -27,12 +26,14 @@ from tooltap.daemon.web.cards.cards import Fragment
 from tooltap.daemon.web.html.code_css import code_css
 from tooltap.daemon.web.html.look import Call, Level, Look
 from tooltap.daemon.web.html.markup import template
+from tooltap.daemon.web.page.export.bodies import Bodies, Body
+from tooltap.daemon.web.page.export.overview import HeldEvents, overview
 from tooltap.daemon.web.page.fragments import rendered
 from tooltap.daemon.web.page.nesting import OPEN, Nesting
 from tooltap.daemon.web.page.rows import html_of
-from tooltap.protocol.events import AnyEvent, Message, ToolCall, ToolResult, ToolUpdate
+from tooltap.protocol.events import AnyEvent, ToolCall, ToolResult, ToolUpdate
 
-__all__ = ["Bodies", "Body", "ExportedPage", "body_ids"]
+__all__ = ["ExportedPage"]
 
 HELD_CARDS = 2_000
 HELD_BYTES = 33_554_432
@@ -41,42 +42,6 @@ HELD_CALLS = 1_000
 """Latest calls that are remembered for the renderers of their results, and latest results."""
 UNKNOWN = "application/octet-stream"
 STYLES = ("tokens.css", "cards.css", "content.css", "export.css")
-
-
-class Body(NamedTuple):
-    data: bytes
-    mime_type: str
-
-
-class Bodies:
-    """Decides which output bodies go into the file, within limits, and counts the others."""
-
-    def __init__(self, max_each: int, max_all: int) -> None:
-        self._max_each = max_each
-        self._left = max_all
-        self.left_out = 0
-        self.left_out_bytes = 0
-
-    def has_room(self, size: int) -> bool:
-        """Say whether a body of this size goes into the file; if not, count it as left out."""
-        if size <= min(self._max_each, self._left):
-            self._left -= size
-            return True
-        self.left_out += 1
-        self.left_out_bytes += size
-        return False
-
-
-def body_ids(event: AnyEvent) -> Iterator[tuple[str, int, str]]:
-    """Yield `(output id, bytes, MIME type)` of each body that the event refers to; 0 bytes if it does not say."""
-    for ref in (event.outputs or {}).values():
-        yield ref.output_id, ref.bytes, ref.mime_type
-    for one in (event.attachments or []) if isinstance(event, Message | ToolResult) else []:
-        if one.output_id is not None:
-            yield one.output_id, one.bytes or 0, one.mime_type
-    display = event.display if isinstance(event, ToolResult | ToolUpdate) else None
-    if display is not None and display.output_id is not None:
-        yield display.output_id, display.bytes or 0, display.mime_type or "text/plain"
 
 
 class ExportedPage:
@@ -92,11 +57,13 @@ class ExportedPage:
         self._inferred: OrderedDict[str, bool] = OrderedDict()
         """Id of a result -> whether it was inferred."""
         self._events = 0
+        self._held_events = HeldEvents()
 
     def add(self, event: AnyEvent, bodies: dict[str, Body]) -> str:
         """Add an event with a `seq` and return the HTML to write next. `bodies`: those that go into the file."""
         begun = Markup() if self._events else self._begin(event)
         self._events += 1
+        self._held_events.add(event)
         fragment = self._fragment(event, bodies)
         if fragment is not None:
             self._nesting.add(fragment)
@@ -109,9 +76,15 @@ class ExportedPage:
             return ""
         return str(self._written(0, 0) + template("gap.html", first=first, last=last))
 
-    def end(self) -> str:
-        """Return the rest of the HTML. Without events there is no page."""
-        end = template("export_end.html", events=self._events, bodies=self._bodies)
+    def end(self, *remarks: str) -> str:
+        """Return the rest of the HTML. Without events there is no page. `remarks`: what is to be said of the file."""
+        end = template(
+            "export_end.html",
+            events=self._events,
+            bodies=self._bodies,
+            remarks=remarks,
+            overview=overview(self._held_events.events),
+        )
         return str(self._written(0, 0) + end)
 
     def _begin(self, event: AnyEvent) -> Markup:

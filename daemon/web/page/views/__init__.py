@@ -1,0 +1,1 @@
+"""The views of one event, and what differs between them."""
