@@ -36,6 +36,8 @@ from tooltap.daemon.web.page.board.endpoints import BoardEndpoints
 from tooltap.daemon.web.page.calls import calls_of_page, parents_of, states_of
 from tooltap.daemon.web.page.compare.endpoint import Compare
 from tooltap.daemon.web.page.event_page import event_page
+from tooltap.daemon.web.page.find.palette import FindQuery, find
+from tooltap.daemon.web.page.find.search_page import SearchQuery, choices, search_page
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
 from tooltap.daemon.web.page.heads import Head
 from tooltap.daemon.web.page.home.endpoints import Home
@@ -43,7 +45,6 @@ from tooltap.daemon.web.page.live import LiveCards
 from tooltap.daemon.web.page.moved import to_home
 from tooltap.daemon.web.page.nesting import nest
 from tooltap.daemon.web.page.overview.overviews import Overviews
-from tooltap.daemon.web.page.palette import FindQuery, find
 from tooltap.daemon.web.page.preferences import (
     COOKIE,
     PreferenceError,
@@ -54,7 +55,6 @@ from tooltap.daemon.web.page.preferences import (
 )
 from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
 from tooltap.daemon.web.page.rows import Row, Rows, html_of
-from tooltap.daemon.web.page.search_page import SearchQuery, choices, search_page
 from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.tabs import tabs

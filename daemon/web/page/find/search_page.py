@@ -12,7 +12,7 @@ from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.hits import ShownHit, shown_hit
+from tooltap.daemon.web.page.find.hits import ShownHit, shown_hit
 from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
 from tooltap.protocol.frames import Reply
 from tooltap.protocol.requests import SearchRequest

@@ -13,7 +13,7 @@ import msgspec
 from tooltap.daemon.journal.interface import CorruptError, Journal
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.hits import ShownHit, shown_hit
+from tooltap.daemon.web.page.find.hits import ShownHit, shown_hit
 from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
 from tooltap.normalizers.tools.families import tools_of
 from tooltap.protocol.requests import SearchRequest

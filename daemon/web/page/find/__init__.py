@@ -1,0 +1,1 @@
+"""Finding: the palette over every page, and the page of hits."""
