@@ -91,7 +91,7 @@ def play(site: Site) -> None:
     )
     site.publish("billing", "claude-transcript").write(*Billing().begun())
     title = "Migrate the billing tables to UUID keys without downtime"
-    asking_agent(site, "ledger", title, "psql $STAGING -f migrations/0042_uuid_backfill.sql")
+    asking_agent(site, "invoices", title, "psql $STAGING -f migrations/0042_uuid_backfill.sql")
     profile = Codex(site, "etl", "Why is the nightly import 3 times slower since Tuesday?", "python -m etl.profile")
     profile.use(64_000, 258_000)
 
@@ -269,15 +269,18 @@ def take(browser: Browser, site: Site, show: Callable[[Site, Page], None], path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--readme", action="store_true")
-    wants_readme = parser.parse_args().readme
+    parser.add_argument("--only", nargs="*", help="names of pictures")
+    given = parser.parse_args()
     with TemporaryDirectory() as directory, Site(Path(directory)) as site, launched() as browser:
         play(site)
-        if wants_readme:
+        if given.readme:
             take(browser, site, timeline, README, {**DESKTOP, "color_scheme": "light"})
             return
         scene.Scene(site).play()
         BUILD.mkdir(exist_ok=True)
         for name, show, options in PICTURES:
+            if given.only and name not in given.only:
+                continue
             take(browser, site, show, BUILD / f"page-{name}.png", options)
 
 

@@ -22,7 +22,6 @@ from tooltap.daemon.web.html.look import Look
 from tooltap.daemon.web.html.markup import clock, code
 from tooltap.daemon.web.http.errors import WebError, status_of
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.calls import of_call, states_of
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.nesting import nest
@@ -105,8 +104,6 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
         "title": name_of(rows[0]) if rows else event["session"],
         "previous": _seq(before),
         "next": _seq(after),
-        "session_url": session_url,
-        "event_url": event_url,
         **await anyio.to_thread.run_sync(rendered),
     }
 

@@ -31,7 +31,7 @@ from tooltap.daemon.web.http.passes import with_pass
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page import entrance
-from tooltap.daemon.web.page.addresses import session_url
+from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.board.endpoints import BoardEndpoints
 from tooltap.daemon.web.page.calls import calls_of_page, parents_of, states_of
 from tooltap.daemon.web.page.compare.endpoint import Compare
@@ -326,7 +326,9 @@ def _preferences(request: Request) -> Preferences:
 
 
 async def _html(name: str, status: int = 200, **values: Any) -> Response:
-    html = await anyio.to_thread.run_sync(lambda: template(name, session_url=session_url, **values))
+    html = await anyio.to_thread.run_sync(
+        lambda: template(name, session_url=session_url, event_url=event_url, **values)
+    )
     return HTMLResponse(html, status)
 
 
