@@ -1,8 +1,8 @@
 """`python -m tests.browser.scale`: the page with 100,000 events in one session, measured in Chromium.
 
-What must hold: the first paint comes within a second of the load, no task of our script takes longer than 50 ms while
-one scrolls from the end towards the beginning, and what the browser holds does not grow with what one has seen. Not a
-test, since it takes minutes; the suite does the same with fewer events. Wants a quiet machine.
+What must hold: the first paint comes within 300 ms of the request, no task takes longer than 50 ms while one scrolls
+from the end towards the beginning (`--steps 4000`: all of it), and what the browser holds does not grow with what one
+has seen. Not a test, since it takes minutes; the suite does the same with fewer events. Wants a quiet machine.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from tests.browser.serving import Site
 
 EVENTS = 100_000
 STEPS = 400
-FIRST_PAINT = 1_000
+FIRST_PAINT = 300
 """Milliseconds."""
+FIRST_VISIT = 300_000
+"""Bytes of styles, scripts and the page."""
 LONG = 50
 """Milliseconds of a task that is felt."""
-ELEMENTS = 40_000
+ELEMENTS = 6_000
 
 WATCH = """
 window.tasks = [];
@@ -47,6 +49,11 @@ STEP = """async () => {
     return scrollY;
 }"""
 FIRST_PAINT_AT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+SENT = """() => Object.fromEntries(
+    performance.getEntries().filter((one) => one.transferSize && !/cards|live|pass/.test(new URL(one.name).pathname))
+        .concat(performance.getEntriesByType("resource").filter((one) => one.name.includes("/static/")))
+        .map((one) => [new URL(one.name).pathname, one.transferSize || one.encodedBodySize]))"""
+"""Path -> bytes of what a page was made of."""
 ELEMENT_COUNT = "document.querySelectorAll('*').length"
 
 
@@ -125,11 +132,11 @@ def main() -> int:
 def report(measured: Measured) -> int:
     wrong = 0
     rows: list[tuple[str, Any, bool]] = [
-        ("first paint, the very first", f"{measured.cold:.0f} ms", measured.cold < FIRST_PAINT),
+        ("first paint, the very first", f"{measured.cold:.0f} ms", measured.cold < 2 * FIRST_PAINT),
         ("first paint", f"{measured.first_paint:.0f} ms", measured.first_paint < FIRST_PAINT),
         ("long tasks while loading", _summary(measured.loading), True),
         ("events scrolled past", f"{measured.seen:,}", measured.seen > 0),
-        ("long tasks while scrolling", _summary(measured.scrolling), True),
+        ("long tasks while scrolling", _summary(measured.scrolling), not measured.scrolling),
         ("our script in long frames", _summary(measured.script), max(measured.script, default=0) < LONG),
         ("elements at most", f"{measured.elements:,}", measured.elements < ELEMENTS),
     ]

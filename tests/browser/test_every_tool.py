@@ -91,6 +91,7 @@ def cards(tmp_path: Path) -> Iterator[Site]:
 def test_every_tool_has_a_card(cards: Site, page: Page) -> None:
     cards.enter(page, "/events")
     prefer(page, level="full", transcripts="full")
+    page.locator("details.children").evaluate_all("all => all.forEach((one) => (one.open = true))")
     titles = page.locator("article.tool-call > header .title")
     found = titles.evaluate_all("titles => titles.map(one => [one.textContent, one.closest('article').id])")
 

@@ -6,10 +6,13 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser import scale
+from tests.browser.chromium import Tab
 from tests.browser.long_session import SESSION
 from tests.browser.serving import Site
 
 EVENTS = 3_000
+BUSY = 8
+"""How many times as long a task may take here as on a quiet machine."""
 FILLED = "#feed > section:not([data-empty])"
 EMPTIED = "#feed > section[data-empty]"
 UPWARDS = f"""() => {{
@@ -31,6 +34,28 @@ def test_number_of_elements_is_bounded(site: Site, page: Page) -> None:
     assert page.evaluate(scale.ELEMENT_COUNT) < scale.ELEMENTS
     page.keyboard.press("G")
     expect(page.locator(FILLED).last.locator("article.card").last).to_be_in_viewport()
+
+
+def test_scrolling_never_stops(site: Site, tab: Tab) -> None:
+    """A busy machine makes every task longer: `scale.py` measures without that allowance."""
+    measured = scale.measure(site, tab, steps=60)
+
+    assert measured.seen > 500
+    assert max(measured.script, default=0) < BUSY * scale.LONG
+    assert max(measured.scrolling, default=0) < BUSY * scale.LONG
+    assert measured.elements < scale.ELEMENTS
+
+
+def test_first_visit_is_small(site: Site, tab: Tab) -> None:
+    """Styles, scripts and the page together, as they are sent."""
+    tab.context.add_init_script(scale.WATCH)
+    site.enter(tab.page, session=SESSION)
+    expect(tab.page.locator("#connection")).to_have_attribute("data-state", "live")
+
+    sent = tab.page.evaluate(scale.SENT)
+
+    assert sum(sent.values()) < scale.FIRST_VISIT, sent
+    assert {"/static/code.css", "/static/page.js", "/static/rows.js"} <= sent.keys()
 
 
 def test_both_ends_can_be_reached(site: Site, page: Page) -> None:

@@ -132,8 +132,15 @@ def test_theme_follows_system_or_preference(site: Site, page: Page) -> None:
     assert grounds["auto", "dark"] == grounds["dark", "dark"] == grounds["dark", "light"]
 
 
+STATES = (
+    """cards => cards.map((one) => [one.dataset.status, one.querySelector(":scope > header .status").textContent])"""
+)
+
+
 def test_states_are_words(site: Site, page: Page) -> None:
     timeline(site, page)
 
-    for card in page.locator("#feed article.tool-call").all():
-        expect(card.locator("> header .status")).to_have_text(card.get_attribute("data-status") or "?")
+    states = page.locator("#feed article.tool-call").evaluate_all(STATES)
+
+    assert states
+    assert all(state == word for state, word in states), states

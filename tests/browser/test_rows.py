@@ -112,6 +112,7 @@ def test_subagent_opens_and_closes(site: Site, page: Page) -> None:
     expect(inner).to_be_visible()  # nothing closes under the reader's eyes
 
     page.reload()
+    expect(page.locator("#connection")).to_have_attribute("data-state", "live")
     expect(summary).to_have_text("2 calls")
     expect(inner).to_be_hidden()
     summary.click()

@@ -1,7 +1,7 @@
 // Cards in the browser: turns HTML of our own server into elements, and nests live events in the card of their call,
 // by the same rules as the server (daemon/web/page/nesting.py): change both together.
 
-import { childrenOf, restore } from "./rows.js";
+import { childrenOf, restore, unfold } from "./rows.js";
 
 const MAX_DEPTH = 8;
 const MAX_PREVIEW = 65_536; // characters of running output and unfinished text
@@ -127,7 +127,10 @@ export function waitingFor(article, section) {
     }
   }
   const wanted = ties ? intoSession : sessionCall;
-  return wanted ? [...section.querySelectorAll(`:scope > article[data-into-session="${CSS.escape(wanted)}"]`)] : [];
+  if (!wanted) return [];
+  const named = `article[data-into-session="${CSS.escape(wanted)}"]`;
+  for (const run of section.querySelectorAll(`:scope > .run:has(${named})`)) unfold(run);
+  return [...section.querySelectorAll(`:scope > ${named}`)];
 }
 
 export function slotOf(card, name) {

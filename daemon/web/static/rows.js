@@ -43,6 +43,11 @@ function close(run) {
   describe(whole, cards);
 }
 
+// Puts the rows of a run in its place: they belong elsewhere.
+export function unfold(run) {
+  run.replaceWith(...run.querySelector(".run-rows").children);
+}
+
 function made(first) {
   const whole = make("article", "run");
   whole.dataset.fold = first.id;
