@@ -46,7 +46,7 @@ def test_keyboard_chooses_a_tab_which_is_remembered(wide: Page) -> None:
     chosen.focus()
     wide.keyboard.press("ArrowRight")
     expect(wide.get_by_role("tab", name="Usage")).to_be_focused()
-    expect(wide.get_by_role("tabpanel", name="Usage").locator(".turns")).to_be_visible()
+    expect(wide.get_by_role("tabpanel", name="Usage").locator(".turn-table")).to_be_visible()
     expect(wide.get_by_role("tabpanel")).to_have_count(1)
     wide.keyboard.press("End")
     expect(chosen).to_have_text("Details")

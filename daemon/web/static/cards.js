@@ -11,6 +11,7 @@ const PLACES = ["cost", "context", "took"]; // facts that come last, in this ord
 const policy = globalThis.trustedTypes?.createPolicy("tooltap", { createHTML: (html) => html });
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const date = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const dated = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "full" });
 const minutes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const today = new Date().toDateString();
@@ -29,7 +30,7 @@ export function enhance(root) {
     const when = new Date(Number(time.dataset.ts));
     if (Number.isNaN(when.getTime())) continue;
     time.title = date.format(when);
-    time.textContent = (when.toDateString() === today ? clock : date).format(when);
+    time.textContent = (when.toDateString() === today ? clock : dated).format(when);
   }
   for (const time of root.querySelectorAll("time[data-day]")) time.textContent = dayOf(new Date(Number(time.dataset.day)));
   for (const time of root.querySelectorAll("time[data-last]")) {
