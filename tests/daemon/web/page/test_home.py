@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -122,7 +123,7 @@ def test_older_rows_come_in_parts_of_which_each_row_is_in_one(daemon: Running, b
 
 def test_what_waits_is_on_top_in_full(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(event(SessionEvent, state="started", title="Repair it", cwd="/src/greeter"), call("1")))
-    asked = {"permission_id": "p", "type": "permission", "call_id": "1", "name": "Bash"}
+    asked: dict[str, Any] = {"permission_id": "p", "type": "permission", "call_id": "1", "name": "Bash"}
     daemon.commit(commit(event(PermissionRequest, **asked, input={"command": "rm -rf build"}, line=2), base=1))
 
     page = shown(browser, "/")
