@@ -11,12 +11,14 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import Tab, violations
 from tests.browser.recordings import answered, assistant_message, called
-from tests.browser.serving import Publisher, Site
+from tests.browser.serving import Site
 
 LIVE = re.compile("Live")
 ELEMENTS = "document.querySelectorAll('*').length"
 MOST_ELEMENTS = 6_000
 SESSIONS = 5_000
+STREAM = 250
+"""Sessions of one stream."""
 EDIT = {"file_path": "/src/app.py", "old_string": "a", "new_string": "b"}
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 TITLES = "main [data-session] .title"
@@ -192,7 +194,7 @@ def test_five_thousand_sessions(tmp_path: Path, browser: Browser) -> None:
     """Every row can be reached, and the document stays small."""
     with Site(tmp_path) as site, Tab(browser) as tab:
         page = tab.page
-        fill(site.publish("many", "claude-stream"), SESSIONS)
+        fill(site, SESSIONS)
         opened(site, page)
         expect(page.locator('[data-count="all"]')).to_have_text("5,000")
         seen, elements = set[str](), 0
@@ -229,16 +231,14 @@ LOOK = """async () => {
 """Waits until what is visible is there; returns the sessions in the table, the elements, whether this is the end."""
 
 
-def fill(agent: Publisher, sessions: int) -> None:
-    for number in range(sessions):
-        agent.write(
-            {
-                "type": "user",
-                "message": {"role": "user", "content": f"Prompt of session {number}"},
-                "session_id": f"s{number}",
-            }
-        )
-    agent.finish()
+def fill(site: Site, sessions: int) -> None:
+    """Write sessions, the newest last, in streams that are short enough to be waited for."""
+    for start in range(0, sessions, STREAM):
+        agent = site.publish(f"many-{start}", "claude-stream")
+        for number in range(start, start + STREAM):
+            prompt = {"role": "user", "content": f"Prompt of session {number}"}
+            agent.write({"type": "user", "message": prompt, "session_id": f"s{number}"})
+        agent.finish()
 
 
 ASKS: list[dict[str, Any]] = [

@@ -2,7 +2,7 @@
 
 import { parse } from "./cards.js";
 import { get } from "./feed.js";
-import { Live, showState } from "./live.js";
+import { Live, showConnection } from "./live.js";
 import { LoggedOut } from "./origin.js";
 import { Rows } from "./home_rows.js";
 
@@ -18,7 +18,7 @@ export function home(main) {
       counts: (data) => showCounts(JSON.parse(data)),
       asks: (html) => main.querySelector("#asks").replaceChildren(parse(html)),
       renew: () => rows.renew(),
-    }, showState, () => []);
+    }, showConnection, () => []);
     made.connect(main.dataset.after);
     return made;
   }

@@ -66,7 +66,7 @@ export class Live {
 }
 
 // Shows in the top bar how the connection is.
-export function showState(state) {
+export function showConnection(state) {
   if (state === "out") return location.reload(); // nothing stays on the screen
   const connection = document.querySelector("#connection");
   connection.dataset.state = state;

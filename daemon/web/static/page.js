@@ -5,7 +5,7 @@ import { board } from "./board.js";
 import { append, enhance, findCard, headOf, isExpanded, make, parse, parts, setExpanded, setState, settle, slotOf } from "./cards.js";
 import { Feed, get } from "./feed.js";
 import { home } from "./home.js";
-import { Live, showState } from "./live.js";
+import { Live, showConnection } from "./live.js";
 import { LoggedOut, admitted, here } from "./origin.js";
 import { Overview } from "./overview.js";
 import { palette, submits } from "./palette.js";
@@ -56,7 +56,7 @@ function timeline() {
     gap: (data) => later(() => showGap(JSON.parse(data))),
     live: (_, seq) => later(() => feed.isNewest && feed.reach(seq)),
     at: (_, seq) => later(() => feed.isNewest && feed.reach(seq)),
-  }, showState, () => [...partials.children].map((one) => one.dataset.key).filter((key) => key.length <= MAX_KEY));
+  }, showConnection, () => [...partials.children].map((one) => one.dataset.key).filter((key) => key.length <= MAX_KEY));
 
   // Shows all changes since the last animation frame at once.
   function later(change) {
