@@ -30,7 +30,7 @@ from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.passes import with_pass
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page import entrance
+from tooltap.daemon.web.page import entrance, share_routes
 from tooltap.daemon.web.page.calls import calls_of_page, parents_of, states_of
 from tooltap.daemon.web.page.event_page import event_page
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
@@ -64,6 +64,7 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
         Route("/", _with_error_page(page.timeline)),
         Route("/sessions", _with_error_page(page.home)),
         Route("/events", _with_error_page(page.timeline)),
+        *share_routes.routes(services, logins, _with_error_page),
         Route("/sessions/{session:path}", _with_error_page(page.session)),
         Route("/cards", page.cards),
         Route("/cards/{seq:int}", page.card),

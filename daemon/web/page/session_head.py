@@ -10,6 +10,7 @@ from markupsafe import Markup
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.journal.session_filter import SessionFilter
 from tooltap.daemon.web.html.markup import template
+from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments
 
 __all__ = ["STATUSES", "SessionHead", "name_of", "project_of", "status_of"]
@@ -45,6 +46,7 @@ class SessionHead(NamedTuple):
             "words": STATUSES.get(status_of(row), ""),
             "project": project_of(row),
             "waiting": waiting,
+            "share_url": f"{session_url(session)}/share",
         }
         html = await anyio.to_thread.run_sync(lambda: template("session_head.html", title=name_of(row), **values))
         return cls(name_of(row), html)

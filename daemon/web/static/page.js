@@ -5,6 +5,7 @@ import { append, enhance, findCard, headOf, isExpanded, make, parse, setExpanded
 import { Feed, get } from "./feed.js";
 import { Live } from "./live.js";
 import { LoggedOut, admitted, here } from "./origin.js";
+import { share } from "./share.js";
 
 const AT_END = 80; // pixels from the end within which the reader follows
 const MAX_PARTIALS = 16; // unfinished texts shown at a time
@@ -19,6 +20,7 @@ enhance(document);
 for (const button of document.querySelectorAll("button[data-copy]")) copies(button);
 if (main.dataset.cards) timeline();
 if ("home" in main.dataset) home();
+if (document.querySelector("#share")) share(document.querySelector("#share"));
 
 // The table of sessions is asked for again while it is looked at, and replaced where it has changed.
 function home() {
