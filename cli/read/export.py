@@ -222,7 +222,7 @@ def _write_page(page: _Page, *, options: _Options) -> str | None:
     from tooltap.daemon.taps.stream_ids import stream_name
     from tooltap.daemon.web.page.export.bodies import Bodies
     from tooltap.daemon.web.page.export.file_source import FileSource
-    from tooltap.daemon.web.page.export.redaction import remark
+    from tooltap.daemon.web.page.export.redaction import masked_title, remark
 
     if page.problem is not None:
         raise click.ClickException(page.problem)
@@ -230,7 +230,7 @@ def _write_page(page: _Page, *, options: _Options) -> str | None:
     what = page.source if page.session is None else page.session["session"]
     masking = Masking(options.redact, partial(_show, what) if options.preview else None)
     title = Path(page.source).stem if page.session is None else page.session.get("title") or what
-    exported = _exported(masking.mask(title.encode(), "title").decode(), options, bodies)
+    exported = _exported(masked_title(title, lambda text: masking.mask(text, "title")), options, bodies)
 
     def remarks() -> str:
         return remark(masking.counts) if options.redact else "Secrets are not masked in this file."
@@ -326,7 +326,7 @@ async def _write_session(
 ) -> None:
     from tooltap.daemon.client.connection import connect
     from tooltap.daemon.client.subscription import subscribe
-    from tooltap.daemon.web.page.export.redaction import without_raw
+    from tooltap.daemon.web.page.export.redaction import masked_event
     from tooltap.protocol.events import decode
     from tooltap.protocol.filters import Filter
     from tooltap.protocol.frames import Gap
@@ -337,7 +337,7 @@ async def _write_session(
             if isinstance(item, bytes):
                 event = decode(item)
                 found = await _fetch_bodies(client, event, bodies, masking)
-                file.write(page.add(decode(masking.mask(without_raw(item), f"event {event.seq}")), found))
+                file.write(page.add(masked_event(item, partial(masking.mask, where=f"event {event.seq}")), found))
             elif isinstance(item, Gap) and item.reason == "corrupt":
                 warn(f"events {item.from_} to {item.to} are damaged in the journal")
                 if note := page.add_gap(item.from_, item.to):

@@ -311,10 +311,15 @@ DOCS = {
 """Pictures of the documentation, and what they show."""
 
 
+PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""Waits for a frame: on a busy machine, a picture is empty before it."""
+
+
 def take(browser: Browser, site: Site, show: Callable[[Site, Page], None], path: Path, options: dict[str, Any]) -> None:
     with Tab(browser, reduced_motion="reduce", **options) as tab:
         tab.expected = "style"  # Playwright's own, which hides the caret
         show(site, tab.page)
+        tab.page.evaluate(PAINTED)
         tab.page.screenshot(path=path)
     print(f"{path.name} {path.stat().st_size:,} bytes")
 

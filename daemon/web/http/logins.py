@@ -166,7 +166,7 @@ class Logins:
         return is_pass(login.secret, target, given, now) or is_pass(self._key, target, given, now)
 
     def lasting_pass(self, target: str) -> str:
-        """Let the browser of any login open one address: that of an output, in a card."""
+        """Let the browser of any login open one address: that of an output, in a card, or of an exported file."""
         return make_pass(self._key, target)
 
     async def use(self, login: Login) -> None:

@@ -36,6 +36,7 @@ from tooltap.daemon.web.page.board.endpoints import BoardEndpoints
 from tooltap.daemon.web.page.calls import calls_of_page, parents_of, states_of
 from tooltap.daemon.web.page.compare.endpoint import Compare
 from tooltap.daemon.web.page.event_page import event_page
+from tooltap.daemon.web.page.export import share_routes
 from tooltap.daemon.web.page.find.palette import FindQuery, find
 from tooltap.daemon.web.page.find.search_page import SearchQuery, choices, search_page
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
@@ -81,6 +82,7 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
         Route("/rows/live", page.home.live),
         Route("/sessions", to_home),
         *tabs.routes(services, _with_error_page),
+        *share_routes.routes(services, logins, _with_error_page),
         Route("/sessions/{session:path}", _with_error_page(page.session)),
         Route("/map", page.map),
         Route("/events", _with_error_page(page.timeline)),

@@ -63,6 +63,7 @@ class SessionHead(NamedTuple):
             "words": STATUSES.get(status_of(row), ""),
             "project": project_of(row),
             "waiting": waiting,
+            "share_url": f"{session_url(session)}/share",
         }
         html = await anyio.to_thread.run_sync(lambda: template("session_head.html", title=name_of(row), **values))
         return cls(name_of(row), html, session, row["firstSeq"], row["events"], is_live(row), row.get("files"))

@@ -10,6 +10,7 @@ import { LoggedOut, admitted, here } from "./origin.js";
 import { Overview } from "./overview.js";
 import { palette, submits } from "./palette.js";
 import { reveal } from "./rows.js";
+import { share } from "./share.js";
 import { tabs } from "./tabs.js";
 
 const AT_END = 80; // pixels from the end within which the reader follows
@@ -25,6 +26,7 @@ for (const button of document.querySelectorAll("button[data-copy]")) copies(butt
 if (main.dataset.cards) timeline();
 if ("home" in main.dataset) home(main);
 if ("board" in main.dataset) board(main);
+if (document.querySelector("#share")) share(document.querySelector("#share"));
 tabs();
 palette();
 submits();

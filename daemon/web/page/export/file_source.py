@@ -12,7 +12,7 @@ from typing import Self
 import msgspec
 
 from tooltap.daemon.web.page.export.bodies import Bodies, Body, body_ids
-from tooltap.daemon.web.page.export.redaction import without_raw
+from tooltap.daemon.web.page.export.redaction import masked_event
 from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine, Splitter
@@ -86,7 +86,7 @@ class FileSource:
                     file.seek(output.offset)
                     file.write(output.data)
             else:
-                events.append(decode(self._mask(without_raw(output.body), f"event {self._seq + len(events) + 1}")))
+                events.append(self._masked(output.body, self._seq + len(events) + 1))
         yield from events
 
     def _bodies_of(self, event: AnyEvent) -> dict[str, Body]:
@@ -109,4 +109,7 @@ class FileSource:
             decode(line)
         except (msgspec.ValidationError, msgspec.DecodeError):
             return None
-        return decode(self._mask(without_raw(line), f"event {self._seq + 1}"))
+        return self._masked(line, self._seq + 1)
+
+    def _masked(self, body: bytes, number: int) -> AnyEvent:
+        return masked_event(body, lambda masked: self._mask(masked, f"event {number}"))

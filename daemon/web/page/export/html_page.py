@@ -41,7 +41,7 @@ HELD_BYTES = 33_554_432
 HELD_CALLS = 1_000
 """Latest calls that are remembered for the renderers of their results, and latest results."""
 UNKNOWN = "application/octet-stream"
-STYLES = ("tokens.css", "cards.css", "content.css", "export.css")
+STYLES = ("tokens.css", "cards.css", "content.css", "session.css", "export.css")
 
 
 class ExportedPage:

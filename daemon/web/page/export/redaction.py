@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
 
 from tooltap.daemon.wording import counted
+from tooltap.normalizers.tools.preview import preview
+from tooltap.protocol.events import AnyEvent, ToolCall, ToolUpdate, decode
 from tooltap.traces.recording.secrets import find_secrets, mask_secrets
 
-__all__ = ["Example", "Redaction", "remark", "without_raw"]
+__all__ = ["Example", "Redaction", "masked_event", "masked_title", "remark"]
 
 BEGINNING = 4
 """Characters of a secret that an example shows."""
 EXAMPLES = 3
 """Examples of each kind."""
+CUT_WORD = 16
+"""Characters of the last word of a title that is cut, from which on it may be a part of a secret."""
 
 
 class Example(NamedTuple):
@@ -47,10 +52,6 @@ class Redaction:
                 self.examples[kind].append(_example(data[start:end], seq))
         return mask_secrets(data) if spans and self.masks else data
 
-    def mask_text(self, text: str) -> str:
-        """Mask the title."""
-        return self.mask(text.encode(errors="replace")).decode()
-
     def remark(self) -> str:
         """Say in the file what was done."""
         return remark(self.counts) if self.masks else "Secrets are not masked in this file."
@@ -64,16 +65,32 @@ def remark(counts: Counter[str]) -> str:
     return f"{counted(counts.total(), 'secret is', 'secrets are')} masked: {kinds}."
 
 
-def without_raw(event: bytes) -> bytes:
-    """Remove the provider's own object, which no exported file shows, from an encoded event. What is in it would be
-    counted twice."""
-    if b'"_raw":' not in event:
-        return event
-    decoded = msgspec.json.decode(event)
-    for name in ("input", "output"):
-        if isinstance(payload := decoded.get(name), dict):
-            payload.pop("_raw", None)
-    return msgspec.json.encode(decoded)
+def masked_event(body: bytes, mask: Callable[[bytes], bytes]) -> AnyEvent:
+    """Decode an event without its secrets, and without the provider's own object, which no exported file shows.
+
+    The preview of a call is cut, maybe within a secret, which nothing would recognise then: it is made again of the
+    masked input. `mask` returns the same object where there is no secret."""
+    shown = None
+    if b'"_raw":' in body or b'"preview":' in body:
+        fields = msgspec.json.decode(body)
+        shown = fields.pop("preview", None)
+        for name in ("input", "output"):
+            if isinstance(payload := fields.get(name), dict):
+                payload.pop("_raw", None)
+        body = msgspec.json.encode(fields)
+    masked = mask(body)
+    event = decode(masked)
+    if shown is not None and isinstance(event, ToolCall | ToolUpdate):
+        event.preview = shown if masked is body else preview(event.name, event.input or {}, None)
+    return event
+
+
+def masked_title(title: str, mask: Callable[[bytes], bytes]) -> str:
+    """Mask a title. One that was cut within a long word, maybe a secret, loses that word."""
+    words = title.split(" ")
+    if title.endswith("…") and len(words[-1]) > CUT_WORD:
+        title = " ".join([*words[:-1], "…"])
+    return mask(title.encode(errors="replace")).decode()
 
 
 def _example(secret: bytes, seq: int | None) -> Example:
