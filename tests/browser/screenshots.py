@@ -234,6 +234,11 @@ def difference(site: Site, page: Page) -> None:
     page.locator('#view-user[data-verdict="differs"]').wait_for()
 
 
+def shared(site: Site, page: Page) -> None:
+    site.enter(page, f"{session_url(BILLING)}/share")
+    page.locator("#files a").first.wait_for()
+
+
 def long(site: Site, page: Page) -> None:
     scale.fill(site, 3_000)
     site.enter(page, session_url(LONG))
@@ -261,6 +266,7 @@ PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("session-phone-turns", turns, {**PHONE, "color_scheme": "light"}),
     ("titles", titles, DESKTOP),
     ("long-session", long, {**WIDE, "color_scheme": "light"}),
+    ("share", shared, {**DESKTOP, "color_scheme": "light"}),
     ("difference", difference, {**DESKTOP, "color_scheme": "light"}),
     ("all-sessions", all_sessions, {**DESKTOP, "color_scheme": "dark"}),
     ("preferences", preferences, DESKTOP),
@@ -304,6 +310,7 @@ DOCS = {
     "search": "All hits",
     "board": "What runs now",
     "compare": "Two sessions beside each other",
+    "share": "A session as a file, and what is masked in it",
     "session-phone": "A session on a phone",
     "home-phone": "All sessions on a phone",
     "session-dark": "Dark",

@@ -154,7 +154,7 @@ def test_fits_a_phone(agent: tuple[Billing, Publisher], site: Site, browser: Bro
 
         site.enter(tab.page, f"{ADDRESS}/{name}")
         tab.page.evaluate(FITS)
-        for one in tab.page.locator(".tabs a, .changed > summary, .command button").all():
+        for one in tab.page.locator(".tabs a, .changed > summary, .to-copy button").all():
             box = one.bounding_box()
             assert box is not None
             assert box["height"] >= 44, one.inner_text()
