@@ -108,7 +108,7 @@ def test_turns_beside_each_other_and_alone(daemon: Running, browser: Browser) ->
     assert [one.one("div", class_="answer").text.strip() for one in pairs[0]] == ["Fixed.", "Done."]
     assert [one.one("p", class_="did").text for one in pairs[0]] == [
         "Turn 1 · 1.0 s · 0 calls",
-        "Turn 1 · 65 s · 1 call · 1 error",
+        "Turn 1 · 1 m 5 s · 1 call · 1 error",
     ]
     alone = [
         [one.all("p", class_="note")[-1].text if one.all("p", class_="note") else "" for one in pair]
@@ -133,7 +133,7 @@ def test_differences_have_signs_and_only_errors_a_judgement(daemon: Running, bro
 
     there, back = compared(browser, "a", "b"), compared(browser, "b", "a")
 
-    assert figures(there)["Time"] == ["90 s", "60 s", "−30 s"]
+    assert figures(there)["Time"] == ["1 m 30 s", "1 min", "−30 s"]
     assert figures(there)["Cost"] == ["$0.50", "$0.25", "−$0.25"]
     assert figures(there)["Tokens"] == ["3.0 k", "5.0 k", "+2.0 k"]
     assert figures(there)["Errors"] == ["0", "1", "+1"]
