@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -20,6 +22,15 @@ UPWARDS = f"""() => {{
     return document.querySelectorAll("{EMPTIED}").length >= 8;
 }}"""
 
+UNTIL_LEFT = """() => {
+    scrollBy(0, -innerHeight);
+    return !document.querySelector("#newer").hidden;
+}"""
+UNTIL_BACK = """() => {
+    scrollBy(0, innerHeight);
+    return document.querySelector("#newer").hidden;
+}"""
+
 
 @pytest.fixture(scope="module", autouse=True)
 def long_session(site: Site) -> None:
@@ -34,6 +45,23 @@ def test_number_of_elements_is_bounded(site: Site, page: Page) -> None:
     assert page.evaluate(scale.ELEMENT_COUNT) < scale.ELEMENTS
     page.keyboard.press("G")
     expect(page.locator(FILLED).last.locator("article.card").last).to_be_in_viewport()
+
+
+def test_end_that_was_left_is_reached_again(site: Site, page: Page) -> None:
+    """The browser holds a part of the session, and scrolls through all of it in both directions."""
+    site.enter(page, session=SESSION)
+    sections = page.locator("#feed > section")
+    expect(page.locator("#connection")).to_have_attribute("data-state", "live")
+    newest = sections.last.get_attribute("data-last")
+
+    page.wait_for_function(UNTIL_LEFT)
+    expect(sections.last).not_to_have_attribute("data-last", newest or "")
+    page.wait_for_function(UNTIL_BACK)
+
+    expect(sections.last).to_have_attribute("data-last", newest or "")
+    assert sections.count() <= 40
+    spans = sections.evaluate_all("all => all.map((one) => [Number(one.dataset.first), Number(one.dataset.last)])")
+    assert all(last + 1 == first for (_, last), (first, _) in pairwise(spans))
 
 
 def test_scrolling_never_stops(site: Site, tab: Tab) -> None:

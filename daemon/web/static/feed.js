@@ -1,5 +1,6 @@
 // The timeline as sections of cards. Older and newer sections are fetched when the reader comes near; far sections are
-// emptied to placeholders of their height and fetched again later. So the browser holds a bounded number of cards.
+// emptied to placeholders of their height and fetched again later, and the farthest are removed. So the browser holds a
+// bounded number of cards, and what it does for a new one does not grow with what was seen.
 
 import { adopt, make, parse, waitingFor } from "./cards.js";
 import { ask } from "./origin.js";
@@ -9,6 +10,7 @@ const NEAR = 1_500; // pixels around the visible part, within which sections are
 const SECTION = 50; // most cards of the growing section: the browser lays out a section at once
 const HELD = 200; // most cards in a section, nested ones included
 const FILLED = 6; // most sections that are not emptied
+const MOST = 40; // most sections, with the emptied ones: beyond that, the other end is left, and paged to again
 const MAX_ALSO = 200;
 
 export class Feed {
@@ -236,6 +238,28 @@ export class Feed {
       section.replaceChildren();
       this.watched.observe(section);
     }
+    this.shorten();
+  }
+
+  // Removes sections at the end that is farther from the visible part. Links lead to their events, as to any others.
+  shorten() {
+    const { sections } = this;
+    if (sections.length <= MOST) return;
+    const box = this.element.getBoundingClientRect();
+    const gone = sections.length - MOST;
+    if (box.bottom - innerHeight > -box.top) {
+      for (const one of sections.slice(-gone)) this.forget(one);
+      this.leave();
+    } else {
+      this.holding(() => sections.slice(0, gone).forEach((one) => this.forget(one)));
+      this.links.older.dataset.cursor = this.element.firstElementChild.dataset.first;
+      this.links.older.hidden = false;
+    }
+  }
+
+  forget(section) {
+    this.near.unobserve(section);
+    section.remove();
   }
 
   async fill(section) {
