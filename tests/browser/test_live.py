@@ -38,7 +38,7 @@ def test_live_result_joins_its_call(site: Site, page: Page) -> None:
 
     expect(page.locator("article.message")).to_contain_text("The command failed with exit code 3.")
     expect(page.locator("article.tool-result")).to_have_count(1)
-    expect(page.locator("#head")).to_contain_text("claude-opus-5-5")
+    expect(page.locator("#sessions")).to_contain_text("claude-opus-5-5")
 
 
 def test_partial_text_is_replaced_by_message(site: Site, page: Page) -> None:
@@ -74,6 +74,7 @@ AGENT = CLAUDE_TRANSCRIPT / "subagent-async.agent.jsonl"
 def test_subagent_of_another_stream_is_in_card_of_call(site: Site, page: Page) -> None:
     """Live as after a reload, whichever stream comes first."""
     session, call = "2f40b229-18f4-43db-8092-c2cc387ac019", "toolu_01f4dfea411e7f4c22aef2c79d"
+    site.publish("its-name", "claude-transcript").write(*lines(SPAWNED)[:1])
     site.enter(page, session=session)
     expect(page.locator("#connection")).to_have_text(LIVE)
     task = page.locator("article.tool-call", has_text="Find where greet")

@@ -69,7 +69,7 @@ def event(site: Site, page: Page) -> None:
     timeline(site, page)
     prefer(page, tap="open", debug="on")
     page.locator("article.tool-call .head").first.click()
-    expect(page.locator(".view")).to_have_count(3)
+    expect(page.locator("#view-model, #view-user, #view-provider")).to_have_count(3)
 
 
 def nothing(site: Site, page: Page) -> None:

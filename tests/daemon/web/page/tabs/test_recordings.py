@@ -107,7 +107,7 @@ def test_tokens_and_turns_are_those_of_the_events(recorded: tuple[Browser, Event
         ]
         numbered = [
             int(link.attributes["data-event"])
-            for table in part.all("table", class_="turns")
+            for table in part.all("table", class_="turn-table")
             for link in table.all("a")
             if link.text != "before"
         ]
