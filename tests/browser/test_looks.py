@@ -133,6 +133,11 @@ def test_theme_follows_system_or_preference(site: Site, page: Page) -> None:
 
 def test_states_are_words(site: Site, page: Page) -> None:
     timeline(site, page)
+    expect(page.locator("#feed article.tool-call").first).to_be_visible()
 
-    for card in page.locator("#feed article.tool-call").all():
-        expect(card.locator("> header .status")).to_have_text(card.get_attribute("data-status") or "?")
+    states = (
+        "cards => cards.map(card => [card.querySelector(':scope > header .status').textContent, card.dataset.status])"
+    )
+    found = page.locator("#feed article.tool-call").evaluate_all(states)
+    assert found
+    assert [words for words, _ in found] == [status for _, status in found]
