@@ -118,15 +118,18 @@ def test_table_follows_what_happens(home: Site, page: Page) -> None:
     expect(page.locator('[data-count="all"]')).to_have_text("4")
     expect(first.locator(".state")).to_have_text("Running")
 
+    other = home.publish("other", "claude-stream")
+    other.write(*begun("follow", "/src/new"))
+    expect(first.locator(".title")).to_have_text("Please follow.")
+
     # While the pointer is over the table its rows change, and stay where they are.
     first.hover()
-    other = home.publish("other", "claude-stream")
-    other.write(assistant_message("Once more.", 2, "explain"))
     agent.write(called("Read", {"file_path": "/src/a"}, "r2", "appear"))
-    expect(first.locator("svg")).to_be_visible()
-    expect(page.locator(TITLES)).to_have_text(["Please appear.", "Please breaks.", "Please explain.", "Please repair."])
+    expect(page.locator('tr[data-session="appear"] svg')).to_be_visible()
+    rest = ["Please breaks.", "Please explain.", "Please repair."]
+    expect(page.locator(TITLES)).to_have_text(["Please follow.", "Please appear.", *rest])
     page.mouse.move(5, 5)
-    expect(page.locator(TITLES)).to_have_text(["Please appear.", "Please explain.", "Please breaks.", "Please repair."])
+    expect(page.locator(TITLES)).to_have_text(["Please appear.", "Please follow.", *rest])
     agent.finish()
     other.finish()
     expect(page.locator('tr[data-session="appear"] .state')).not_to_have_text("Running")

@@ -243,9 +243,8 @@ function heading(row) {
   return made.querySelector("tr");
 }
 
-// Replaces the cells of a row that differ, but not the one with the focus.
+// Replaces the cells of a row that differ, but not the one with the focus. The row stays where it is.
 function change(row, fresh) {
-  row.dataset.place = fresh.dataset.place;
   for (const [index, cell] of [...row.cells].entries()) {
     const other = fresh.cells[index];
     if (cell.outerHTML !== other.outerHTML && !cell.contains(document.activeElement)) cell.replaceWith(other.cloneNode(true));
