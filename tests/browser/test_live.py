@@ -74,7 +74,8 @@ AGENT = CLAUDE_TRANSCRIPT / "subagent-async.agent.jsonl"
 def test_subagent_of_another_stream_is_in_card_of_call(site: Site, page: Page) -> None:
     """Live as after a reload, whichever stream comes first."""
     session, call = "2f40b229-18f4-43db-8092-c2cc387ac019", "toolu_01f4dfea411e7f4c22aef2c79d"
-    site.publish("its-name", "claude-transcript").write(*lines(SPAWNED)[:1])
+    parent = site.publish("its-parent", "claude-transcript")
+    parent.write(*lines(SPAWNED)[:3])
     site.enter(page, session=session)
     expect(page.locator("#connection")).to_have_text(LIVE)
     task = page.locator("article.tool-call", has_text="Find where greet")
@@ -83,7 +84,7 @@ def test_subagent_of_another_stream_is_in_card_of_call(site: Site, page: Page) -
     agent = site.publish("its-agent", "claude-transcript", session=session, agent="ad0a7d162f9d16959")
     agent.write(*lines(AGENT))
     expect(page.locator("#feed article.tool-call")).not_to_have_count(0)
-    site.publish("its-parent", "claude-transcript").write(*lines(SPAWNED))
+    parent.write(*lines(SPAWNED)[3:])
 
     expect(task.locator("> header")).to_be_visible()
     expect(inside).not_to_have_count(0)

@@ -30,7 +30,7 @@ def played_for(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]
     if request.node.callspec.params["name"] != EMPTY[0]:
         yield request.getfixturevalue("played")
         return
-    with Site(tmp_path / "nothing") as site:
+    with Site(tmp_path) as site:
         yield site
 
 

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 import anyio
 from markupsafe import Markup
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -68,6 +69,10 @@ from tooltap.protocol.filters import Filter
 __all__ = ["routes", "warm_up"]
 
 COOKIE_SECONDS = 365 * 24 * 3600
+MIN_COMPRESSED = 1_000
+"""Bytes of a style sheet or a script that is worth compressing. Pages are not compressed: they hold what lets a browser
+in beside what agents print, so that their compressed size would tell an agent something of the one."""
+_STATIC = StaticFiles(packages=[("tooltap.daemon.web", "static")])
 T = TypeVar("T")
 
 
@@ -97,8 +102,7 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
         Route("/compare", _with_error_page(Compare(services.journal).page)),
         Route("/preferences", _with_error_page(page.prefer), methods=["POST"]),
         *entrance.routes(logins),
-        Route("/static/code.css", _code_css),
-        Mount("/static", StaticFiles(packages=[("tooltap.daemon.web", "static")])),
+        Mount("/static", GZipMiddleware(Router([Route("/code.css", _code_css), Mount("/", _STATIC)]), MIN_COMPRESSED)),
     ]
 
 

@@ -7,6 +7,7 @@ import { LoggedOut } from "./origin.js";
 
 const PERIOD = 2_000; // milliseconds between two requests for a new one
 const SETTLED = 120; // milliseconds after which a drag that pauses moves the conversation
+const FOLLOWS = 100; // milliseconds after which what follows a scrolling reader is moved: measuring lays the page out
 const NARROWEST = 8; // pixels of the window
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const dated = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
@@ -55,10 +56,10 @@ export class Overview {
   }
 
   listen() {
-    const update = () => (this.frame ??= requestAnimationFrame(() => {
-      this.frame = undefined;
+    const update = () => (this.following ??= setTimeout(() => {
+      this.following = undefined;
       this.follow();
-    }));
+    }, FOLLOWS));
     addEventListener("scroll", update, { passive: true });
     addEventListener("resize", update);
     new ResizeObserver(update).observe(this.feed.element);
@@ -223,12 +224,11 @@ export class Overview {
   // Marks the turn in view, and keeps its entry visible in the outline.
   mark(seq) {
     const entry = this.entryOf(seq);
-    for (const one of this.entries) {
-      if (one === entry) one.setAttribute("aria-current", "location");
-      else one.removeAttribute("aria-current");
-    }
-    if (!entry || entry === this.marked) return;
+    if (entry === this.marked) return;
+    this.marked?.removeAttribute("aria-current");
     this.marked = entry;
+    if (!entry) return;
+    entry.setAttribute("aria-current", "location");
     const [box, own] = [this.outline.getBoundingClientRect(), entry.getBoundingClientRect()];
     if (own.top < box.top) this.outline.scrollTop -= box.top - own.top + 16;
     else if (own.bottom > box.bottom) this.outline.scrollTop += own.bottom - box.bottom + 16;

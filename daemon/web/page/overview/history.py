@@ -27,7 +27,7 @@ KINDS = (
 )
 """The kinds of events that it needs."""
 CALLS = 10_000
-TURNS = 2_000
+TURNS = 200
 AGENTS = 1_000
 WAITS = 2_000
 LATEST = 2**53
