@@ -258,7 +258,7 @@ export class Feed {
   }
 
   forget(section) {
-    this.near.unobserve(section);
+    this.watched.unobserve(section);
     section.remove();
   }
 
