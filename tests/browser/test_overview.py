@@ -101,6 +101,7 @@ def test_outline_leads_to_a_turn_and_follows_the_reader(page: Page, slider: Loca
     expect(page.locator(CURRENT)).to_contain_text(PROMPTS[1])
     expect(page.locator("article.message", has_text=PROMPTS[1])).to_be_in_viewport()
 
+    page.set_viewport_size({"width": 1280, "height": 400})  # in which the second turn leaves the view
     page.wait_for_function(TO_TOP)
     expect(page.locator(CURRENT)).to_contain_text(PROMPTS[0])
     left = page.locator("#window").evaluate("one => one.style.insetInlineStart")
