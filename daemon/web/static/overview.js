@@ -177,6 +177,7 @@ export class Overview {
 
   isChosenVisible() {
     if (this.isMoving) return true;
+    if (scrollY === 0 && !this.isAtEnd()) return false; // the reader has gone to the beginning
     const card = this.feed.near(this.chosen);
     if (!card) return false;
     const { top, bottom } = card.getBoundingClientRect();
