@@ -142,6 +142,27 @@ def event(site: Site, page: Page) -> None:
     page.locator("#view-provider").wait_for()
 
 
+def difference(site: Site, page: Page) -> None:
+    site.enter(page, "/events", state="failed", session=SESSION)
+    seq = page.locator("article.tool-result, article.tool-call").last.get_attribute("data-seq")
+    site.open(page, f"{site.url}/events/{seq}")
+    page.locator("#view-provider").scroll_into_view_if_needed()
+
+
+def share(site: Site, page: Page) -> None:
+    site.enter(page, f"/sessions/{SESSION}/share")
+    page.locator("#files").wait_for()
+
+
+def exported(site: Site, page: Page) -> None:
+    share(site, page)
+    with page.expect_download() as started:
+        page.get_by_role("link", name="HTML", exact=True).click()
+    file = site.directory / "session.html"
+    started.value.save_as(file)
+    page.goto(file.as_uri())
+
+
 def filtered(site: Site, page: Page) -> None:
     site.enter(page, "/events", state="failed")
 
@@ -271,6 +292,10 @@ PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("all-sessions", all_sessions, {**DESKTOP, "color_scheme": "dark"}),
     ("preferences", preferences, DESKTOP),
     ("event", event, {**DESKTOP, "color_scheme": "dark"}),
+    ("difference", difference, {**DESKTOP, "color_scheme": "light"}),
+    ("share", share, {**DESKTOP, "color_scheme": "light"}),
+    ("share-phone", share, {**PHONE, "color_scheme": "dark"}),
+    ("exported", exported, {**DESKTOP, "color_scheme": "light"}),
     ("filtered", filtered, DESKTOP),
     ("doorstep", doorstep, {**DESKTOP, "color_scheme": "light"}),
     ("doorstep-phone", old_link, {**PHONE, "color_scheme": "dark"}),

@@ -81,8 +81,8 @@ def test_preview_follows_the_form(site: Site, page: Page, tmp_path: Path) -> Non
     page.get_by_label("Only the conversation").check()
     expect(page.locator("#files a").first).to_have_attribute("href", re.compile("content=conversation"))
     markdown = saved(page, "Markdown", tmp_path).read_text()
-    assert "And again" in markdown
-    assert "Look at the tests" not in markdown
+    assert "> And again" in markdown
+    assert "> Look at the tests" not in markdown
 
     page.get_by_label("From turn").select_option("")
     page.get_by_label("Everything").check()

@@ -92,6 +92,36 @@ def test_page_policy_allows_only_own_style_and_images() -> None:
     assert "url(" not in page.one("style").raw
 
 
+def test_overview_leads_to_the_turns_of_the_page() -> None:
+    page = export(SUBAGENTS)
+    places = {card.attributes["id"] for card in page.all("article")}
+    links = [one.attributes["href"].removeprefix("#") for one in page.one("nav").all("a")]
+    assert links
+    assert set(links) <= places
+    assert "No secret was found to be masked." in page.one("footer").text
+
+
+def test_recordings_become_markdown(tmp_path: Path) -> None:
+    printed = here("export", "--markdown", CLAUDE)
+    assert (printed.returncode, printed.stderr) == (0, b"")
+    assert printed.stdout.startswith(b"# claude-code\n\n- agent: claude\n")
+    assert b"\n## Turn 1" in printed.stdout
+    assert here("export", "--markdown", CLAUDE, SUBAGENTS, "-o", tmp_path).returncode == 0
+    assert {path.name for path in tmp_path.iterdir()} == {f"{CLAUDE.stem}.md", f"{SUBAGENTS.stem}.md"}
+
+
+def test_session_of_a_daemon_becomes_markdown(daemon: Running) -> None:
+    printed = here("export", "--markdown", "session-1", "--socket", daemon.path).stdout.decode()
+    assert printed.startswith("# Fix \\<b\\>the\\</b\\> greeting\n")
+    assert "*Attached: no name (image/png, 14 bytes)*" in printed
+
+
+def test_form_must_be_named() -> None:
+    finished = here("export", CLAUDE)
+    assert finished.returncode == 2
+    assert sentence(finished).startswith("say in which form: --html or --markdown")
+
+
 def test_subagent_events_are_in_the_card_of_their_call() -> None:
     first, second = (card for card in cards(export(SUBAGENTS)) if card.texts(".title")[0] == "Task")
     for task in (first, second):
