@@ -234,7 +234,7 @@ class FoundSession(_Result, kw_only=True):
 
 
 class SearchResult(_Result, kw_only=True):
-    """Hits, newest first, and the sessions that have them."""
+    """Hits, newest first by when they happened, and the sessions that have them."""
 
     hits: list[FoundEvent]
     sessions: list[FoundSession]

@@ -76,7 +76,7 @@ class SessionsRequest(_Request, kw_only=True, tag="sessions"):
 
 class SearchRequest(_Request, kw_only=True, tag="search"):
     """Searches the text of all events: messages, reasoning, calls, and the beginning of outputs. Hits come newest
-    first."""
+    first, by when their events happened."""
 
     query: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
     """Words and `"quoted phrases"`; an event has to have all of them. The last word may be the beginning of one."""

@@ -12,7 +12,7 @@ import click
 
 from tooltap.cli.common import completers
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import request, socket_option
+from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.printing import at_terminal, say_json, warn
 from tooltap.cli.common.suggestions import Choice
 
@@ -85,6 +85,7 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> in
     "--limit", type=click.IntRange(1, 100), default=20, show_default=True, help="How many events to show, at most."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the daemon's answer as one JSON object.")
+@wait_option
 @socket_option
 def command(
     words: tuple[str, ...],

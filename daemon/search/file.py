@@ -3,9 +3,10 @@
 The index has nothing that the journal has not. So a file that is damaged, of another version, or of another journal is
 deleted, and made again in the background.
 
-Documents are in parts, each a table of SQLite's full-text search (`text_1`, `text_2`, …) for consecutive events. Such a
-table keeps no text (`content=''`), so no document can be taken out of it: a part of which events were deleted is
-dropped and made again. Which words an event has is in its part; its session, kind, tool and time are in `docs`.
+Documents are in parts, for consecutive events. Each part has a table of SQLite's full-text search with the words
+(`text_1`, …), and a table with the `seq` and the label of each document (`docs_1`, …); a label is a kind and a tool.
+Both have the same ids, which `document_ids.py` explains. The full-text table keeps no text (`content=''`), so no
+document can be taken out of it: a part of which events were deleted is dropped and made again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tooltap.traces.recording.own_file import open_own
 
 __all__ = ["TOKENIZER", "connect", "delete_file", "free_pages", "get", "open_file", "put", "size_of"]
 
-FORMAT = f"1.{VERSION}"
+FORMAT = f"2.{VERSION}"
 TOKENIZER = "unicode61 remove_diacritics 2"
 WAL_LIMIT = 16 * 1024 * 1024
 
@@ -32,9 +33,9 @@ _TABLES = (
     " first INTEGER, last INTEGER, UNIQUE (stream, named))",
     "CREATE INDEX sources_of_session ON sources (session)",
     "CREATE TABLE labels (id INTEGER PRIMARY KEY, kind TEXT, tool TEXT, raw_tool TEXT, UNIQUE (kind, tool, raw_tool))",
-    "CREATE TABLE docs (seq INTEGER PRIMARY KEY, source INTEGER, label INTEGER, ts INTEGER)",
     "CREATE TABLE parts (id INTEGER PRIMARY KEY AUTOINCREMENT, first INTEGER, last INTEGER, docs INTEGER,"
-    " built INTEGER, closed INTEGER)",
+    " built INTEGER, closed INTEGER, low INTEGER, high INTEGER)",
+    "CREATE TABLE slots (part INTEGER, slot INTEGER, source INTEGER, PRIMARY KEY (part, slot)) WITHOUT ROWID",
 )
 
 

@@ -1,7 +1,8 @@
 """Reading the index: the newest hits, and how many there are in each session.
 
-Parts are searched from the newest to the oldest, until enough was found or the time is over. What was cut off is told:
-`complete` is false.
+Newest is what happened last, whenever it was ingested. Parts are searched in the order of their newest documents, until
+no other can have a newer hit than those that were found, or the time is over. What was cut off is told: `complete` is
+false.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tooltap.daemon.search.document_ids import SLOTS, first_id, high_before, key_of, last_id
 from tooltap.daemon.search.file import connect
 
 __all__ = ["Finding", "Hit", "Tally", "Wanted"]
@@ -39,14 +42,36 @@ class Wanted(NamedTuple):
 
 
 class Hit(NamedTuple):
+    key: int
+    """Its place in the order of time."""
     seq: int
     session: str
     """Its name now, which may have come later than the event."""
 
 
 class _Row(NamedTuple):
+    key: int
     seq: int
     source: int
+
+
+class _Part(NamedTuple):
+    """A part that may have hits."""
+
+    id: int
+    low: int
+    high: int
+    """The least and the greatest id that are wanted of it."""
+
+
+class _Count(NamedTuple):
+    """Hits of one source."""
+
+    hits: int
+    key: int
+    id: int
+    part: int
+    """Of the newest."""
 
 
 class Tally(NamedTuple):
@@ -61,12 +86,17 @@ class Tally(NamedTuple):
 
 
 class _Scope(NamedTuple):
-    """The condition of a query, and its parameters."""
+    """Which documents are wanted, whatever their words."""
 
-    condition: str
-    values: dict[str, Any]
+    labels: str | None
+    """Their labels, with commas between; None: any."""
+    sources: frozenset[int] | None
     first: int
     last: int
+    """Between which `seq` they are, if only some sources are wanted."""
+    low: int
+    high: int
+    """Between which ids they are."""
 
 
 class Finding:
@@ -84,53 +114,77 @@ class Finding:
     def hits(
         self, wanted: Wanted, before: int, limit: int, most_of_session: int | None, seconds: float
     ) -> tuple[list[Hit], bool]:
-        """The newest hits with `seq` < `before`, newest first, and whether everything was searched that had to be."""
+        """The newest hits with a key less than `before`, newest first, and whether everything was searched that had to
+        be."""
         found: list[_Row] = []
-        full: list[int] = []
+        full: frozenset[int] = frozenset()
         with self._limited(seconds) as limited:
             scope = self._scope(wanted)
             while scope is not None and (room := limit - len(found)) > 0:
-                added = self._next_hits(wanted, scope, before, room, full)
+                added = self._next_hits(wanted.expression, scope, before, room, full)
                 found += added
                 if most_of_session is not None:
                     found, full = self._thinned(found, most_of_session)
                 if len(added) < room:
                     break
-                before = added[-1].seq
+                before = added[-1].key
         self._deadline = float("inf")
         sessions = self._sessions_of(found)
-        return [Hit(seq, sessions[source]) for seq, source in found if source in sessions], not limited.is_over
+        return [Hit(one.key, one.seq, sessions[one.source]) for one in found if one.source in sessions], (
+            not limited.is_over
+        )
 
     def tallies(self, wanted: Wanted, before: int, seconds: float) -> tuple[list[Tally], bool]:
-        """All hits with `seq` < `before` counted by session, the session with the newest hit first; and whether all
-        were counted."""
-        counts: dict[int, tuple[int, int]] = {}
+        """All hits with a key less than `before` counted by session, the session with the newest hit first; and whether
+        all were counted."""
+        counts: dict[int, _Count] = {}
         with self._limited(seconds) as limited:
             scope = self._scope(wanted)
             if scope is not None:
-                for part, low, high in self._parts(scope, before):
-                    for source, hits, latest in self._connection.execute(
-                        f"SELECT docs.source, count(*), max(docs.seq) {_hits_of(part, scope)} GROUP BY 1",
-                        {**scope.values, "match": wanted.expression, "low": low, "high": high},
-                    ).fetchall():
-                        earlier = counts.get(source, (0, latest))
-                        counts[source] = earlier[0] + hits, max(earlier[1], latest)
+                for part in self._parts(scope, before):
+                    self._count(wanted.expression, scope, part, counts)
         is_complete = not limited.is_over
         return self._by_session(counts), is_complete
 
-    def _by_session(self, counts: dict[int, tuple[int, int]]) -> list[Tally]:
+    def _count(self, expression: str, scope: _Scope, part: _Part, counts: dict[int, _Count]) -> None:
+        """Add the hits of a part: by the slots in their ids, which is half the work of looking each of them up."""
+        slots, is_whole = self._slots(part.id, scope)
+        where, values = _matching(part, scope, None if is_whole else slots)
+        for slot, hits, newest in self._connection.execute(
+            f"SELECT text_{part.id}.rowid % {SLOTS}, count(*), max(text_{part.id}.rowid) {where} GROUP BY 1",
+            {**values, "match": expression},
+        ).fetchall():
+            one = _Count(hits, key_of(newest, part.id), newest, part.id)
+            counts[slots[slot]] = _sum(counts.get(slots[slot]), one)
+
+    def _by_session(self, counts: dict[int, _Count]) -> list[Tally]:
         self._deadline = float("inf")
-        found: dict[str, Tally] = {}
+        found: dict[str, tuple[_Count, str, str | None]] = {}
         rows = self._connection.execute(
             "SELECT id, session, provider, cwd FROM sources WHERE id IN (SELECT value FROM json_each(?))",
             (json.dumps(list(counts)),),
         )
         for source, session, provider, cwd in rows.fetchall():
-            hits, latest = counts[source]
-            if (earlier := found.get(session)) is not None:
-                hits, latest, cwd = hits + earlier.hits, max(latest, earlier.latest), cwd or earlier.cwd
-            found[session] = Tally(session, provider, cwd, hits, latest)
-        return sorted(found.values(), key=lambda one: -one.latest)
+            earlier = found.get(session, (None, provider, None))
+            found[session] = _sum(earlier[0], counts[source]), provider, cwd or earlier[2]
+        newest = sorted(found.items(), key=lambda one: -one[1][0].key)
+        seqs = self._seqs_of([(count.part, count.id) for _, (count, _, _) in newest])
+        return [
+            Tally(session, provider, cwd, count.hits, seqs[count.part, count.id])
+            for session, (count, provider, cwd) in newest
+        ]
+
+    def _seqs_of(self, documents: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        by_part: dict[int, list[int]] = {}
+        for part, number in documents:
+            by_part.setdefault(part, []).append(number)
+        return {
+            (part, number): seq
+            for part, numbers in by_part.items()
+            for number, seq in self._connection.execute(
+                f"SELECT id, seq FROM docs_{part} WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(numbers),)
+            ).fetchall()
+        }
 
     def _sessions_of(self, found: Sequence[_Row]) -> dict[int, str]:
         """The session of each source."""
@@ -143,61 +197,71 @@ class Finding:
 
     # -- one query ----------------------------------------------------------------------------------------------
 
-    def _next_hits(self, wanted: Wanted, scope: _Scope, before: int, limit: int, without: Sequence[int]) -> list[_Row]:
+    def _next_hits(
+        self, expression: str, scope: _Scope, before: int, limit: int, without: frozenset[int]
+    ) -> list[_Row]:
         found: list[_Row] = []
-        exclude = " AND docs.source NOT IN (SELECT value FROM json_each(:without))" if without else ""
-        for part, low, high in self._parts(scope, before):
-            found += map(
-                _Row._make,
-                self._connection.execute(
-                    f"SELECT docs.seq, docs.source {_hits_of(part, scope)}{exclude}"
-                    f" ORDER BY text_{part}.rowid DESC LIMIT :limit",
-                    {
-                        **scope.values,
-                        "match": wanted.expression,
-                        "low": low,
-                        "high": high,
-                        "limit": limit - len(found),
-                        "without": json.dumps(list(without)),
-                    },
-                ).fetchall(),
-            )
+        for part in self._parts(scope, before):
+            low = part.low
             if len(found) >= limit:
-                break
+                low = max(low, high_before(found[-1].key, part.id) + 1)
+            if low > part.high:
+                continue
+            slots, is_whole = self._slots(part.id, scope, without)
+            where, values = _matching(part._replace(low=low), scope, None if is_whole else slots)
+            rows = self._connection.execute(
+                f"SELECT text_{part.id}.rowid, (SELECT seq FROM docs_{part.id} WHERE id=text_{part.id}.rowid) {where}"
+                f" ORDER BY text_{part.id}.rowid DESC LIMIT :limit",
+                {**values, "match": expression, "limit": limit},
+            ).fetchall()
+            added = [_Row(key_of(number, part.id), seq, slots[number % SLOTS]) for number, seq in rows]
+            found = sorted([*found, *added], key=lambda one: -one.key)[:limit]
         return found
 
-    def _thinned(self, found: list[_Row], most: int) -> tuple[list[_Row], list[int]]:
+    def _thinned(self, found: list[_Row], most: int) -> tuple[list[_Row], frozenset[int]]:
         """The first `most` hits of each session, and the sources of the sessions that have as many."""
         sessions = self._sessions_of(found)
-        count: dict[str, int] = {}
+        counts: Counter[str | None] = Counter()
         kept = []
-        for one in found:
-            session = sessions.get(one.source, "")
-            count[session] = count.get(session, 0) + 1
-            if count[session] <= most:
-                kept.append(one)
-        full = [session for session, hits in count.items() if hits >= most]
+        for row in found:
+            session = sessions.get(row.source)
+            counts[session] += 1
+            if counts[session] <= most:
+                kept.append(row)
+        full = [session for session, count in counts.items() if count >= most and session is not None]
         rows = self._connection.execute(
             "SELECT id FROM sources WHERE session IN (SELECT value FROM json_each(?))", (json.dumps(full),)
         )
-        return kept, [source for (source,) in rows.fetchall()]
+        return kept, frozenset(source for (source,) in rows.fetchall())
 
-    def _parts(self, scope: _Scope, before: int) -> Iterator[tuple[int, int, int]]:
-        """The parts that may have hits, newest first: number, and the first and last `seq` wanted of it."""
-        high = min(scope.last, before - 1)
-        for part, first, last in self._connection.execute(
-            "SELECT id, first, last FROM parts WHERE first<=? AND last>=? AND docs>0 ORDER BY id DESC",
-            (high, scope.first),
+    def _parts(self, scope: _Scope, before: int) -> Iterator[_Part]:
+        """The parts that may have hits, those with the newest documents first."""
+        for number, low, high in self._connection.execute(
+            "SELECT id, low, high FROM parts WHERE docs>0 AND first<=? AND last>=? AND low<=? AND high>=?"
+            " ORDER BY high DESC, id DESC",
+            (scope.last, scope.first, scope.high, scope.low),
         ).fetchall():
             self._check_time()
-            yield part, max(first, scope.first), min(last, high)
+            part = _Part(number, max(low, scope.low), min(high, scope.high, high_before(before, number)))
+            if part.low <= part.high:
+                yield part
+
+    def _slots(self, part: int, scope: _Scope, without: frozenset[int] = frozenset()) -> tuple[dict[int, int], bool]:
+        """The source of each slot of a part that is wanted, and whether all are."""
+        rows = dict(self._connection.execute("SELECT slot, source FROM slots WHERE part=?", (part,)).fetchall())
+        wanted = {
+            slot: source
+            for slot, source in rows.items()
+            if (scope.sources is None or source in scope.sources) and source not in without
+        }
+        return wanted, len(wanted) == len(rows)
 
     def _scope(self, wanted: Wanted) -> _Scope | None:
         """None if no event can match."""
-        conditions: list[str] = []
-        values: dict[str, Any] = {}
         first, last = 0, 2**63 - 1
-        of_source, names = [], {}
+        sources = labels = None
+        of_source: list[str] = []
+        names: dict[str, str] = {}
         for name, column in (("sessions", "session"), ("providers", "provider")):
             if (given := getattr(wanted, name)) is not None:
                 of_source.append(f"{column} IN (SELECT value FROM json_each(:{name}))")
@@ -211,8 +275,7 @@ class Finding:
             ).fetchall()
             if not rows:
                 return None
-            conditions.append("docs.source IN (SELECT value FROM json_each(:sources))")
-            values["sources"] = json.dumps([row[0] for row in rows])
+            sources = frozenset(row[0] for row in rows)
             first, last = min(row[1] for row in rows), max(row[2] for row in rows)
         of_label, names = [], {}
         if wanted.kinds is not None:
@@ -225,14 +288,10 @@ class Finding:
             rows = self._connection.execute(f"SELECT id FROM labels WHERE {' AND '.join(of_label)}", names).fetchall()
             if not rows:
                 return None
-            conditions.append(f"docs.label IN ({','.join(str(row[0]) for row in rows)})")
-        if wanted.since is not None:
-            conditions.append("docs.ts >= :since")
-            values["since"] = -(-wanted.since // 1000)
-        if wanted.until is not None:
-            conditions.append("docs.ts <= :until")
-            values["until"] = wanted.until // 1000
-        return _Scope("".join(f" AND {one}" for one in conditions), values, first, last)
+            labels = ",".join(str(row[0]) for row in rows)
+        low = 0 if wanted.since is None else first_id(-(-wanted.since // 1000))
+        high = 2**62 if wanted.until is None else last_id(wanted.until // 1000)
+        return _Scope(labels, sources, first, last, low, high)
 
     @contextmanager
     def _limited(self, seconds: float) -> Iterator[_Limited]:
@@ -266,9 +325,20 @@ _IN_FOLDER = (
 )
 
 
-def _hits_of(part: int, scope: _Scope) -> str:
-    # CROSS: the words are looked up first, whatever the planner thinks.
-    return (
-        f"FROM text_{part} CROSS JOIN docs ON docs.seq=text_{part}.rowid WHERE text_{part} MATCH :match"
-        f" AND text_{part}.rowid BETWEEN :low AND :high{scope.condition}"
-    )
+def _matching(part: _Part, scope: _Scope, slots: Mapping[int, int] | None) -> tuple[str, dict[str, Any]]:
+    """The rest of a query after what it selects, and its parameters. `slots`: those that are wanted; None: any."""
+    text, join, condition = f"text_{part.id}", "", ""
+    values: dict[str, Any] = {"low": part.low, "high": part.high}
+    if scope.labels is not None:  # CROSS: the words are looked up first, whatever the planner thinks
+        join = f" CROSS JOIN docs_{part.id} AS docs ON docs.id={text}.rowid AND docs.label IN ({scope.labels})"
+    if slots is not None:
+        condition = f" AND {text}.rowid % {SLOTS} IN (SELECT value FROM json_each(:slots))"
+        values["slots"] = json.dumps(list(slots))
+    return f"FROM {text}{join} WHERE {text} MATCH :match AND {text}.rowid BETWEEN :low AND :high{condition}", values
+
+
+def _sum(one: _Count | None, other: _Count) -> _Count:
+    if one is None:
+        return other
+    newest = max(one, other, key=lambda count: count.key)
+    return newest._replace(hits=one.hits + other.hits)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from tooltap.daemon.journal.interface import StoredEvent
+from tooltap.daemon.search.document_ids import SLOTS, Ids
 from tooltap.daemon.search.file import TOKENIZER, free_pages, get, open_file, put, size_of
 from tooltap.normalizers.stream.searchable import Searchable, searchable, spaced
 
@@ -57,6 +58,8 @@ class Index:
         self._connection = open_file(path, journal)
         self._sources: dict[tuple[str, str], int] = {}
         self._labels: dict[tuple[str, str, str], int] = {}
+        self._ids: Ids | None = None
+        """Of the part to which documents were added last."""
         self.upto = int(get(self._connection, "upto"))
         """`seq` up to which events are indexed."""
         self.floor = int(get(self._connection, "floor"))
@@ -74,9 +77,15 @@ class Index:
     def add(self, events: Sequence[StoredEvent], upto: int) -> None:
         """Add the events after `self.upto`, which are all up to `upto`."""
         with self._transaction() as execute:
-            part = self._open_part()
-            documents = self._insert(part, events)
-            execute("UPDATE parts SET last=?, docs=docs+? WHERE id=?", (upto, documents, part))
+            part, left = self._open_part(), events
+            while True:
+                documents, added = self._insert(part, left)
+                last = left[added].seq - 1 if added < len(left) else upto
+                execute("UPDATE parts SET last=?, docs=docs+? WHERE id=?", (last, documents, part))
+                if added == len(left):
+                    break
+                self._close(part)  # it has no room for another source
+                part, left = self._new_part(last + 1), left[added:]
             put(self._connection, "upto", upto)
             if events:
                 put(self._connection, "mark", f"{events[-1].seq} {zlib.crc32(events[-1].body)}")
@@ -97,16 +106,17 @@ class Index:
             return int(row[0])
         if row is not None and not row[2]:
             self._close(row[0])
-        return self._new_part()
+        return self._new_part(self.upto + 1)
 
-    def _new_part(self) -> int:
+    def _new_part(self, first: int) -> int:
         (part,) = self._connection.execute(
-            "INSERT INTO parts (first, last, docs, closed) VALUES (?, ?, 0, 0) RETURNING id", (self.upto + 1, self.upto)
+            "INSERT INTO parts (first, last, docs, closed) VALUES (?, ?, 0, 0) RETURNING id", (first, first - 1)
         ).fetchone()
-        self._create_text(part)
+        self._create_tables(part)
         return int(part)
 
-    def _create_text(self, part: int) -> None:
+    def _create_tables(self, part: int) -> None:
+        self._connection.execute(f"CREATE TABLE docs_{part} (id INTEGER PRIMARY KEY, seq INTEGER, label INTEGER)")
         self._connection.execute(
             f"CREATE VIRTUAL TABLE text_{part} USING fts5(text, content='', columnsize=0, tokenize='{TOKENIZER}')"
         )
@@ -120,30 +130,41 @@ class Index:
     def _command(self, part: int, name: str, value: int) -> None:
         self._connection.execute(f"INSERT INTO text_{part} (text_{part}, rank) VALUES (?, ?)", (name, value))
 
-    def _insert(self, part: int, events: Sequence[StoredEvent]) -> int:
-        documents: list[tuple[int, int, int, int | None]] = []
+    def _insert(self, part: int, events: Sequence[StoredEvent]) -> tuple[int, int]:
+        """How many documents were added, and how many of the events were read until the part had no room left."""
+        if self._ids is None or self._ids.part != part:
+            self._ids = Ids(self._connection, part)
         texts: list[tuple[int, str]] = []
         ranges: dict[int, tuple[int, int]] = {}
+        execute, executemany = self._connection.execute, self._connection.executemany
+        add, added = f"INSERT INTO docs_{part} VALUES (?, ?, ?)", 0
         for seq, body in events:
             found = searchable(body)
-            if found is None:
-                continue
-            source = self._source(found, seq)
-            ranges[source] = (ranges[source][0] if source in ranges else seq, seq)
-            if found.alias or found.cwd:
-                self._learn(source, found)
-            if found.text:
-                label = self._label(found)
-                documents.append((seq, source, label, None if found.ts is None else found.ts // 1000))
-                texts.append((seq, spaced(found.text)))
-        executemany = self._connection.executemany
+            if found is not None:
+                source = self._source(found, seq)
+                if found.text:
+                    number = self._ids.take(source, None if found.ts is None else found.ts // 1000)
+                    if number is None:
+                        break
+                    execute(add, (number, seq, self._label(found)))
+                    texts.append((number, spaced(found.text)))
+                ranges[source] = (ranges[source][0] if source in ranges else seq, seq)
+                if found.alias or found.cwd:
+                    self._learn(source, found)
+            added += 1
         executemany(
             "UPDATE sources SET first=min(first, ?), last=max(last, ?) WHERE id=?",
             [(first, last, source) for source, (first, last) in ranges.items()],
         )
-        executemany("INSERT INTO docs VALUES (?, ?, ?, ?)", documents)
+        texts.sort()  # else each step back costs a segment
         executemany(f"INSERT INTO text_{part} (rowid, text) VALUES (?, ?)", texts)
-        return len(documents)
+        if texts:
+            low, high = texts[0][0], texts[-1][0]
+            execute(
+                "UPDATE parts SET low=min(coalesce(low, ?1), ?1), high=max(coalesce(high, ?2), ?2) WHERE id=?3",
+                (low, high, part),
+            )
+        return len(texts), added
 
     def _source(self, found: Searchable, seq: int) -> int:
         key = (found.stream, found.session)
@@ -198,15 +219,7 @@ class Index:
         stale: set[int] = set()
         with self._transaction() as execute:
             for source, first in deleted:
-                stale.update(
-                    part
-                    for (part,) in execute(
-                        "SELECT parts.id FROM parts JOIN sources ON sources.id=?1 WHERE EXISTS (SELECT 1 FROM docs"
-                        " WHERE seq BETWEEN max(parts.first, sources.first) AND min(parts.last, sources.last, ?2 - 1)"
-                        " AND source=?1)",
-                        (source.id, 2**62 if first is None else first),
-                    ).fetchall()
-                )
+                stale.update(self._parts_with(source, first))
                 if first is None:
                     execute("DELETE FROM sources WHERE id=?", (source.id,))
                 else:
@@ -214,11 +227,27 @@ class Index:
             self._sources.clear()
             for part in sorted(stale):
                 self._empty(part)
-                self._create_text(part)
+                self._create_tables(part)
                 # Closed: what comes next belongs into a part of its own.
-                execute("UPDATE parts SET docs=0, closed=1, built=first-1 WHERE id=?", (part,))
+                execute("UPDATE parts SET docs=0, closed=1, built=first-1, low=NULL, high=NULL WHERE id=?", (part,))
         if deleted:
             free_pages(self._connection)
+
+    def _parts_with(self, source: Source, before: int | None) -> Iterator[int]:
+        """The parts that have documents of a source with `seq` < `before`; None: any."""
+        parts = self._connection.execute(
+            "SELECT DISTINCT parts.id, parts.last FROM slots JOIN parts ON parts.id=slots.part"
+            " WHERE source=? AND first<?",
+            (source.id, 2**62 if before is None else before),
+        ).fetchall()
+        for part, last in parts:
+            (has,) = self._connection.execute(
+                f"SELECT ?2 > ?3 OR EXISTS (SELECT 1 FROM docs_{part} WHERE seq < ?2 AND id % {SLOTS} IN"
+                " (SELECT slot FROM slots WHERE part=?4 AND source=?1))",
+                (source.id, 2**62 if before is None else before, last, part),
+            ).fetchone()
+            if has:
+                yield part
 
     def stale(self) -> Part | None:
         """A part that is to be built again, the newest first."""
@@ -230,7 +259,8 @@ class Index:
     def build(self, part: Part, events: Sequence[StoredEvent], built: int) -> None:
         """Add the events of a part after `part.built`, which are all up to `built`."""
         with self._transaction() as execute:
-            documents = self._insert(part.id, events)
+            documents, added = self._insert(part.id, events)
+            assert added == len(events)  # there are no more sources than before
             execute("UPDATE parts SET docs=docs+?, built=? WHERE id=?", (documents, built, part.id))
             if built < part.last:
                 return
@@ -260,9 +290,10 @@ class Index:
         self._connection.execute("DELETE FROM parts WHERE id=?", (part,))
 
     def _empty(self, part: int) -> None:
-        first, last = self._connection.execute("SELECT first, last FROM parts WHERE id=?", (part,)).fetchone()
-        self._connection.execute("DELETE FROM docs WHERE seq BETWEEN ? AND ?", (first, last))
-        self._connection.execute(f"DROP TABLE text_{part}")
+        for table in ("docs", "text"):
+            self._connection.execute(f"DROP TABLE {table}_{part}")
+        self._connection.execute("DELETE FROM slots WHERE part=?", (part,))
+        self._ids = None
 
     # -- about it -----------------------------------------------------------------------------------------------
 
@@ -280,6 +311,7 @@ class Index:
         except BaseException:
             self._sources.clear()
             self._labels.clear()
+            self._ids = None
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise

@@ -29,7 +29,9 @@ from tooltap.protocol.filters import Filter
 __all__ = ["Indexer"]
 
 BATCH = 2_000
-"""Events of a transaction."""
+"""Events of a transaction, …"""
+BUSY_BATCH = 500
+"""… and while others arrive: what commits wait for is Python's lock, which a small batch holds for a moment."""
 BATCH_BYTES = 2_097_152
 PERIOD = 0.5
 """Seconds between two looks for new events."""
@@ -63,6 +65,8 @@ class Indexer:
         self._seen = -1
         """The newest event at the last look."""
         self._arrived = self._worked = 0.0
+        self._is_busy = False
+        """Events arrive."""
         self._statistics: dict[str, int] = {"documents": 0, "parts": 0, "bytes": 0}
         self._is_damaged = False
         self._rebuilt = -RETRY
@@ -172,7 +176,8 @@ class Indexer:
         now = time.monotonic()
         if self._seen != self._journal.latest:
             self._seen, self._arrived = self._journal.latest, now
-        return now < self._arrived + QUIET and now < self._worked + GIVING_WAY
+        self._is_busy = now < self._arrived + QUIET
+        return self._is_busy and now < self._worked + GIVING_WAY
 
     async def _add(self, index: Index) -> bool:
         """Add the next events; whether there were any."""
@@ -196,8 +201,9 @@ class Indexer:
     async def _read(self, after: int, up_to: int) -> tuple[list[StoredEvent], int]:
         """About a batch of events; and the `seq` up to which there are no others."""
         events, searched = await self._journal.read(after, up_to=up_to, max_bytes=BATCH_BYTES)
-        if len(events) > BATCH:
-            events = events[:BATCH]
+        most = BUSY_BATCH if self._is_busy else BATCH
+        if len(events) > most:
+            events = events[:most]
             searched = events[-1].seq
         return events, searched
 

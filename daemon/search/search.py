@@ -13,8 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import anyio
+
 from tooltap.daemon.journal.interface import CorruptError, Journal
 from tooltap.daemon.journal.sqlite.damage import is_corrupt
+from tooltap.daemon.search.document_ids import second_of
 from tooltap.daemon.search.finding import Finding, Hit, Tally, Wanted
 from tooltap.daemon.search.indexer import Indexer
 from tooltap.daemon.search.marking import Marking, Snippet
@@ -25,6 +28,8 @@ __all__ = ["Answer", "Found", "Search", "UnavailableError"]
 HIT_SECONDS = 1.0
 COUNT_SECONDS = 0.5
 """How long the newest hits may be looked for, and all hits be counted."""
+OPENING_SECONDS = 2.0
+"""How long a search waits for an index that is being opened."""
 NEWEST = 2**62
 
 T = TypeVar("T")
@@ -43,13 +48,13 @@ class Found(NamedTuple):
 
 class Answer(NamedTuple):
     hits: list[Found]
-    """Newest first."""
+    """Newest first, by when they happened."""
     tallies: list[Tally]
     """All hits counted by session; empty if that was not asked for."""
     complete: bool
     """False if the search or the count was cut off."""
     next: int | None
-    """Hits before this `seq` may follow."""
+    """Hits may follow: `before` for them."""
     upto: int
     """`seq` of the newest event that was searched."""
     behind: int
@@ -97,7 +102,7 @@ class Search:
         self, wanted: Wanted, *, before: int | None, limit: int, most_of_session: int | None, counts: bool
     ) -> Answer:
         """Raises `UnavailableError`, `JournalError`."""
-        indexer = self._open_indexer()
+        indexer = await self._open_indexer()
         upto, floor = indexer.upto, indexer.floor
         hits, next_before, is_complete = await self._hits(
             indexer, wanted, NEWEST if before is None else before, limit, most_of_session
@@ -111,12 +116,15 @@ class Search:
     async def count(self, wanted: Wanted, *, before: int | None) -> tuple[list[Tally], bool]:
         """All hits by session, and whether all were counted. Raises `UnavailableError`."""
         return await self._ask(
-            self._open_indexer(), Finding.tallies, wanted, NEWEST if before is None else before, COUNT_SECONDS
+            await self._open_indexer(), Finding.tallies, wanted, NEWEST if before is None else before, COUNT_SECONDS
         )
 
-    def _open_indexer(self) -> Indexer:
+    async def _open_indexer(self) -> Indexer:
         if self._indexer is None:
             raise UnavailableError("this daemon has no search index: `index_bytes` is 0")
+        with anyio.move_on_after(OPENING_SECONDS):  # a daemon that has just started
+            while self._indexer.path is None and not self._indexer.problem:
+                await anyio.sleep(0.02)
         if self._indexer.path is None:
             raise UnavailableError(self._indexer.problem or "the search index is being opened; try again")
         return self._indexer
@@ -134,9 +142,9 @@ class Search:
             hits, is_complete = await self._ask(
                 indexer, Finding.hits, wanted, before, room, most_of_session, HIT_SECONDS
             )
-            found += await self._read(hits, wanted.expression)
+            found += _in_order(hits, await self._read(hits, wanted.expression))
             if hits:
-                before = hits[-1].seq
+                before = hits[-1].key
             if len(hits) < room or not is_complete:
                 return found, before if hits and not is_complete else None, is_complete
             if len(found) >= limit:
@@ -159,7 +167,7 @@ class Search:
         made = [(hit, about) for hit, body in events if (about := searchable(body)) is not None]
         snippets = marking.snippets([about.text for _, about in made], expression)
         return [
-            Found(*hit, about, snippet)
+            Found(hit.seq, hit.session, about, snippet)
             for (hit, about), snippet in zip(made, snippets, strict=True)
             if snippet is not None
         ]
@@ -187,3 +195,10 @@ class Search:
 
     async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+
+
+def _in_order(hits: Sequence[Hit], found: Sequence[Found]) -> list[Found]:
+    """Newest first. The index knows seconds, of which some were full; the events themselves know better."""
+    seconds = {one.seq: second_of(one.key) for one in hits}
+    times = {one.seq: seconds[one.seq] * 1000 if one.event.ts is None else one.event.ts for one in found}
+    return sorted(found, key=lambda one: (times[one.seq], one.seq), reverse=True)

@@ -1105,7 +1105,7 @@ export interface FoundSession {
   latest: number;
 }
 
-/** Hits, newest first, and the sessions that have them. */
+/** Hits, newest first by when they happened, and the sessions that have them. */
 export interface SearchResult {
   hits: FoundEvent[];
   /** The session with the newest hit first; at most 100. Without `counts`, those of `hits`. */
@@ -1290,7 +1290,7 @@ export interface SessionsRequest {
 
 /**
  * Searches the text of all events: messages, reasoning, calls, and the beginning of outputs. Hits come newest
- * first.
+ * first, by when their events happened.
  */
 export interface SearchRequest {
   op: "search";

@@ -167,17 +167,24 @@ def test_commands_find_the_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert [one["dialect"] for one in statistics["perStream"]] == ["claude-stream"]
 
 
+COMMANDS = (("sessions",), ("search", "word"), ("top",))
+
+
 def test_clients_wait_for_a_daemon(tmp_path: Path) -> None:
     found: list[object] = []
 
     async def asynchronously() -> None:
         found.append(await client.request("ping", path=tmp_path / "run" / "t.sock", wait=TIMEOUT))
 
+    def command(words: tuple[str, ...]) -> None:
+        finished = tooltap(*words, "--wait", TIMEOUT)
+        found.append((words[0], finished.returncode))
+
     waiting = [
         threading.Thread(target=lambda: found.append(ask("ping", wait=TIMEOUT))),
         threading.Thread(target=lambda: anyio.run(asynchronously)),
         threading.Thread(target=lambda: found.extend(client.subscribe(after="now", follow=False, wait=TIMEOUT))),
-        threading.Thread(target=lambda: found.append(tooltap("sessions", "--wait", TIMEOUT).returncode)),
+        *(threading.Thread(target=command, args=(words,)) for words in COMMANDS),
     ]
     for thread in waiting:
         thread.start()
@@ -185,7 +192,7 @@ def test_clients_wait_for_a_daemon(tmp_path: Path) -> None:
         for thread in waiting:
             thread.join()
 
-    assert sorted(map(str, found)) == ["0", "{}", "{}"]
+    assert sorted(map(str, found)) == sorted(["{}", "{}", *(str((words[0], 0)) for words in COMMANDS)])
 
 
 def test_waiting_ends(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import anyio
 from tests.daemon.events import commit
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.search.document_ids import SLOTS
 from tooltap.daemon.search.finding import Wanted
 from tooltap.daemon.search.search import Answer, Search
 from tooltap.daemon.search.words import expression_of
@@ -123,12 +124,16 @@ def contents(path: Path) -> tuple[list[Any], list[Any]]:
     """Every word and every document of an index, in whatever parts and segments it is."""
     with closing(sqlite3.connect(path)) as connection:
         words: list[Any] = []
+        documents: list[Any] = []
         for (part,) in connection.execute("SELECT id FROM parts ORDER BY id").fetchall():
             connection.execute(f"CREATE VIRTUAL TABLE temp.words_{part} USING fts5vocab(main, text_{part}, instance)")
-            words += connection.execute(f"SELECT doc, term, offset FROM temp.words_{part}").fetchall()
-        documents = connection.execute(
-            "SELECT seq, stream, named, session, provider, kind, tool, raw_tool, ts FROM docs"
-            " JOIN sources ON sources.id=source JOIN labels ON labels.id=label ORDER BY seq"
-        ).fetchall()
+            words += connection.execute(
+                f"SELECT seq, term, offset FROM temp.words_{part} JOIN docs_{part} ON id=doc"
+            ).fetchall()
+            documents += connection.execute(
+                f"SELECT seq, stream, named, session, provider, kind, tool, raw_tool FROM docs_{part} AS docs"
+                f" JOIN slots ON part={part} AND slot=docs.id % {SLOTS} JOIN sources ON sources.id=source"
+                " JOIN labels ON labels.id=label"
+            ).fetchall()
         assert connection.execute("SELECT coalesce(sum(docs), 0) FROM parts").fetchone() == (len(documents),)
-    return sorted(words), documents
+    return sorted(words), sorted(documents, key=lambda one: one[0])

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.search.searching import all_events, events_of_fixtures, fill, has, searched, tokens
+from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.search import index as index_module
+from tooltap.daemon.search import indexer as indexer_module
+from tooltap.daemon.search.document_ids import SLOTS, SPARE
+from tooltap.daemon.search.finding import Finding, Wanted
+from tooltap.daemon.search.index import Index
 from tooltap.daemon.search.search import Answer
+from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.stream.searchable import searchable
 from tooltap.protocol.events import SessionEvent
 
@@ -34,7 +44,9 @@ async def test_words_and_phrases_are_found_wherever_they_are(sqlite_journal: Sql
     async with searched(sqlite_journal, tmp_path / "search") as index:
         for phrases in queries:
             answer = await index.find(" ".join(f'"{" ".join(one)}"' for one in phrases))
-            assert seqs(answer) == [seq for seq, text in reversed(texts) if has(text, phrases)], phrases
+            assert sorted(seqs(answer)) == [seq for seq, text in texts if has(text, phrases)], phrases
+            times = [one.event.ts // 1000 for one in answer.hits if one.event.ts is not None]
+            assert times == sorted(times, reverse=True), phrases
             assert Counter({one.session: one.hits for one in answer.tallies}) == Counter(
                 one.session for one in answer.hits
             )
@@ -152,10 +164,88 @@ async def test_one_session_does_not_take_all_the_places(sqlite_journal: SqliteJo
         assert seqs(answer) == [63, 62, 61, 33, 32, 31, 30, 2, 1]
         assert (answer.tallies, answer.next, answer.complete) == ([], None, True)
         answer = await index.search.find(wanted, before=None, limit=5, most_of_session=3, counts=False)
-        assert (seqs(answer), answer.next) == ([63, 62, 61, 33, 32], 32)
-        answer = await index.search.find(wanted, before=32, limit=5, most_of_session=3, counts=True)
+        assert seqs(answer) == [63, 62, 61, 33, 32]
+        answer = await index.search.find(wanted, before=answer.next, limit=5, most_of_session=3, counts=True)
         assert seqs(answer) == [31, 30, 29, 2, 1]
         assert {one.session: one.hits for one in answer.tallies} == {"session-1": 29, "session-0": 2}
+
+
+@pytest.mark.parametrize("part", [7, 1_000])
+async def test_newest_is_what_happened_last(
+    sqlite_journal: SqliteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
+    """Whenever it was ingested: old sessions are read while new ones go on. `part`: documents of a part."""
+    monkeypatch.setattr(index_module, "PART_DOCUMENTS", part)
+    monkeypatch.setattr(indexer_module, "BATCH", 5)
+    chosen = random.Random(2)
+    expected: list[tuple[int, int]] = []
+    for number in range(12):
+        first = chosen.randrange(40) * 1_000
+        times = [first + 500 * chosen.randrange(1, 4) * one for one in range(6)]
+        texts = [message("word", f"s{number}", session=f"session-{number}", ts=ts) for ts in times]
+        await sqlite_journal.commit(commit(*texts, stream=f"s{number}", state="ended"))
+        expected += [(ts, seq) for seq, ts in enumerate(times, number * 6 + 1)]
+    newest = [seq for _, seq in sorted(expected, reverse=True)]
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        answer = await index.find("word")
+        assert [one.event.ts for one in answer.hits] == sorted((ts for ts, _ in expected), reverse=True)
+        assert sorted(seqs(answer)) == sorted(newest)
+        sessions = list(dict.fromkeys(one.session for one in answer.hits))
+        seconds = {one.session: one.event.ts // 1000 for one in reversed(answer.hits) if one.event.ts is not None}
+        assert [one.hits for one in answer.tallies] == [6] * 12
+        latest = [seconds[one.session] for one in answer.tallies]
+        assert latest == sorted(latest, reverse=True)
+        assert {one.session for one in answer.tallies} == set(sessions)
+        # Page by page it is the same, without a hit twice.
+        for limit in (1, 5):
+            pages: list[int] = []
+            before: int | None = None
+            while True:
+                page = await index.search.find(
+                    index.wanted("word"), before=before, limit=limit, most_of_session=None, counts=False
+                )
+                pages += seqs(page)
+                before = page.next
+                if before is None:
+                    break
+            assert sorted(pages) == sorted(newest)
+            found = {seq: ts // 1000 for ts, seq in expected}
+            assert [found[seq] for seq in pages] == sorted(found.values(), reverse=True)
+        found_since = await index.find("word", since=20_000, until=30_000)
+        assert sorted(seqs(found_since)) == sorted(seq for ts, seq in expected if 20_000 <= ts < 31_000)
+
+
+def _index(path: Path, texts: Sequence[Produced]) -> Finding:
+    index = Index(path, "journal")
+    index.add([StoredEvent(seq, one.body) for seq, one in enumerate(texts, 1)], len(texts))
+    index.close()
+    return Finding(path)
+
+
+def test_more_in_one_second_than_a_part_has_slots(tmp_path: Path) -> None:
+    """A recording without times is ingested in a moment."""
+    finding = _index(tmp_path / "search", [message("word", ts=5_000_000)] * (SLOTS + 900))
+    found: list[int] = []
+    before = 2**62
+    while page := finding.hits(Wanted('"word"'), before, 1_000, None, 60.0)[0]:
+        found += [one.seq for one in page]
+        before = page[-1].key
+    assert found == list(range(SLOTS + 900, 0, -1))
+    finding.close()
+
+
+def test_more_sources_than_a_part_has_slots(tmp_path: Path) -> None:
+    names = [f"s{number}" for number in range(SLOTS - SPARE + 10)]
+    finding = _index(tmp_path / "search", [message("word", name, session=name, ts=5_000_000) for name in names])
+    tallies, is_complete = finding.tallies(Wanted('"word"'), 2**62, 60.0)
+    assert is_complete
+    assert {one.session: (one.hits, one.latest) for one in tallies} == {
+        name: (1, seq) for seq, name in enumerate(names, 1)
+    }
+    assert len(finding.hits(Wanted('"word"'), 2**62, len(names) + 1, None, 60.0)[0]) == len(names)
+    finding.close()
+    with closing(sqlite3.connect(tmp_path / "search")) as connection:
+        assert connection.execute("SELECT docs FROM parts").fetchall() == [(SLOTS - SPARE,), (10,)]
 
 
 async def test_the_name_that_a_session_gets_late(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
