@@ -142,16 +142,9 @@ def event(site: Site, page: Page) -> None:
     page.locator("#view-provider").wait_for()
 
 
-def difference(site: Site, page: Page) -> None:
-    site.enter(page, "/events", state="failed", session=SESSION)
-    seq = page.locator("article.tool-result, article.tool-call").last.get_attribute("data-seq")
-    site.open(page, f"{site.url}/events/{seq}")
-    page.locator("#view-provider").scroll_into_view_if_needed()
-
-
 def share(site: Site, page: Page) -> None:
-    site.enter(page, f"/sessions/{SESSION}/share")
-    page.locator("#files").wait_for()
+    site.enter(page, f"{session_url(BILLING)}/share")
+    page.locator("#files a").first.wait_for()
 
 
 def exported(site: Site, page: Page) -> None:
@@ -255,11 +248,6 @@ def difference(site: Site, page: Page) -> None:
     page.locator('#view-user[data-verdict="differs"]').wait_for()
 
 
-def shared(site: Site, page: Page) -> None:
-    site.enter(page, f"{session_url(BILLING)}/share")
-    page.locator("#files a").first.wait_for()
-
-
 def long(site: Site, page: Page) -> None:
     scale.fill(site, 3_000)
     site.enter(page, session_url(LONG))
@@ -287,8 +275,6 @@ PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("session-phone-turns", turns, {**PHONE, "color_scheme": "light"}),
     ("titles", titles, DESKTOP),
     ("long-session", long, {**WIDE, "color_scheme": "light"}),
-    ("share", shared, {**DESKTOP, "color_scheme": "light"}),
-    ("difference", difference, {**DESKTOP, "color_scheme": "light"}),
     ("all-sessions", all_sessions, {**DESKTOP, "color_scheme": "dark"}),
     ("preferences", preferences, DESKTOP),
     ("event", event, {**DESKTOP, "color_scheme": "dark"}),
