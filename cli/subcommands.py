@@ -53,7 +53,7 @@ COMMANDS = {
     "files": Entry("read", "Show what a session changed: its files, or the diff of one."),
     "top": Entry("read", "Watch the sessions that go on."),
     "open": Entry("read", "Open the page, at a session if one is named."),
-    "export": Entry("read", "Write a session as a page that opens in any browser."),
+    "export": Entry("read", "Write a session as a page that opens in any browser, or as Markdown."),
     "baseline": Entry("check", "Record the shape of agents' lines, and check recordings against it."),
     "drift": Entry("check", "Show where agents' lines deviate from their baselines."),
     "config": Entry("manage", "Check the daemon's configuration."),

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from tooltap.daemon.similar import similar
-
 __all__ = ["Choice", "did_you_mean"]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The end of a sentence about a word that is not known: `; did you mean 'tail'?`, or nothing."""
+    from tooltap.daemon.similar import similar
+
     found = similar(word, known)
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
 

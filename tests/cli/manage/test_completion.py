@@ -127,7 +127,7 @@ def complete(*words: str) -> list[str]:
         (["tail", "--kind", "tool-"], ["tool-call", "tool-update", "tool-result"]),
         (["tail", "--tool", "Web"], ["WebFetch", "WebSearch"]),
         (["tail", "--after", ""], ["start", "now"]),
-        (["tail", "--provider", "c"], ["claude", "cline", "codex", "copilot", "cursor"]),
+        (["tail", "--provider", "c"], ["claude", "cline", "codex", "continue", "copilot", "cursor"]),
         (["drift", "--dialect", "a"], ["auto", "acp"]),
         (["completion", ""], list(SHELLS)),
     ],
