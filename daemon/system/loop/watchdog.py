@@ -19,7 +19,6 @@ import selectors
 import sys
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -283,11 +282,13 @@ class _Selector(selectors.DefaultSelector):
 
 
 def _place(frame: FrameType | None) -> str:
-    """The innermost calls, the last one first."""
-    if frame is None:
-        return ""
-    calls = traceback.extract_stack(frame)[-FRAMES:]
-    return " < ".join(f"{os.path.basename(call.filename)}:{call.lineno} {call.name}" for call in reversed(calls))
+    """The innermost calls, the last one first. No source is read: the turn could end meanwhile."""
+    calls: list[str] = []
+    while frame is not None and len(calls) < FRAMES:
+        code = frame.f_code
+        calls.append(f"{os.path.basename(code.co_filename)}:{frame.f_lineno} {code.co_name}")
+        frame = frame.f_back
+    return " < ".join(calls)
 
 
 def _error_file() -> int | None:
