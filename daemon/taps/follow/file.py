@@ -112,11 +112,11 @@ async def open_file(
 
     Raises `NotYetError`, `OSError`, `FrameError`, `JournalError`.
     """
-    limit = setting.line_bytes if is_document(path) else SESSION_BYTES
+    limit = setting.line_bytes + 1 if is_document(path) else SESSION_BYTES
     reader = DATABASES if root.place.database else SNAPSHOTS if root.place.parts else FILES
     head, mtime = await to_thread.run_sync(reader.head, path, limit)
     lines = [head] if is_document(path) else head.split(b"\n")[:-1]
-    if not lines or (is_document(path) and not _is_object(head)):
+    if not lines or (is_document(path) and len(head) < limit and not _is_object(head)):
         return None
     stream, info, position = await _find_stream(path, lines[0], root.place, reader, setting)
     if info is None:

@@ -29,6 +29,10 @@ _CHANGE = b'"type":"projection_delta"}\n'
 """How a record of the journal ends that changes the history; all others are much longer, and need not be decoded."""
 
 
+class _AboveLimitError(Exception):
+    """The document has more bytes than are read."""
+
+
 def _head(path: str, limit: int) -> tuple[bytes, int]:
     """Return the document, and the time of the last change in ms since the epoch; of one that has more than `limit`
     bytes, at least as many. Raises `OSError`."""
@@ -36,9 +40,14 @@ def _head(path: str, limit: int) -> tuple[bytes, int]:
         mtime = look_at_session(path).mtime_ms
         try:
             return _document(path, limit), mtime
-        except FileNotFoundError:
-            if attempt == ATTEMPTS - 1:
+        except _AboveLimitError:
+            return bytes(limit + 1), mtime
+        except FileNotFoundError as error:
+            if not os.path.lexists(path):  # the session has been deleted
                 raise
+            if attempt == ATTEMPTS - 1:
+                reason = f"a file that this session names is missing: {error.filename}"
+                raise OSError(errno.EINVAL, reason, path) from error
         except (LookupError, TypeError, ValueError) as error:
             raise OSError(errno.EINVAL, f"not a session of a known form: {error!r}", path) from error
     raise AssertionError("the last attempt returns or raises")
@@ -51,26 +60,28 @@ def _document(path: str, limit: int) -> bytes:
     state, journal = manifest["projection_state"], manifest["recovery_journal_segment"]
     snapshot, history, size = _object(generation, state["path"], limit)["snapshot"], [], 0
     for chunk in state["chunks"]:
-        data = _bytes(os.path.join(folder, "chunks"), f"{chunk}.json", limit)
+        data = _bytes(os.path.join(folder, "chunks"), f"{chunk}.json", limit - size)
         size += len(data)
-        if size > limit:
-            return data.ljust(limit + 1)
         history += orjson.loads(data)
     changes = []
     for line in _changes(_inside(folder, journal["path"]), limit):
         size += len(line)
         if size > limit:
-            return line.ljust(limit + 1)
+            raise _AboveLimitError
         changes += orjson.loads(line)["payload"]["delta"]
     meta = _object(folder, os.path.basename(path), limit)
     return orjson.dumps({"meta": meta, "snapshot": snapshot, "history": history, "changes": changes})
 
 
 def _changes(path: str, limit: int) -> Iterator[bytes]:
-    """Return the records of a journal that change the history; the last one may be incomplete, and waits."""
+    """Return the records of a journal that change the history; the last one may be incomplete, and waits. Of a record
+    above the limit the beginning is returned."""
     with opened(path) as (descriptor, _), open(descriptor, "rb", buffering=BLOCK, closefd=False) as journal:
         while line := journal.readline(limit + 1):
-            if line.endswith(_CHANGE):
+            end = line
+            while not end.endswith(b"\n") and (more := journal.readline(limit + 1)):
+                end = end[-len(_CHANGE) :] + more
+            if end.endswith(_CHANGE):
                 yield line
 
 
@@ -80,7 +91,10 @@ def _object(folder: str, name: str, limit: int) -> dict[str, Any]:
 
 
 def _bytes(folder: str, name: str, limit: int) -> bytes:
-    return read_head(_inside(folder, name), limit)[0]
+    data = read_head(_inside(folder, name), limit + 1)[0]
+    if len(data) > limit:
+        raise _AboveLimitError
+    return data
 
 
 def _inside(folder: str, name: str) -> str:

@@ -139,28 +139,16 @@ def test_follower_that_fails_begins_again(tmp_path: Path, monkeypatch: pytest.Mo
 def test_entry_that_cannot_be_examined_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in NAMES:
         append(tmp_path / f"{name}.jsonl", LINES)
-    usual = os.scandir
+    usual = os.lstat
 
-    class Entry:
-        def __init__(self, entry: os.DirEntry[str]) -> None:
-            self._entry = entry
+    def lstat(path: str) -> os.stat_result:
+        if os.path.basename(path) == "a.jsonl":
+            raise OSError(5, "Input/output error", path)
+        return usual(path)
 
-        def stat(self, *, follow_symlinks: bool) -> os.stat_result:
-            if self._entry.name == "a.jsonl":
-                raise OSError(5, "Input/output error", self._entry.path)
-            return self._entry.stat(follow_symlinks=follow_symlinks)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._entry, name)
-
-    @contextmanager
-    def scandir(path: str) -> Iterator[Iterator[Entry]]:
-        with usual(path) as entries:
-            yield (Entry(one) for one in sorted(entries, key=lambda one: one.name))
-
-    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr("tooltap.daemon.taps.follow.places.os.lstat", lstat)
     troubles: list[OSError] = []
     root = Root("claude", AGENTS["claude"], str(tmp_path.parent))
-    found = [Path(one.path).name for one in scan(root, str(tmp_path), troubles.append)]
+    found = sorted(Path(one.path).name for one in scan(root, str(tmp_path), troubles.append))
     assert found == ["b.jsonl", "c.jsonl"]
     assert [one.filename for one in troubles] == [str(tmp_path / "a.jsonl")]

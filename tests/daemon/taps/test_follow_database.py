@@ -93,8 +93,8 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 
 @pytest.fixture
 def follower(tmp_path: Path) -> Follower:
-    follower = Follower(tmp_path, agents=["opencode"])
-    follower.settings["suspend_timeout"] = 1e9  # the rows are old
+    follower = Follower(tmp_path, agents=["opencode"], backfill="all")  # the rows are old
+    follower.settings["suspend_timeout"] = 1e9
     follower.environment["XDG_DATA_HOME"] = str(tmp_path / "data")
     return follower
 

@@ -128,6 +128,16 @@ def test_too_long_document_is_unparsed(tmp_path: Path) -> None:
     assert [event["reason"] for event in events if event["kind"] == "unparsed"] == ["too-long"]
 
 
+def test_document_that_is_too_long_at_first_is_unparsed(tmp_path: Path) -> None:
+    follower = Follower(tmp_path)
+    follower.settings["stream"] = {"line_bytes": 200}
+    with follower:
+        save(chat(follower), 1)
+        events = follower.events_when(lambda events: any(event["kind"] == "unparsed" for event in events))
+
+    assert [event["reason"] for event in events if event["kind"] == "unparsed"] == ["too-long"]
+
+
 def test_document_stream_has_a_line_per_version(tmp_path: Path) -> None:
     """A trace and a rebuilt parser see one line per version."""
     with Follower(tmp_path) as follower:

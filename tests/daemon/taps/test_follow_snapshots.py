@@ -101,17 +101,30 @@ def test_nothing_is_read_outside_the_folder(session: Session, tmp_path: Path) ->
     whole = json.loads(manifest.read_text())
     for chunk in ("../../secret", str(tmp_path / "secret")):
         manifest.write_text(json.dumps({**whole, "projection_state": {**whole["projection_state"], "chunks": [chunk]}}))
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(OSError, match="a file that this session names is missing"):
             session.read()
     os.symlink(tmp_path / "secret.json", session.folder / "chunks" / "linked.json")
     manifest.write_text(json.dumps({**whole, "projection_state": {**whole["projection_state"], "chunks": ["linked"]}}))
+    with pytest.raises(OSError, match="a file that this session names is missing"):
+        session.read()
+
+
+def test_missing_generation_is_said(session: Session) -> None:
+    (session.folder / "CURRENT").write_text('{"generation": 7}')
+    with pytest.raises(OSError, match=r"a file that this session names is missing: .*/generations/7/manifest\.json"):
+        session.read()
+
+
+def test_deleted_session_is_gone(session: Session) -> None:
+    shutil.rmtree(session.folder / "generations")
+    session.meta.unlink()
     with pytest.raises(FileNotFoundError):
         session.read()
 
 
 @pytest.mark.parametrize("name", ["CURRENT", "generations/0000000000000000/manifest.json"])
 def test_what_is_no_session_is_said(session: Session, name: str) -> None:
-    for content in ("", "[]", "{}", '{"generation": 7, "projection_state": 1}'):
+    for content in ("", "[]", "{}", '{"projection_state": 1}'):
         (session.folder / name).write_text(content)
         with pytest.raises(OSError, match="not a session of a known form"):
             session.read()
@@ -121,7 +134,17 @@ def test_document_above_the_limit_is_not_read_whole(session: Session) -> None:
     for step in steps():
         session.change(step)
 
-    assert len(SNAPSHOTS.head(str(session.meta), 2_000)[0]) > 2_000
+    for limit in (10, 500, 2_000):  # of a manifest, of the state, of the journal
+        assert len(SNAPSHOTS.head(str(session.meta), limit)[0]) > limit
+
+
+def test_long_record_that_changes_nothing_is_passed_over(session: Session) -> None:
+    session.change(steps()[0])
+    before = session.read()
+    with session.journal.open("a") as journal:
+        journal.write(json.dumps({"payload": "x" * LIMIT, "type": "checkpoint"}) + "\n")
+
+    assert session.read() == before
 
 
 def contents(events: list[Any]) -> list[tuple[Any, ...]]:
