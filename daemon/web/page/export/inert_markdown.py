@@ -29,7 +29,7 @@ SENTINEL = "tooltap-end-of-text"
 ACTIVE = frozenset({"heading_open", "html_block", "html_inline", "image"})
 """Tokens that no text may have."""
 _BACKTICKS = re.compile(r"`+")
-_HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_HEADING = re.compile(r"#{1,6}(?=[ \t]|$)")
 _SPECIAL = re.compile(r"[\\`*_\[\]<>#|~&$]")
 
 
@@ -118,13 +118,19 @@ def _repair(lines: list[str], tokens: list[Token], env: dict[str, Any]) -> bool:
 
 def _unhead(lines: list[str], at: range, *, is_underlined: bool) -> None:
     if is_underlined:
-        lines[at[-1]] = re.sub(r"[=-]+[ \t]*$", "", lines[at[-1]])
+        lines[at[-1]] = lines[at[-1]].rstrip(" \t").rstrip("=-")
         return
     for index in at:
         if found := _HEADING.search(lines[index]):
-            words = (found[2] or "").strip()
+            words = _without_end(lines[index][found.end() :].strip())
             is_plain = words and not re.search(r"[*_`\\<\[]", words)
             lines[index] = lines[index][: found.start()] + (f"**{words}**" if is_plain else words)
+
+
+def _without_end(heading: str) -> str:
+    """Return the words of a heading without the `#` that may end it."""
+    words = heading.rstrip("#")
+    return words.rstrip() if not words or words[-1] in " \t" else heading
 
 
 def _disarm(lines: list[str], at: range, children: Iterable[Token]) -> None:
