@@ -260,7 +260,7 @@ function keyboard(feed, overview) {
   };
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !Object.hasOwn(keys, event.key)) return;
-    if (event.target.closest("input, select, textarea, button, [popover]")) return;
+    if (event.target.closest("input, select, textarea, button, :popover-open")) return;
     const onHead = event.target.matches("#feed :is(a.head, summary)");
     if (!onHead && ["ArrowDown", "ArrowUp", " "].includes(event.key)) return; // they scroll
     event.preventDefault();

@@ -153,7 +153,7 @@ export function palette() {
 
   addEventListener("keydown", (event) => {
     const isShortcut = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey;
-    const isSlash = event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("input, select, textarea, dialog, [popover], [contenteditable]");
+    const isSlash = event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("input, select, textarea, dialog, :popover-open, [contenteditable]");
     if (!isShortcut && !isSlash) return;
     event.preventDefault();
     open();
