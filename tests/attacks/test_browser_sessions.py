@@ -175,7 +175,7 @@ def test_window_that_a_hostile_page_opens_tells_it_nothing(site: Site, page: Pag
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_link_from_elsewhere_opens_after_one_step(site: Site, page: Page, hostile: Hostile, host: str) -> None:
     """As from a chat or an issue tracker: another site, which knows an address of ours and nothing else."""
-    address = f"{site.url}/?stream=attacked"
+    address = f"{site.url}/events?stream=attacked"
     page.goto(hostile.page(body=f'<a href="{address}">see</a>', host=host))
     page.get_by_role("link").click()
 

@@ -108,8 +108,8 @@ def test_event_with_a_difference_is_accessible_and_fits(browser: Browser, site: 
         Path(__file__).parent.parent / "fixtures/claude-stream/claude-code-2.1.330-written/hidden-in-read.jsonl"
     )
     with Tab(browser, color_scheme=scheme, viewport={"width": width, "height": 900}) as tab:
-        events = WebClient(site.url, site.token).get("/api/events?kind=tool-result&limit=500").json["events"]
-        seq = next(one["seq"] for one in events if "HIDDEN" in str(one.get("modelView")))
+        newest = WebClient(site.url, site.token).get("/api/events?kind=tool-result&before=now").json["events"]
+        seq = next(one["seq"] for one in newest if "HIDDEN" in str(one.get("modelView")))
         site.enter(tab.page, f"/events/{seq}")
         expect(tab.page.locator("#view-user ins", has_text="HIDDEN INSTRUCTION")).to_be_visible()
         assert violations(tab.page) == []

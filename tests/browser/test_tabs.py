@@ -149,6 +149,7 @@ def test_axe_finds_no_serious_violation(wide: Page, site: Site, name: str) -> No
 def test_fits_a_phone(agent: tuple[Billing, Publisher], site: Site, browser: Browser, name: str) -> None:
     with Tab(browser, **PHONE) as tab:
         site.enter(tab.page, ADDRESS)
+        tab.page.get_by_role("button", name="Files, usage, plan", exact=True).click()
         opened(tab.page, name)
         tab.page.evaluate(FITS)
 

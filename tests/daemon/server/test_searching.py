@@ -38,6 +38,9 @@ def wire(daemon: Running) -> Iterator[Wire]:
 
 def test_hits_and_their_sessions(wire: Wire) -> None:
     found = wire.ask("search", query="word n3", kind=["message"], limit=2)
+    rest = wire.ask("search", query="word n3", kind=["message"], limit=20, before=found.pop("next"))
+    assert [one["seq"] for one in found["hits"] + rest["hits"]] == [31, 30, 29, 28, 27]
+    assert "next" not in rest
     assert found == {
         "hits": [
             {
@@ -63,7 +66,6 @@ def test_hits_and_their_sessions(wire: Wire) -> None:
         ],
         "total": 5,
         "foundIn": 1,
-        "next": 30,
         "complete": True,
         "upto": 96,
         "behind": 0,
