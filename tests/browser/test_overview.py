@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -175,9 +177,15 @@ def test_phone_has_sheets_and_fits(site: Site, browser: Browser, scene: Scene) -
         expect(page.locator("#aside")).to_be_in_viewport()
 
 
-def test_long_session_is_mapped_after_its_page_came(site: Site, page: Page) -> None:
-    scale.fill(site, 3_000)
-    site.enter(page, session=LONG)
+@pytest.fixture
+def long(tmp_path: Path) -> Iterator[Site]:
+    with Site(tmp_path) as site:
+        scale.fill(site, 3_000)
+        yield site
+
+
+def test_long_session_is_mapped_after_its_page_came(long: Site, page: Page) -> None:
+    long.enter(page, session=LONG)
 
     expect(page.locator("#minimap svg")).to_have_count(1)
     assert page.locator("#minimap svg g a").count() <= 600

@@ -146,6 +146,7 @@ export class Overview {
     if (entry) this.move(Number(entry.dataset.seq));
   }
 
+  // Moves to an event, or to the end (`Infinity`). Of several moves at once the last one counts.
   async move(seq) {
     this.chosen = seq;
     const moves = this.isMoving;
@@ -161,6 +162,7 @@ export class Overview {
       console.warn(error);
     } finally {
       this.isMoving = false;
+      if (this.chosen === Infinity) this.chosen = undefined;
     }
     this.follow();
   }

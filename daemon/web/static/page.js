@@ -154,8 +154,17 @@ function timeline() {
     feed.open(to + 1).append(note);
   }
 
-  // Moves to an event, and names it in the address.
+  async function toNewest() {
+    if (!feed.isNewest) await feed.renew();
+    history.replaceState(null, "", main.dataset.page);
+    isFollowing = true; // not before: a scroll while the page changes would end it
+    unseen = 0;
+    follow();
+  }
+
+  // Moves to an event, and names it in the address; `Infinity` is the end.
   async function goTo(seq) {
+    if (seq === Infinity) return toNewest();
     isFollowing = false;
     await feed.show(seq);
     const address = new URL(main.dataset.page, location.href);
@@ -170,12 +179,7 @@ function timeline() {
     follow();
   }, { passive: true });
   new ResizeObserver(follow).observe(feed.element);
-  jump.addEventListener("click", () => {
-    isFollowing = true;
-    unseen = 0;
-    if (!feed.isNewest) feed.renew().then(() => history.replaceState(null, "", main.dataset.page));
-    follow();
-  });
+  jump.addEventListener("click", () => (overview ? overview.move(Infinity) : toNewest()));
   feed.element.addEventListener("click", (event) => {
     const head = event.target.closest("a.head");
     if (!head?.hasAttribute("aria-expanded") || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
