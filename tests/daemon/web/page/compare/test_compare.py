@@ -168,7 +168,7 @@ def test_form_without_sessions_and_list_for_one(daemon: Running, browser: Browse
 
 @pytest.mark.parametrize(
     ("query", "status", "words"),
-    [("left=a&right=none", 404, "There is no session none."), ("left=a&right=a", 200, "These are one session.")],
+    [("left=a&right=none", 404, "There is no session none."), ("left=a&right=a", 200, "Both sides are the same session.")],
 )
 def test_what_cannot_be_compared_is_said(
     daemon: Running, browser: Browser, query: str, status: int, words: str
