@@ -79,7 +79,7 @@ class _Preview(NamedTuple):
 
 
 ABOUT: dict[Form, str] = {
-    "html": "One page that opens in any browser, without scripts or network. Images and long outputs are inside.",
+    "html": "One page that opens in any browser, without scripts or network. It includes images and long outputs.",
     "md": "Text for an issue or a chat. Inputs and outputs are shortened; images are named.",
 }
 
