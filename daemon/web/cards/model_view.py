@@ -19,7 +19,7 @@ from tooltap.protocol.model_view import model_blocks, model_text
 __all__ = ["DIFFERS", "is_different", "model_view_body"]
 
 DIFFERS = "model saw other text"
-ADDED = "Only the model saw lines marked +, and lines marked − are what only you see."
+ADDED = "+ marks what only the model saw, − marks what only you see."
 BEGINNING = "This is only the beginning; the event's output bodies contain the rest."
 SAME = "The model saw the same text."
 NUMBERED = "The model saw the same text, with line numbers."

@@ -29,7 +29,7 @@ LONG_PLACE = 100_000
 """Characters up to which the lines of a provider's text are counted to find the one to compare."""
 CUT = re.compile(r"…\(truncated \d+ chars\)\Z")
 """How a long text in the event's copy of the provider's object ends."""
-ADDED = "Only the model saw lines marked +, and lines marked − are what only {}."
+ADDED = "+ marks what only the model saw, − marks what only {}."
 NAMES = "+ marks lines as tooltap writes them, − marks lines as the provider writes them."
 
 

@@ -162,7 +162,7 @@ def test_text_that_is_longer_than_the_event_is_said_to_be_its_beginning() -> Non
     outputs = {"/modelView/blocks/0/text": reference}
     cut = result("X", {}, modelView={"blocks": [{"text": "yyy"}], "differs": True}, outputs=outputs)
     full = card_of(cut, "full")
-    assert any(note.startswith("This is its beginning") for note in full.texts("p.note"))
+    assert any(note.startswith("This is only the beginning") for note in full.texts("p.note"))
     assert "/api/outputs/o1" in [link.attributes["href"] for link in full.all("a")]
 
 
