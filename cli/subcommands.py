@@ -48,11 +48,11 @@ COMMANDS = {
     "tail": Entry("read", "Follow events."),
     "sessions": Entry("read", "List the sessions in the journal."),
     "search": Entry("read", "Search the text of all sessions."),
-    "usage": Entry("read", "Show the tokens and costs of sessions, summed up."),
+    "usage": Entry("read", "Show sums of the tokens and costs of sessions."),
     "show": Entry("read", "Show one event, or a session."),
     "files": Entry("read", "Show what a session changed: its files, or the diff of one."),
-    "top": Entry("read", "Watch the sessions that go on."),
-    "open": Entry("read", "Open the page, at a session if one is named."),
+    "top": Entry("read", "Watch the running sessions."),
+    "open": Entry("read", "Open the page, or the page of a session."),
     "export": Entry("read", "Write a session as a page that opens in any browser, or as Markdown."),
     "baseline": Entry("check", "Record the shape of agents' lines, and check recordings against it."),
     "drift": Entry("check", "Show where agents' lines deviate from their baselines."),
@@ -159,9 +159,9 @@ def exit_code(error: BaseException) -> int:
             reason = error.strerror or str(error)
             return _print_error(f"{error.filename}: {reason}" if error.filename else reason, FAILED)
         case UnicodeEncodeError(reason="surrogates not allowed"):
-            return _print_error(f"{error.object[:MAX_NAME]} is not UTF-8, and can be no name here", FAILED)
+            return _print_error(f"{error.object[:MAX_NAME]} is not UTF-8, so it cannot be a name here", FAILED)
         case TypeError() if "surrogates not allowed" in str(error):  # of orjson
-            return _print_error("an argument or the name of a file is not UTF-8, and can be no name here", FAILED)
+            return _print_error("an argument or a file name is not UTF-8, so it cannot be a name here", FAILED)
         case Exception() if not os.environ.get("TOOLTAP_DEBUG"):
             advice = "this is a bug in tooltap, please report it; TOOLTAP_DEBUG=1 prints a traceback"
             return _print_error(f"unexpected {type(error).__name__}: {error} ({advice})", FAILED)

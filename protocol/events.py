@@ -96,7 +96,7 @@ class LineNumbers(msgspec.Struct, kw_only=True, omit_defaults=True, rename="came
     first: int
     """The number of the first line."""
     mark: str
-    """What stands between a number and its line."""
+    """The text between a number and its line."""
     width: int = 0
     pad: str = " "
 
@@ -105,21 +105,20 @@ class ViewPart(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel")
     """A piece of what the model saw that is elsewhere in the event."""
 
     at: str
-    """JSON pointer into this event, of a string; if that was cut, `outputs` has the whole of it."""
+    """JSON pointer to a string in this event; if the string was cut, `outputs` has the whole string."""
     length: int | None = None
-    """Code points of it that the model saw, from its start; absent: all of it."""
+    """How many code points of the string the model saw, from its start; absent: the whole string."""
     numbers: LineNumbers | None = None
-    """The model saw its lines numbered."""
+    """Present if the model saw numbered lines."""
 
 
 class ViewBlock(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
-    """One content block of what the model saw: `text`, or the `parts` that make it when they are put together, or a
-    stored body."""
+    """One content block of what the model saw: `text`, the `parts` that make up the text, or a stored body."""
 
     type: str = "text"
     """As the provider calls it: `text`, `image`, …"""
     text: str | None = None
-    """The text, or its beginning: `outputs` has the whole of it, at the pointer of this string."""
+    """The text, or its beginning: then `outputs` has the whole text, under the pointer of this string."""
     parts: list[str | ViewPart] | None = None
     output_id: str | None = None
     uri: str | None = None
@@ -127,7 +126,7 @@ class ViewBlock(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"
 
 
 class ModelView(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
-    """What the model saw of a result, byte for byte as the stream has it."""
+    """What the model saw of a result, byte for byte as in the stream."""
 
     blocks: list[ViewBlock]
     differs: bool = False
@@ -188,7 +187,9 @@ class SessionEvent(Event, tag="session"):
     state: Literal["started", "resumed", "updated", "ended"]
     cwd: str | None = None
     root: str | None = None
-    """The folder of the repository that `cwd` is in: as the agent states it, or found on the daemon's machine."""
+    """The root folder of the repository that contains `cwd`: as the agent states it, or as found on the daemon's
+    machine.
+    """
     branch: str | None = None
     """The branch of this repository."""
     model: str | None = None
@@ -208,8 +209,9 @@ class Turn(Event, tag="turn"):
 
     state: Literal["started", "completed", "failed", "cancelled"]
     ended_by: Literal["provider", "answer", "eof"] | None = None
-    """How the end is known: the provider states it, the model's answer says that it is the last, or the stream ended
-    (behind an answer: `completed`; with work open: `cancelled`)."""
+    """How the end is known: the provider states it, the model's answer states that it is the last, or the stream ended
+    (after an answer: `completed`; with work open: `cancelled`).
+    """
     reason: str | None = None
     """As the provider states it (`end_turn`, `error_max_turns`, …); `interrupted` if work was open at the end."""
     duration_ms: int | None = None
@@ -288,7 +290,9 @@ class ToolResult(Event, tag="tool-result"):
     assistant_view: Literal["unknown"] | None = None
     """`unknown` if the stream does not say what the model saw."""
     model_view: ModelView | None = None
-    """What the model saw, if the stream says it. Events of older versions have neither; there it is `output`."""
+    """What the model saw, if the stream states it. Events of older versions have neither `modelView` nor
+    `assistantView`; there, the model saw `output`.
+    """
     async_: bool = msgspec.field(default=False, name="async")
     """The result only confirms that background work has started; its real outcome follows with `final`."""
     final: bool = False
@@ -323,7 +327,7 @@ class PermissionResponse(Event, tag="permission-response"):
 
 
 class ModelUsage(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
-    """What one model had of the tokens and the cost of a usage event, in its terms."""
+    """One model's share of the tokens and the cost of a usage event, counted in the same way."""
 
     model: str
     input_tokens: int | None = None
@@ -343,7 +347,7 @@ class Usage(Event, tag="usage"):
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     cache_write_1h_tokens: int | None = None
-    """Those of `cache_write_tokens` that were written to be kept for an hour, which costs more."""
+    """The part of `cache_write_tokens` that is cached for an hour, which costs more."""
     reasoning_tokens: int | None = None
     """Included in `output_tokens`."""
     cost_usd: float | None = None
@@ -354,9 +358,11 @@ class Usage(Event, tag="usage"):
     context_size: int | None = None
     """Size of the context window, in tokens."""
     model: str | None = None
-    """The model that used them, where the wire says so: else it is the session's, or the subagent's."""
+    """The model that used the tokens, if the stream states it; otherwise it is the model of the session or the
+    subagent.
+    """
     models: list[ModelUsage] | None = None
-    """What each model had of them, where the wire says so."""
+    """Each model's share of the tokens, if the stream states it."""
 
 
 class Notice(Event, tag="notice"):

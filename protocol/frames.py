@@ -121,11 +121,13 @@ class Ingest(ClientStruct, kw_only=True, tag="ingest"):
     mcp_servers: Annotated[tuple[Name, ...], msgspec.Meta(max_length=256)] = ()
     """MCP servers of the agent, if its stream does not name them: tool names are split only at known servers."""
     started: Count | None = None
-    """When the agent was started, in milliseconds since the epoch. A session file that is followed as well is compared
-    with it: what the agent wrote from then on is in this stream."""
+    """When the agent was started, in milliseconds since the epoch. It is compared with a session file that is also
+    followed: what the agent wrote from then on is in this stream.
+    """
     prompt: Annotated[str, msgspec.Meta(max_length=PROMPT_LENGTH)] | None = None
-    """What the agent was asked, where the publisher knows it and the stream may lack it: the first message of the user,
-    unless the stream shows it itself."""
+    """The agent's prompt, if the publisher knows it and the stream may lack it: it becomes the user's first message,
+    unless the stream contains that message.
+    """
     from_: Count | None = msgspec.field(default=None, name="from")
     """With raw framing, for a stream that exists: how many lines the daemon has; the bytes start after them."""
 
@@ -152,8 +154,9 @@ class Welcome(_Daemon, kw_only=True, tag="welcome"):
 
 
 class Subscribed(_Daemon, kw_only=True, tag="subscribed"):
-    """Event lines with a `seq` greater than `after` follow. Comes once more, with a `gap` after it, if the journal is
-    replaced by another one."""
+    """Event lines with a `seq` greater than `after` follow. It is sent again, followed by a `gap`, if the journal is
+    replaced by another one.
+    """
 
     after: int
     journal: str
@@ -177,8 +180,8 @@ class Gap(_Daemon, kw_only=True, tag="gap"):
     """Some or all events from `from` to `to`, inclusive, are gone; those that still exist follow.
 
     `retention`: they were too old. `corrupt`: they are damaged on disk. `reset`: the cursor belongs to another journal,
-    or is beyond the end of this one; the oldest event follows (`from` is 1, and `to` is 0 if nothing of this journal is
-    gone).
+    or is beyond the end of this one; the oldest event follows (`from` is 1, and `to` is 0 if no event of this journal
+    is gone).
     """
 
     from_: int = msgspec.field(name="from")

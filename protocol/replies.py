@@ -64,9 +64,10 @@ class Session(_Result, kw_only=True):
     model: str | None = None
     """The latest one."""
     models: list[str] | None = None
-    """All of them, in the order in which they were first used; at most 16."""
+    """All models, in the order in which they were first used; at most 16."""
     title: str | None = None
-    """The agent's title, else the beginning of the first prompt: one line, without what programs put around it."""
+    """The agent's title, or else the beginning of the first prompt: one line, without text that programs add around it.
+    """
     cwd: str | None = None
     project: str | None = None
     """The folder of the repository in which the session started, or else the folder in which it started."""
@@ -75,11 +76,11 @@ class Session(_Result, kw_only=True):
     state: Literal["open", "suspended", "ended"]
     """`suspended`: its publisher is disconnected and may return."""
     status: SessionStatus | None = None
-    """How the work goes. `running`: a turn goes on. `waiting`: a permission or a question is pending. `failed`: the
-    last turn failed. `interrupted`: it was cancelled, or its stream ended or was suspended before it was over.
-    `completed`: none of these."""
+    """The status of the work. `running`: a turn is running. `waiting`: a permission or a question is pending. `failed`:
+    the last turn failed. `interrupted`: the last turn was cancelled, or its stream ended or was suspended before the
+    turn ended. `completed`: none of these."""
     turn: TurnState | None = None
-    """State of the main agent's last turn; `started` as long as it goes on."""
+    """State of the main agent's last turn; `started` while it is running."""
     turns: int | None = None
     """Turns of the main agent."""
     first_seq: int
@@ -91,29 +92,32 @@ class Session(_Result, kw_only=True):
     """Without history that the agent sent again."""
     calls: int
     families: dict[str, int] | None = None
-    """Calls by what they do: `shell`, `read`, `edit`, `search`, `web`, `task`, `plan`, `mcp`, `other`."""
+    """Number of calls by family: `shell`, `read`, `edit`, `search`, `web`, `task`, `plan`, `mcp`, `other`."""
     activity: list[dict[str, int]] | None = None
     """The same for slices of the session's time, oldest first; at most 24."""
     activity_ms: int | None = None
-    """Width of a slice in milliseconds. Slices begin at its multiples since the epoch; the first has `firstTs`."""
+    """Width of a slice in milliseconds. Slices begin at multiples of this width since the epoch; the first slice
+    contains `firstTs`.
+    """
     files: int | None = None
     """Files that its calls have changed; those after the first 500 are not counted."""
     lines_added: int | None = None
-    """Lines that its calls have added, call by call: a line that was changed twice counts twice."""
+    """Lines that its calls have added, summed over the calls: a line that was changed twice counts twice."""
     lines_removed: int | None = None
     errors: int | None = None
     """Calls and turns that failed."""
     duration_ms: int | None = None
-    """Milliseconds of work: the sum of the main agent's turns, as the agent states them, else from start to end; a turn
-    that goes on counts until `lastTs`. If no turn has a time, `lastTs` minus `firstTs`."""
+    """Milliseconds of work: the sum of the main agent's turns, as the agent states their durations, or else from start
+    to end; a running turn counts until `lastTs`. If no turn has a time, `lastTs` minus `firstTs`.
+    """
     streams: list[str]
     """Ids of the streams that contain its events."""
     cost_usd: float | None = None
-    """As the agent states it, else an estimate."""
+    """As the agent states it, or else an estimate."""
     cost_estimated: bool | None = None
     """The agent states no cost; the daemon has computed it from the prices of the models."""
     cost_model: str | None = None
-    """The models whose prices the estimate uses, as `provider/model`, with commas between."""
+    """The models whose prices the estimate uses, as `provider/model`, separated by commas."""
     prices_date: str | None = None
     """The date of these prices."""
     input_tokens: int | None = None
@@ -152,21 +156,23 @@ class Hunk(_Result, kw_only=True):
     """Lines that changed, with up to three unchanged ones around them."""
 
     old_start: int | None = None
-    """Number of the first line before, as in a unified diff. Absent if the place in the file is not known."""
+    """Number of the first line before the change, as in a unified diff. Absent if the place in the file is not known.
+    """
     old_lines: int
     new_start: int | None = None
     new_lines: int
     lines: list[str]
-    """Each begins with a blank, `-` or `+`; a line that begins with `\\` says that the one before it has no newline."""
+    """Each begins with a blank, `-` or `+`; a line that begins with `\\` means that the line before it has no newline.
+    """
     seqs: list[int]
-    """The `seq` of each call that made the change. Empty if no event shows what did."""
+    """The `seq` of each call that made the change. Empty if no event shows which call did."""
 
 
 class FileChange(_Result, kw_only=True):
-    """A file that a session changed: from the first change to the last, as one."""
+    """A file that a session changed: all changes from the first to the last, as one."""
 
     path: str
-    """Relative to the session's directory if it is in there."""
+    """Relative to the session's directory if the file is in there."""
     old_path: str | None = None
     """Where a renamed file was."""
     kind: ChangeKind
@@ -174,8 +180,9 @@ class FileChange(_Result, kw_only=True):
     """Lines; absent if they are not known."""
     removed: int | None = None
     complete: bool
-    """Whether the diff is that of the whole file. Else the agent did not state all of it, or what it stated shows that
-    something else has changed the file, such as a shell command."""
+    """Whether the diff contains all changes. If not, the agent did not state all of them, or its events show that
+    something else changed the file, such as a shell command.
+    """
     omitted: Literal["binary", "large"] | None = None
     """Why there is no diff."""
     calls: list[int]
@@ -194,15 +201,15 @@ class FilesResult(_Result, kw_only=True):
     """What a session changed, by path."""
 
     files: list[FileChange]
-    """Without the files that are as they were."""
+    """Without files that are unchanged in the end."""
     complete: bool
-    """False if there are more than fit into a reply, or than are remembered of a session."""
+    """False if there are more files than fit into a reply, or than are stored for a session."""
     file: FileDiff | None = None
-    """The file that was asked for; then `files` has it alone."""
+    """The requested file; then `files` contains only this file."""
 
 
 class FoundEvent(_Result, kw_only=True):
-    """An event that has what was searched for."""
+    """An event that matches the query."""
 
     seq: int
     session: str
@@ -212,9 +219,9 @@ class FoundEvent(_Result, kw_only=True):
     tool: str | None = None
     """The canonical tool, for the kinds that name one."""
     text: str
-    """A piece of what was searched, on one line; `…` where something is left out."""
+    """An excerpt of the searched text, on one line; `…` where something is left out."""
     ranges: list[list[int]]
-    """The parts of `text` that were searched for, each `[start, end]` in code points."""
+    """The parts of `text` that match, each `[start, end]` in code points."""
 
 
 class FoundSession(_Result, kw_only=True):
@@ -228,7 +235,7 @@ class FoundSession(_Result, kw_only=True):
     last_ts: int | None = None
     """Milliseconds since the epoch, of the session's latest event."""
     hits: int | None = None
-    """How many events of it have what was searched for; absent if they were not counted."""
+    """How many of its events match; absent if they were not counted."""
     latest: int
     """`seq` of the newest hit."""
 
@@ -250,7 +257,7 @@ class SearchResult(_Result, kw_only=True):
     upto: int
     """The `seq` of the newest event that was searched."""
     behind: int
-    """How many `seq` are newer than that: they are being indexed."""
+    """How many newer `seq` there are, which are still being indexed."""
     floor: int | None = None
     """Events up to this `seq` are not searched: the index would be larger than `index_bytes`."""
 
@@ -271,11 +278,11 @@ class UsageRow(_Result, kw_only=True):
     reasoning_tokens: int
     """Included in `output_tokens`."""
     cost_usd: float | None = None
-    """Of all of it whose cost is known."""
+    """The cost of all tokens whose cost is known."""
     cost_estimated: bool = False
     """Some of the cost is not the agent's own figure."""
     unpriced_tokens: int = 0
-    """Those whose cost is not known."""
+    """Tokens whose cost is not known."""
     price_models: list[str] | None = None
     """The models whose prices were used, as `provider/model`."""
 
@@ -286,11 +293,11 @@ class PricesInfo(_Result, kw_only=True):
     version: str
     """Of the package `genai-prices`."""
     date: str | None = None
-    """The latest day on which it says that a price was checked."""
+    """The latest day on which one of its prices was checked."""
 
 
 class UsageResult(_Result, kw_only=True):
-    """Days newest first; else what cost most first."""
+    """Days are listed newest first; other rows are listed by cost, highest first."""
 
     rows: list[UsageRow]
     total: UsageRow

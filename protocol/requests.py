@@ -42,7 +42,7 @@ Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
 
 class ClientStruct(msgspec.Struct, tag_field="op", rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """What all frames of clients have in common: unknown keys are mistakes."""
+    """The common part of all client frames; unknown keys are errors."""
 
 
 class _Request(ClientStruct, kw_only=True):
@@ -84,7 +84,7 @@ class SearchRequest(_Request, kw_only=True, tag="search"):
     provider: Values | None = None
     """Agents."""
     project: Values | None = None
-    """Directories: those of the sessions, directories around them, or the last part of their names."""
+    """Directories of the sessions, parents of these directories, or the last part of their names."""
     status: tuple[SessionStatus, ...] | None = None
     """Of the sessions."""
     kind: Values | None = None
@@ -97,14 +97,14 @@ class SearchRequest(_Request, kw_only=True, tag="search"):
     """`next` of the previous page."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 20
     per_session: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
-    """Hits of one session, at most."""
+    """Maximum number of hits of one session."""
     counts: bool = True
     """Whether to count all hits, by session."""
 
 
 class UsageRequest(_Request, kw_only=True, tag="usage"):
-    """Asks for tokens and costs, summed up `by` one thing. A session counts if it has one of the values of each filter
-    that is given. Days are those of UTC."""
+    """Asks for sums of tokens and costs, grouped `by` one property. A session counts if it has one of the values of
+    each filter that is given. Days are in UTC."""
 
     by: UsageKey = "day"
     """`agent` is the provider; a `subagent` is named with its session, as `<session>/<subagent>`."""
@@ -130,7 +130,7 @@ class FilesRequest(_Request, kw_only=True, tag="files"):
 
     session: Name
     file: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)] | None = None
-    """Its path. As in the list, or absolute; also the one that a renamed file had before."""
+    """Path of the file, as in the list or absolute; for a renamed file, the old path works too."""
 
 
 class CallsRequest(_Request, kw_only=True, tag="calls"):

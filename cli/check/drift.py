@@ -130,7 +130,7 @@ class _Recorded(NamedTuple):
 
 
 def _sources(paths: tuple[Path, ...]) -> list[_Recorded]:
-    """Files of the same dialect are opened together, because a stream may go on in another one."""
+    """Files of the same dialect are opened together, because a stream may continue in another file."""
     from tooltap.traces.recording.streams import sources
 
     by_dialect: dict[str | None, list[Path]] = {}

@@ -143,7 +143,7 @@ def _normalize(
     except OSError:
         raise
     except Exception as error:  # a mistake of ours, and not at one line: the other files are not to miss it
-        where = f"{recording.path}: what is behind line {normalizer.lines} is left out"
+        where = f"{recording.path}: the lines after line {normalizer.lines} are left out"
         yield f"{where}: {reason_of(error)}; please report it"
         return
     yield normalizer.statistics if statistics else None

@@ -38,8 +38,8 @@ class UsageProblem(click.ClickException):
 def command() -> None:
     """Check, repair, back up or export the journal.
 
-    The journal is that of the configuration, unless --journal names another. Only `repair` needs the daemon to be
-    stopped.
+    The commands use the journal of the configuration, unless --journal names another one. Only `repair` requires that
+    the daemon is stopped.
     """
 
 
@@ -78,14 +78,14 @@ def _file(journal: str | None, config: Path | None, what: str) -> Path:
 
 
 @command.command("check", examples=("tooltap journal check", "tooltap journal check --json | jq .damages"))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all damages.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all damage.")
 @_journal_options
 @click.pass_context
 def check(context: click.Context, as_json: bool, journal: str | None, config: Path | None) -> None:
     """Read every page, every checksum and every reference.
 
-    It prints one sentence for each damage; the exit code is 1 if there is one. Nothing is changed, and a daemon may be
-    running.
+    It prints one sentence for each damaged part; the exit code is 1 if there is any damage. Nothing is changed, and a
+    daemon may be running.
     """
     import msgspec
 
@@ -119,10 +119,10 @@ def check(context: click.Context, as_json: bool, journal: str | None, config: Pa
 @command.command("repair", examples=("tooltap journal repair",))
 @_journal_options
 def repair(journal: str | None, config: Path | None) -> None:
-    """Write a new journal of everything that is intact.
+    """Write a new journal from everything that is intact.
 
     It takes the place of the damaged one, which stays beside it with a name that ends with `.damaged-1`. The daemon
-    must be stopped. What is lost is a gap: subscribers are told which events they will not get.
+    must be stopped. Lost events become a gap, which tells subscribers which events they will not get.
     """
     from tooltap.daemon.journal.interface import JournalError
     from tooltap.daemon.journal.sqlite.upkeep.repair import repair as repair_file
@@ -147,7 +147,7 @@ def repair(journal: str | None, config: Path | None) -> None:
 def backup(target: Path, journal: str | None, config: Path | None) -> None:
     """Write a consistent copy of the journal to FILE.
 
-    The daemon may be running. The copy is checked, and has its name only when it is complete. To restore it, stop the
+    The daemon may be running. The copy is checked, and gets its name only when it is complete. To restore it, stop the
     daemon, copy it to the journal's place, remove `journal.db-wal` and `journal.db-shm`, and start the daemon.
     """
     from tooltap.daemon.journal.interface import JournalError
@@ -165,14 +165,16 @@ def backup(target: Path, journal: str | None, config: Path | None) -> None:
     "export",
     examples=("tooltap journal export > events.jsonl", "tooltap journal export --bodies | gzip > all.jsonl.gz"),
 )
-@click.option("--bodies", is_flag=True, help="Write the bodies of long outputs too, behind the events that name them.")
+@click.option(
+    "--bodies", is_flag=True, help="Also write the bodies of long outputs, after the events that refer to them."
+)
 @redact_options
 @_journal_options
 def export(bodies: bool, no_redact: bool, preview: bool, journal: str | None, config: Path | None) -> None:
     """Write all events as JSON lines, in order.
 
-    The lines are those that a subscriber gets, with secrets masked, and with a line `{"op":"gap",…}` in the place of
-    events that are gone. A daemon may be running.
+    The lines are those that a subscriber gets, with secrets masked, and with a line `{"op":"gap",…}` in place of
+    missing events. A daemon may be running.
     """
     import anyio
 
@@ -180,7 +182,7 @@ def export(bodies: bool, no_redact: bool, preview: bool, journal: str | None, co
     from tooltap.daemon.journal.interface import JournalError
 
     if no_redact and preview:
-        raise click.UsageError("--preview lists what --no-redact would not mask: give one of them")
+        raise click.UsageError("--preview and --no-redact exclude each other: choose one")
     place = _place(journal, config)
     masking = Masking(not no_redact, say if preview else None)
     if isinstance(place, Path) and not place.exists():

@@ -1,4 +1,4 @@
-"""How the daemon goes, in one line: drawn again and again on a terminal, and printed when it changes elsewhere."""
+"""The daemon's progress in one line: redrawn on a terminal, and printed when it changes elsewhere."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ POLL = 0.02
     "--follow",
     metavar="all|AGENT,…",
     shell_complete=followed_agents,
-    help="Follow the sessions that agents store: of all agents, or of these.",
+    help="Follow the sessions that all agents, or these agents, store.",
 )
 @click.option("--backfill", metavar="all|none|AGE", help="Which older sessions to read as well.  [default: 24h]")
 @click.option(
@@ -170,7 +170,7 @@ def link(group_socket: Path | None, socket: Path | None) -> None:
 @socket_option
 @click.pass_obj
 def token(group_socket: Path | None, socket: Path | None) -> None:
-    """Print the token with which programs ask over HTTP. It does not end."""
+    """Print the token that programs send over HTTP. It does not expire."""
     say(web_token(socket or group_socket))
 
 
@@ -179,7 +179,7 @@ def token(group_socket: Path | None, socket: Path | None) -> None:
 @socket_option
 @click.pass_obj
 def sessions(group_socket: Path | None, as_json: bool, socket: Path | None) -> None:
-    """List the browsers that are logged in, the last used one first."""
+    """List the browsers that are logged in, most recently used first."""
     logins = ask_web(socket or group_socket, "GET", "/api/logins")["logins"]
     if as_json:
         for one in logins:

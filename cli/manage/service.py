@@ -49,7 +49,7 @@ def command() -> None:
     ),
 )
 @click.option("--print", "only_print", is_flag=True, help="Only print the unit, or on macOS the property list.")
-@click.option("--bare", is_flag=True, help="Add no options: only those after `--` and your settings hold.")
+@click.option("--bare", is_flag=True, help="Add no options: only those after `--` and your settings apply.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[-- SERVE-OPTION...]")
 def install(only_print: bool, bare: bool, options: tuple[str, ...]) -> None:
     """Write the unit, and enable it for every login.
@@ -60,7 +60,7 @@ def install(only_print: bool, bare: bool, options: tuple[str, ...]) -> None:
 
     The service runs this installation of tooltap, with the environment variables that locate files (TOOLTAP_SOCKET,
     HAPPIER_STACK_TOOL_TRACE, CODEX_HOME and so on). Under systemd it may write only to the folders of the socket, the
-    journal, spools and traces: install it again after a change of these.
+    journal, spools and traces: if you change these, install it again.
     """
     from tooltap.daemon.system.services.systemd import NAME, grants_namespaces, is_ours, unit, unit_path
     from tooltap.traces.recording.whole_file import write_whole

@@ -1,4 +1,4 @@
-"""`tooltap up`: starts the daemon with everything on, or joins the running one, and says how it goes."""
+"""`tooltap up`: starts the daemon with everything on, or joins the running one, and shows its progress."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ PATIENCE = 10.0
 def command(opens: bool, socket: Path | None) -> None:
     """Start here: run the daemon, follow every agent, show the page.
 
-    It reads the sessions that agents have stored, the newest first, and follows them and new ones. Without settings of
-    yours it serves the page at 127.0.0.1:8422, or at another port if that one is taken. Ctrl-C ends it. If a daemon
-    runs, this shows its page and how it goes, and Ctrl-C leaves it running.
+    It reads the sessions that agents have stored, the newest first, and follows them and new ones. Unless your settings
+    say otherwise, it serves the page at 127.0.0.1:8422, or at another port if that one is taken. Ctrl-C ends it. If a
+    daemon is already running, this command shows its page and its progress, and Ctrl-C leaves it running.
     """
     running = _running(socket)
     try:
@@ -69,10 +69,10 @@ def _join(opens: bool, socket: Path | None, running: dict[str, Any]) -> None:
 
     if "web" not in running:
         raise click.ClickException(
-            f"the daemon that runs (pid {running['pid']}) serves no page: end it with `tooltap serve stop`, then run"
+            f"the running daemon (pid {running['pid']}) serves no page: end it with `tooltap serve stop`, then run"
             " `tooltap up` again"
         )
-    say(f"a daemon runs already (pid {running['pid']}); Ctrl-C leaves it running")
+    say(f"a daemon is already running (pid {running['pid']}); Ctrl-C leaves it running")
     if "following" not in running:
         warn("it follows no agent: to have all followed, end it with `tooltap serve stop`, then run `tooltap up` again")
     url = running["web"]["url"]
@@ -152,6 +152,6 @@ def _show_page(url: str, new_link: Callable[[], str], opens: bool) -> None:
         return
     say(f"page: {new_link()}")
     if opens and open_in_browser(new_link()):
-        say("it opens in your browser; the link above logs another one in, once")
+        say("it opens in your browser; the link above logs in another browser, once")
     else:
-        say("open this link in a browser: it logs that in, once, within ten minutes")
+        say("open this link in a browser: it logs that browser in, once, within ten minutes")

@@ -103,20 +103,20 @@ def command(
     """Write a session as a page that opens in any browser, or as Markdown.
 
     The page needs neither a daemon nor a network, and contains no script. In Markdown, turns are headings, prompts are
-    quotes, and each call is a line with what it got and gave, shortened. SESSION is a session's id, the
+    quotes, and each call is a line with its shortened input and output. SESSION is a session's id, the
     beginning of it, words of its title, or "last". PATH is a recording of an agent's lines, or events as "tooltap
     normalize" prints them ("-" is standard input), or a folder of .jsonl files; reading them needs no daemon. The page
     is written to standard output, and the pages of several sessions to a folder.
 
-    Secrets are masked, and a sentence says how many: a page is for others. --preview lists them first.
+    Secrets are masked, because you may share the page, and a sentence says how many. --preview lists them first.
 
     \b
         tooltap export --html 5a0c1f4e -o session.html
     """
     if form is None:
-        raise click.UsageError("say in which form: --html or --markdown")
+        raise click.UsageError("choose a format: --html or --markdown")
     if no_redact and preview:
-        raise click.UsageError("--preview lists what --no-redact would not mask: give one of them")
+        raise click.UsageError("--preview and --no-redact exclude each other: choose one")
     if output is None and at_terminal() and not preview:
         raise click.UsageError("standard output is a terminal: name a file with -o FILE")
     options = _Options(form, level, (max_body, max_bodies), not no_redact, preview, socket)
@@ -207,7 +207,7 @@ def _weigh(page: _Page) -> int:
 
 
 def _try(write: Callable[[_Page], str | None], page: _Page) -> Iterator[tuple[bool, str]]:
-    """Write a page; yield why it cannot be written, or what is to be said of it."""
+    """Write a page; yield why it cannot be written, or a remark about it."""
     try:
         note = write(page)
     except click.ClickException as error:
@@ -218,7 +218,7 @@ def _try(write: Callable[[_Page], str | None], page: _Page) -> Iterator[tuple[bo
 
 
 def _write_page(page: _Page, *, options: _Options) -> str | None:
-    """Returns what is to be said of it. Raises `click.ClickException`."""
+    """Return a remark about the page. Raises `click.ClickException`."""
     from tooltap.daemon.taps.stream_ids import stream_name
     from tooltap.daemon.web.page.export.bodies import Bodies
     from tooltap.daemon.web.page.export.file_source import FileSource

@@ -51,8 +51,8 @@ def command(session: str, path: str | None, as_json: bool, socket: Path | None) 
     """Show what a session changed: its files, or the diff of one.
 
     SESSION is an id, the beginning of one, `last`, or words of a title. With a PATH, print the file's diff from before
-    the session until now, all changes as one. `~` marks what may not be all of it: the agent did not state everything,
-    or something else changed the file too. What shell commands change is not seen.
+    the session until now, all changes as one. `~` marks a diff that may be incomplete: the agent did not state
+    everything, or something else changed the file too. Changes made by shell commands are not included.
     """
     found = request(socket, "files", session=find_session(socket, session)["session"], file=path)
     if as_json:
@@ -68,7 +68,7 @@ def command(session: str, path: str | None, as_json: bool, socket: Path | None) 
 def _print_list(found: dict[str, Any]) -> None:
     files = found["files"]
     if not files:
-        warn("the session has changed no files, as far as its events show; what shell commands change is not seen")
+        warn("according to its events, the session changed no files; changes made by shell commands are not included")
         return
     counts = [(_count("+", one.get("added")), _count("-", one.get("removed"))) for one in files]
     in_colour = wants_colour()
@@ -98,7 +98,7 @@ def _print_diff(file: dict[str, Any]) -> None:
     elif not file["hunks"] and not file["complete"]:
         warn(f"the agent did not state how it changed {short(file['path'], MAX_PATH)}")
     elif not file["complete"]:
-        warn("this may not be all: see `tooltap files --help`")
+        warn("this may be incomplete: see `tooltap files --help`")
     if not wants_colour():
         say_text(file["diff"])
         return

@@ -30,7 +30,7 @@ def why_nothing(socket: Path | None, filters: dict[str, tuple[str, ...]], *, mod
         return f"no event matches {' '.join(given)}; without filters there are {some}{_meant(filters)}"
     if mode == "text":
         return f"no assistant has said anything; `--mode verbose` shows more of the {some}"
-    return f"nothing of the {some} is shown in this mode; `--mode json` shows all of it"
+    return f"none of the {some} is shown in this mode; `--mode json` shows all of it"
 
 
 def _meant(filters: dict[str, tuple[str, ...]]) -> str:

@@ -1,4 +1,4 @@
-"""`tooltap open`: opens the page in a browser, at a session."""
+"""`tooltap open`: opens the page, or the page of a session, in a browser."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["command"]
 @wait_option
 @socket_option
 def command(session: str | None, no_browser: bool, socket: Path | None) -> None:
-    """Open the page, at a session if one is named.
+    """Open the page, or the page of a session.
 
-    SESSION is a session's id, the beginning of it, words of its title, or "last". The link logs this browser in, once,
-    within a few minutes. It is printed if there is no browser to open it.
+    SESSION is a session's id, the beginning of it, words of its title, or "last". The link logs one browser in, once,
+    within a few minutes. If there is no browser, the link is printed instead.
     """
     wanted = None
     if session is not None:

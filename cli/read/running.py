@@ -1,4 +1,4 @@
-"""The sessions that go on, as lines of a board: those that wait for the user first."""
+"""The running sessions as lines of a board, those that wait for the user first."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def _called(calls: list[dict[str, Any]]) -> str:
 def board(
     running: Sequence[Running], others: int, now: int, size: tuple[int, int], *, colour: bool, problem: str = ""
 ) -> list[Clean]:
-    """At most as many lines as the terminal has. `size`: its columns and lines; `others`: sessions that do not go on;
-    `now`: milliseconds since the epoch."""
+    """At most as many lines as the terminal has. `size`: its columns and lines; `others`: number of sessions that are
+    not running; `now`: milliseconds since the epoch."""
     columns, height = size
     waiting = sum(one.state == "waiting" for one in running)
     head = [counted(len(running) - waiting, "session runs", "sessions run")]

@@ -102,9 +102,9 @@ def command(
 ) -> None:
     """Search the text of all sessions.
 
-    Finds the events that have all of WORDS: messages, reasoning, the arguments of calls, and the beginning of what they
-    printed. Words in quotes are found next to each other. The newest events come first, by session; the number before
-    each is for `tooltap show`.
+    Finds the events that contain all of WORDS: messages, reasoning, the arguments of calls, and the beginning of their
+    output. Words in quotes must be next to each other. The newest events come first, grouped by session; pass the
+    number before an event to `tooltap show`.
     """
     query = " ".join(f'"{one}"' if re.search(r"\s", one) and '"' not in one else one for one in words)
     filters: dict[str, Any] = {
@@ -148,7 +148,7 @@ def _limits(answer: dict[str, Any]) -> list[str]:
     """What was not searched."""
     said = []
     if not answer["complete"]:
-        said.append("the search was cut off, because it took too long; another word or a filter makes it shorter")
+        said.append("the search was stopped because it took too long; add a word or a filter to narrow it")
     if answer["behind"]:
         said.append(f"events after {answer['upto']} are not indexed yet; try again in a moment")
     if floor := answer.get("floor"):

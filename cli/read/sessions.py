@@ -26,7 +26,7 @@ __all__ = ["command", "list_sessions"]
 PAGE = 1_000
 STATUSES = ("running", "waiting", "failed", "completed", "interrupted")
 OLDER = (
-    "the daemon is older than this command: sessions come in the order in which they were ingested, without a status; "
+    "the daemon is older than this command: sessions are listed in the order of ingestion, without a status; "
     "restart the daemon"
 )
 _AGE = re.compile(r"([0-9]{1,9})([smhd])")
@@ -64,7 +64,7 @@ class Moment(click.ParamType[int]):
     "--agent", multiple=True, metavar="NAME", shell_complete=completers.providers, help="Sessions of this agent."
 )
 @click.option(
-    "--project", multiple=True, metavar="DIR", help="Sessions of this directory, or of those with this last name."
+    "--project", multiple=True, metavar="DIR", help="Sessions in this directory, or in directories with this name."
 )
 @click.option("--since", type=Moment(), metavar="WHEN", help="Active at this time or later: 2h, 7d, 2026-11-24.")
 @click.option("--until", type=Moment(), metavar="WHEN", help="Last active before this time.")
@@ -85,7 +85,7 @@ def command(
 ) -> None:
     """List the sessions in the journal.
 
-    The session that was active last comes first. A terminal shows the columns that it has room for; a pipe gets all.
+    The most recently active session comes first. A terminal shows the columns that fit; a pipe gets all columns.
     """
     context.obj = socket
     if context.invoked_subcommand is not None:

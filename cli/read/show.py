@@ -1,4 +1,4 @@
-"""`tooltap show`: prints one event in one of its views, or a whole session to be read."""
+"""`tooltap show`: prints one event in one of its views, or a whole session for reading."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ MAX_SEQ = 2**63 - 1
 @click.option(
     "--view",
     type=Choice(["assistant", "display", "raw"]),
-    help="Of an event: what the model saw, what the user sees, or everything including the provider's own object."
+    help="For an event: what the model saw, what the user sees, or everything including the provider's own object."
     "  [default: display]",
 )
-@click.option("--full", is_flag=True, help="Of a session: show outputs, changes and whole texts too.")
-@click.option("--json", "as_json", is_flag=True, help="Of a session: print its events as JSON lines.")
+@click.option("--full", is_flag=True, help="For a session: also show outputs, changes and whole texts.")
+@click.option("--json", "as_json", is_flag=True, help="For a session: print its events as JSON lines.")
 @wait_option
 @socket_option
 def command(wanted: str, view: str | None, full: bool, as_json: bool, socket: Path | None) -> None:
@@ -57,8 +57,8 @@ def command(wanted: str, view: str | None, full: bool, as_json: bool, socket: Pa
     display view of a result is what the agent or the configuration chose to show the user; if neither did, it is the
     assistant view.
 
-    SESSION is a session's id, the beginning of it, words of its title, or "last". A terminal shows it in $PAGER, or in
-    less. A call is one line, and reads and searches in a row are one together.
+    SESSION is a session's id, the beginning of it, words of its title, or "last". On a terminal it opens in $PAGER, or
+    in less. A call is one line, and consecutive reads and searches share one line.
     """
     if wanted.isdecimal():
         if full:
@@ -66,7 +66,7 @@ def command(wanted: str, view: str | None, full: bool, as_json: bool, socket: Pa
         _show_event(socket, int(wanted), view or "display")
         return
     if view is not None:
-        raise click.UsageError(f"--view is for events, and {wanted!r} is no number of one")
+        raise click.UsageError(f"--view is for events, and {wanted!r} is not the number of an event")
     if full and as_json:
         raise click.UsageError("--full and --json exclude each other: --json prints whole events")
     from tooltap.cli.read.session_names import find_session

@@ -1,4 +1,4 @@
-"""`tooltap top`: a live board of the sessions that go on."""
+"""`tooltap top`: a live board of the running sessions."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ KINDS = ("session", "turn", "tool-call", "tool-result", "permission-request", "p
 
 
 @click.command("top", cls=Command, examples=("tooltap top", "tooltap top --once"))
-@click.option("--once", is_flag=True, help="Print the board once, and end.")
+@click.option("--once", is_flag=True, help="Print the board once, then exit.")
 @wait_option
 @socket_option
 def command(once: bool, socket: Path | None) -> None:
-    """Watch the sessions that go on.
+    """Watch the running sessions.
 
-    What waits for a permission is on top, with what is asked and where to answer. The board changes with every event;
-    q or Ctrl-C leaves it. If the output is no terminal, it is printed once as a table.
+    Sessions that wait for a permission are on top, with the question and where to answer it. The board changes with
+    every event; q or Ctrl-C leaves it. If the output is not a terminal, the board is printed once, as a table.
     """
     if not once and LiveScreen.is_possible():
         _watch(socket)
@@ -56,7 +56,7 @@ def command(once: bool, socket: Path | None) -> None:
 
 
 def _ask(socket: Path | None) -> tuple[list[Running], int]:
-    """What goes on, and how many of the newest sessions do not."""
+    """The running sessions, and how many of the newest sessions are not running."""
     from tooltap.cli.read.running import running_sessions
 
     sessions = request(socket, "sessions", limit=SESSIONS)["sessions"]

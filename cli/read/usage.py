@@ -49,7 +49,7 @@ def _in_days(context: click.Context, option: click.Parameter, value: str | None)
         "tooltap usage --by session --json | jq .rows[0]",
     ),
 )
-@click.option("--by", type=click.Choice(BY), default="day", show_default=True, help="What to sum up by.")
+@click.option("--by", type=click.Choice(BY), default="day", show_default=True, help="What to group by.")
 @click.option("--since", callback=_in_days, metavar="DAY", help="The first day: 2026-11-24, or 7d for a week ago.")
 @click.option("--until", callback=_in_days, metavar="DAY", help="The last day.")
 @click.option(
@@ -61,10 +61,10 @@ def _in_days(context: click.Context, option: click.Parameter, value: str | None)
 def command(
     by: str, since: int | None, until: int | None, session: tuple[str, ...], as_json: bool, socket: Path | None
 ) -> None:
-    """Show the tokens and costs of sessions, summed up.
+    """Show sums of the tokens and costs of sessions.
 
-    A cost is the agent's own figure if it states one. Else it is an estimate from the prices of the models, marked with
-    ~. Days are those of UTC.
+    A cost is the agent's own figure if it states one. Otherwise it is an estimate from the prices of the models, marked
+    with ~. Days are in UTC.
     """
     if since is not None and until is not None and until < since:
         raise click.UsageError("--until is before --since")
@@ -92,7 +92,8 @@ def _why_nothing(socket: Path | None, *, is_chosen: bool) -> str:
 
     if is_chosen and (tokens := request(socket, "usage")["total"]["inputTokens"]):
         return (
-            f"nothing was used then or there; without --since, --until and --session there are {tokens:,} input tokens"
+            f"nothing was used in these days and sessions; without --since, --until and --session there are {tokens:,}"
+            " input tokens"
         )
     if not request(socket, "sessions", limit=1)["sessions"]:
         return NO_EVENTS

@@ -51,7 +51,7 @@ def opencode(url: str, silence: float, spool_bytes: int, spool_total_bytes: int,
 
     The command waits for the server, and reconnects when it comes back. Events sent in between are lost, and the stream
     reports the loss. The password is read from OPENCODE_SERVER_PASSWORD. SIGTERM and Ctrl-C end the command; the server
-    works on, so its sessions are suspended, and continue when it is attached again.
+    keeps running: its sessions are suspended, and continue when you attach it again.
     """
     with require_extra("attach"):
         from tooltap.daemon.taps.attach_opencode import AttachError, attach, stream_of

@@ -58,9 +58,9 @@ def command() -> None:
     help="Where to listen; port 0 picks a free port. Other users cannot use a Unix socket.",
 )
 @click.option("--allow-remote", is_flag=True, help="Allow a HOST that other machines can reach.")
-@click.option("--host", "hosts", multiple=True, metavar="NAME", help="A further name by which clients may ask.")
+@click.option("--host", "hosts", multiple=True, metavar="NAME", help="Another host name that clients may use.")
 @key_file_option
-@click.option("--provider", metavar="NAME", help="The provider named in events; default: from the server or model.")
+@click.option("--provider", metavar="NAME", help="The provider in events; default: derived from the server or model.")
 @click.option(
     "--conversations",
     type=click.IntRange(min=1),
@@ -89,7 +89,7 @@ def command() -> None:
     default=CONNECTIONS,
     show_default=True,
     metavar="N",
-    help="Maximum of connections; beyond it, a new client takes a place of the one that has the most.",
+    help="Maximum of connections; beyond it, a new client replaces a connection of the client that has the most.",
 )
 @click.option(
     "--client-connections",
@@ -97,7 +97,7 @@ def command() -> None:
     default=CLIENT_CONNECTIONS,
     show_default=True,
     metavar="N",
-    help="Maximum of connections of one user of this machine, or of one address of others.",
+    help="Maximum of connections of one user of this machine, or of one remote address.",
 )
 @spool_options
 @socket_option

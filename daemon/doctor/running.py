@@ -98,7 +98,7 @@ def record(statistics: dict[str, Any]) -> Finding:
         text = f"the daemon has no record in {daemon_folders()[0]}, so programs with a filtered environment miss it"
         return note("record", text, "Read the daemon's log, or give these programs TOOLTAP_SOCKET.")
     if others:
-        text = f"other daemons of yours run: {', '.join(f'{one.socket} (pid {one.pid})' for one in others[:NAMED])}"
+        text = f"you run other daemons: {', '.join(f'{one.socket} (pid {one.pid})' for one in others[:NAMED])}"
         return note("record", text, "Set TOOLTAP_SOCKET where it matters which of them a program talks to.")
     return fine("record", "programs find the daemon without TOOLTAP_SOCKET")
 
@@ -160,7 +160,7 @@ def drift(statistics: dict[str, Any]) -> Finding:
     findings = statistics.get("drift", {}).get("findings", [])
     alarms = sum(finding["severity"] == "alarm" for finding in findings)
     if alarms:
-        text = f"the daemon has found {alarms} things in agents' output that tooltap misreads"
+        text = f"the daemon has found {alarms} changes in agents' output that tooltap misreads"
         return note("drift", text, "Run `tooltap drift` to see them.")
     return fine("drift", "the daemon has found nothing that tooltap misreads")
 

@@ -154,7 +154,7 @@ class Committing:
             try:
                 self._wake()
             except Exception as error:  # whoever waits would wait for ever
-                faults.note("those who wait for a commit were woken at the second try", place_of(error), error)
+                faults.note("publishers that wait for a commit were woken at the second try", place_of(error), error)
                 self._wake()
 
     @property

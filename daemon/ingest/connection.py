@@ -8,7 +8,7 @@ Each line takes effect exactly once, although publisher and daemon may be killed
 - `ingesting` says to a publisher that comes back how many lines are stored; it continues after them. Lines are
   counted, not compared, so nothing is deduplicated here. The checksum of the last line (`crc`) lets the publisher
   notice that it now reads a different input.
-- A stream has one connection. `Streams.open` waits in `supersede` until nothing of the old one can reach the journal,
+- A stream has one connection. `Streams.open` waits in `supersede` until nothing from the old one can reach the journal,
   and only then loads the stream for the new one. Against a second daemon that shares the journal, the journal itself
   refuses a commit that does not start where the stored stream ends (`StreamConflictError`).
 

@@ -333,7 +333,7 @@ class Journal(ABC):
 
     @abstractmethod
     async def usage(self, request: UsageRequest) -> UsageResult:
-        """What sessions used and cost, summed up."""
+        """Sums of what sessions used and cost."""
 
     @abstractmethod
     async def open_calls(

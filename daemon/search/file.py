@@ -1,4 +1,4 @@
-"""The file of the index: its tables, how it is opened, and what makes it begin anew.
+"""The file of the index: its tables, how it is opened, and when it is rebuilt.
 
 The index has nothing that the journal has not. So a file that is damaged, of another version, or of another journal is
 deleted, and made again in the background.

@@ -1,4 +1,4 @@
-"""The sessions that go on, and what each of them does: what is known of sessions and of open calls, put together.
+"""The running sessions, and what each is doing: combines what is known of sessions and of open calls.
 
 Both come as JSON objects, so that a command can make it of the replies to `sessions` and `calls`, and the page of the
 journal.

@@ -28,7 +28,7 @@ async def search_result(search: Search, journal: Journal, request: SearchRequest
     """Raises `FrameError`, `JournalError`."""
     expression = expression_of(request.query)
     if not expression:
-        raise FrameError("bad-frame", "search: `query`: there is no letter and no digit to search for")
+        raise FrameError("bad-frame", "search: `query` needs at least one letter or digit")
     wanted = Wanted(
         expression,
         sessions=request.session,

@@ -338,7 +338,7 @@ class StreamNormalizer:
                 taken_back = []
             else:
                 return self._failed(reason, head, size, number, t)
-        text = f"line {number} raised an error, so what was open is closed, and the stream goes on with a fresh state"
+        text = f"line {number} raised an error, so what was open is closed, and the stream continues with a fresh state"
         fresh, reset = replace(parser, number, self.statistics, taken_back, t, text)
         self._go_on_with(fresh)
         return self._failed(reason, head, size, number, t) + self._within_bounds(reset)
@@ -360,7 +360,7 @@ class StreamNormalizer:
         parser = self._parser
         taken_back = parser.take_back()
         where = "the end of the stream" if at_end else f"line {lines}"
-        text = f"{type(error).__name__} at {place_of(error)}, at {where}: the stream goes on with a fresh state"
+        text = f"{type(error).__name__} at {place_of(error)}, at {where}: the stream continues with a fresh state"
         fresh, items = replace(parser, lines, self.statistics, taken_back, t, text)
         self._go_on_with(fresh)
         return items

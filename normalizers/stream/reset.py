@@ -62,7 +62,7 @@ def restart(
         session=left.session or parser.session,
         level="warning",
         code="parser-reset",
-        text=text or f"the parser's state after line {lines} could not be rebuilt; it goes on with a fresh one",
+        text=text or f"the parser's state after line {lines} could not be rebuilt; it continues with a fresh one",
     )
     items, parser.items = parser.items, []
     return items

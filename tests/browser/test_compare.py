@@ -65,7 +65,7 @@ def test_from_a_session_to_a_comparison(two: Site, page: Page) -> None:
     tops = page.locator(".pair .half").evaluate_all("all => all.map(one => one.getBoundingClientRect().top)")
     assert tops[0] == tops[1]
 
-    page.get_by_role("link", name="Exchange the sides").click()
+    page.get_by_role("link", name="Swap sides").click()
     expect(page.locator(".pair .answer")).to_have_text(["Written by b.", "Written by a."])
     page.locator(".pair").get_by_role("link", name="Turn 1").first.click()
     expect(page.locator("#head h1")).to_have_text("Write a greeting in app.py")

@@ -81,9 +81,9 @@ def test_old_link_is_no_harm_to_who_is_in(site: Site, tab: Tab) -> None:
 
 
 def test_old_link_with_a_token(site: Site, page: Page) -> None:
-    """It lets nobody in, and the token does not stay in the address."""
+    """It is not accepted, and the token does not stay in the address."""
     page.goto(f"{site.url}/events?stream=nobodys&token={site.token}")
-    expect(page.get_by_role("alert")).to_have_text("A token in an address lets nobody in any more.")
+    expect(page.get_by_role("alert")).to_have_text("A token in an address is no longer accepted.")
     expect(page).to_have_url(f"{site.url}/events?stream=nobodys")
 
     site.enter(page)

@@ -20,7 +20,7 @@ TIMEOUT = 60
 
 
 NOTHING = re.compile(
-    r"^tooltap: (no event has|nothing found|events after \d+ are not|the session has changed no) .*\n", re.M
+    r"^tooltap: (no event has|nothing found|events after \d+ are not|according to its events, the session) .*\n", re.M
 )
 """Why a search finds nothing here: there is one session, which may not be indexed yet, and changed no file."""
 

@@ -91,7 +91,7 @@ class Transcript:
         self._background: dict[tuple[str, str], _Waiting] = {}
         """Calls whose first result said that they continue."""
         self._turns: dict[str | None, _Turn] = {}
-        """Those that go on."""
+        """Calls that continue in the background."""
         self._turns_begun = 0
 
     def add(self, event: Event) -> Iterator[Clean]:

@@ -228,7 +228,7 @@ export interface Display {
 export interface LineNumbers {
   /** The number of the first line. */
   first: number;
-  /** What stands between a number and its line. */
+  /** The text between a number and its line. */
   mark: string;
   width?: number;
   pad?: string;
@@ -236,22 +236,19 @@ export interface LineNumbers {
 
 /** A piece of what the model saw that is elsewhere in the event. */
 export interface ViewPart {
-  /** JSON pointer into this event, of a string; if that was cut, `outputs` has the whole of it. */
+  /** JSON pointer to a string in this event; if the string was cut, `outputs` has the whole string. */
   at: string;
-  /** Code points of it that the model saw, from its start; absent: all of it. */
+  /** How many code points of the string the model saw, from its start; absent: the whole string. */
   length?: number;
-  /** The model saw its lines numbered. */
+  /** Present if the model saw numbered lines. */
   numbers?: LineNumbers;
 }
 
-/**
- * One content block of what the model saw: `text`, or the `parts` that make it when they are put together, or a
- * stored body.
- */
+/** One content block of what the model saw: `text`, the `parts` that make up the text, or a stored body. */
 export interface ViewBlock {
   /** As the provider calls it: `text`, `image`, … */
   type?: string;
-  /** The text, or its beginning: `outputs` has the whole of it, at the pointer of this string. */
+  /** The text, or its beginning: then `outputs` has the whole text, under the pointer of this string. */
   text?: string;
   parts?: (string | ViewPart)[];
   outputId?: string;
@@ -259,7 +256,7 @@ export interface ViewBlock {
   mimeType?: string;
 }
 
-/** What the model saw of a result, byte for byte as the stream has it. */
+/** What the model saw of a result, byte for byte as in the stream. */
 export interface ModelView {
   blocks: ViewBlock[];
   /** The model saw something that `output` does not show, or did not see some of what it shows. */
@@ -320,7 +317,10 @@ export interface SessionEvent extends Event {
   kind: "session";
   state: "ended" | "resumed" | "started" | "updated";
   cwd?: string;
-  /** The folder of the repository that `cwd` is in: as the agent states it, or found on the daemon's machine. */
+  /**
+   * The root folder of the repository that contains `cwd`: as the agent states it, or as found on the daemon's
+   * machine.
+   */
   root?: string;
   /** The branch of this repository. */
   branch?: string;
@@ -341,8 +341,8 @@ export interface Turn extends Event {
   kind: "turn";
   state: "cancelled" | "completed" | "failed" | "started";
   /**
-   * How the end is known: the provider states it, the model's answer says that it is the last, or the stream ended
-   * (behind an answer: `completed`; with work open: `cancelled`).
+   * How the end is known: the provider states it, the model's answer states that it is the last, or the stream
+   * ended (after an answer: `completed`; with work open: `cancelled`).
    */
   endedBy?: "answer" | "eof" | "provider";
   /** As the provider states it (`end_turn`, `error_max_turns`, …); `interrupted` if work was open at the end. */
@@ -422,7 +422,10 @@ export interface ToolResult extends Event {
   ask?: boolean;
   /** `unknown` if the stream does not say what the model saw. */
   assistantView?: "unknown";
-  /** What the model saw, if the stream says it. Events of older versions have neither; there it is `output`. */
+  /**
+   * What the model saw, if the stream states it. Events of older versions have neither `modelView` nor
+   * `assistantView`; there, the model saw `output`.
+   */
   modelView?: ModelView;
   /** The result only confirms that background work has started; its real outcome follows with `final`. */
   async?: boolean;
@@ -457,7 +460,7 @@ export interface PermissionResponse extends Event {
   message?: string;
 }
 
-/** What one model had of the tokens and the cost of a usage event, in its terms. */
+/** One model's share of the tokens and the cost of a usage event, counted in the same way. */
 export interface ModelUsage {
   model: string;
   inputTokens?: number;
@@ -476,7 +479,7 @@ export interface Usage extends Event {
   outputTokens?: number;
   cacheReadTokens?: number;
   cacheWriteTokens?: number;
-  /** Those of `cacheWriteTokens` that were written to be kept for an hour, which costs more. */
+  /** The part of `cacheWriteTokens` that is cached for an hour, which costs more. */
   cacheWrite1HTokens?: number;
   /** Included in `outputTokens`. */
   reasoningTokens?: number;
@@ -487,9 +490,12 @@ export interface Usage extends Event {
   contextUsed?: number;
   /** Size of the context window, in tokens. */
   contextSize?: number;
-  /** The model that used them, where the wire says so: else it is the session's, or the subagent's. */
+  /**
+   * The model that used the tokens, if the stream states it; otherwise it is the model of the session or the
+   * subagent.
+   */
   model?: string;
-  /** What each model had of them, where the wire says so. */
+  /** Each model's share of the tokens, if the stream states it. */
   models?: ModelUsage[];
 }
 
@@ -774,13 +780,13 @@ export interface Ingest extends ClientStruct {
   /** MCP servers of the agent, if its stream does not name them: tool names are split only at known servers. */
   mcpServers?: string[];
   /**
-   * When the agent was started, in milliseconds since the epoch. A session file that is followed as well is
-   * compared with it: what the agent wrote from then on is in this stream.
+   * When the agent was started, in milliseconds since the epoch. It is compared with a session file that is also
+   * followed: what the agent wrote from then on is in this stream.
    */
   started?: number;
   /**
-   * What the agent was asked, where the publisher knows it and the stream may lack it: the first message of the
-   * user, unless the stream shows it itself.
+   * The agent's prompt, if the publisher knows it and the stream may lack it: it becomes the user's first message,
+   * unless the stream contains that message.
    */
   prompt?: string;
   /** With raw framing, for a stream that exists: how many lines the daemon has; the bytes start after them. */
@@ -802,8 +808,8 @@ export interface Welcome {
 }
 
 /**
- * Event lines with a `seq` greater than `after` follow. Comes once more, with a `gap` after it, if the journal
- * is     replaced by another one.
+ * Event lines with a `seq` greater than `after` follow. It is sent again, followed by a `gap`, if the journal is
+ * replaced by another one.
  */
 export interface Subscribed {
   op: "subscribed";
@@ -830,7 +836,7 @@ export interface At {
  *
  *     `retention`: they were too old. `corrupt`: they are damaged on disk. `reset`: the cursor belongs to
  * another journal,     or is beyond the end of this one; the oldest event follows (`from` is 1, and `to` is 0 if
- * nothing of this journal is     gone).
+ * no event of this journal     is gone).
  */
 export interface Gap {
   op: "gap";
@@ -937,9 +943,12 @@ export interface Session {
   agentVersion?: string;
   /** The latest one. */
   model?: string;
-  /** All of them, in the order in which they were first used; at most 16. */
+  /** All models, in the order in which they were first used; at most 16. */
   models?: string[];
-  /** The agent's title, else the beginning of the first prompt: one line, without what programs put around it. */
+  /**
+   * The agent's title, or else the beginning of the first prompt: one line, without text that programs add around
+   * it.
+   */
   title?: string;
   cwd?: string;
   /** The folder of the repository in which the session started, or else the folder in which it started. */
@@ -949,12 +958,12 @@ export interface Session {
   /** `suspended`: its publisher is disconnected and may return. */
   state: "ended" | "open" | "suspended";
   /**
-   * How the work goes. `running`: a turn goes on. `waiting`: a permission or a question is pending. `failed`: the
-   * last turn failed. `interrupted`: it was cancelled, or its stream ended or was suspended before it was over.
-   * `completed`: none of these.
+   * The status of the work. `running`: a turn is running. `waiting`: a permission or a question is pending.
+   * `failed`: the last turn failed. `interrupted`: the last turn was cancelled, or its stream ended or was
+   * suspended before the turn ended. `completed`: none of these.
    */
   status?: "completed" | "failed" | "interrupted" | "running" | "waiting";
-  /** State of the main agent's last turn; `started` as long as it goes on. */
+  /** State of the main agent's last turn; `started` while it is running. */
   turn?: "cancelled" | "completed" | "failed" | "started";
   /** Turns of the main agent. */
   turns?: number;
@@ -966,31 +975,34 @@ export interface Session {
   /** Without history that the agent sent again. */
   events: number;
   calls: number;
-  /** Calls by what they do: `shell`, `read`, `edit`, `search`, `web`, `task`, `plan`, `mcp`, `other`. */
+  /** Number of calls by family: `shell`, `read`, `edit`, `search`, `web`, `task`, `plan`, `mcp`, `other`. */
   families?: Record<string, number>;
   /** The same for slices of the session's time, oldest first; at most 24. */
   activity?: Record<string, number>[];
-  /** Width of a slice in milliseconds. Slices begin at its multiples since the epoch; the first has `firstTs`. */
+  /**
+   * Width of a slice in milliseconds. Slices begin at multiples of this width since the epoch; the first slice
+   * contains `firstTs`.
+   */
   activityMs?: number;
   /** Files that its calls have changed; those after the first 500 are not counted. */
   files?: number;
-  /** Lines that its calls have added, call by call: a line that was changed twice counts twice. */
+  /** Lines that its calls have added, summed over the calls: a line that was changed twice counts twice. */
   linesAdded?: number;
   linesRemoved?: number;
   /** Calls and turns that failed. */
   errors?: number;
   /**
-   * Milliseconds of work: the sum of the main agent's turns, as the agent states them, else from start to end; a
-   * turn that goes on counts until `lastTs`. If no turn has a time, `lastTs` minus `firstTs`.
+   * Milliseconds of work: the sum of the main agent's turns, as the agent states their durations, or else from
+   * start to end; a running turn counts until `lastTs`. If no turn has a time, `lastTs` minus `firstTs`.
    */
   durationMs?: number;
   /** Ids of the streams that contain its events. */
   streams: string[];
-  /** As the agent states it, else an estimate. */
+  /** As the agent states it, or else an estimate. */
   costUsd?: number;
   /** The agent states no cost; the daemon has computed it from the prices of the models. */
   costEstimated?: boolean;
-  /** The models whose prices the estimate uses, as `provider/model`, with commas between. */
+  /** The models whose prices the estimate uses, as `provider/model`, separated by commas. */
   costModel?: string;
   /** The date of these prices. */
   pricesDate?: string;
@@ -1026,20 +1038,26 @@ export interface SessionsResult {
 
 /** Lines that changed, with up to three unchanged ones around them. */
 export interface Hunk {
-  /** Number of the first line before, as in a unified diff. Absent if the place in the file is not known. */
+  /**
+   * Number of the first line before the change, as in a unified diff. Absent if the place in the file is not
+   * known.
+   */
   oldStart?: number;
   oldLines: number;
   newStart?: number;
   newLines: number;
-  /** Each begins with a blank, `-` or `+`; a line that begins with `\` says that the one before it has no newline. */
+  /**
+   * Each begins with a blank, `-` or `+`; a line that begins with `\` means that the line before it has no
+   * newline.
+   */
   lines: string[];
-  /** The `seq` of each call that made the change. Empty if no event shows what did. */
+  /** The `seq` of each call that made the change. Empty if no event shows which call did. */
   seqs: number[];
 }
 
-/** A file that a session changed: from the first change to the last, as one. */
+/** A file that a session changed: all changes from the first to the last, as one. */
 export interface FileChange {
-  /** Relative to the session's directory if it is in there. */
+  /** Relative to the session's directory if the file is in there. */
   path: string;
   /** Where a renamed file was. */
   oldPath?: string;
@@ -1048,8 +1066,8 @@ export interface FileChange {
   added?: number;
   removed?: number;
   /**
-   * Whether the diff is that of the whole file. Else the agent did not state all of it, or what it stated shows
-   * that something else has changed the file, such as a shell command.
+   * Whether the diff contains all changes. If not, the agent did not state all of them, or its events show that
+   * something else changed the file, such as a shell command.
    */
   complete: boolean;
   /** Why there is no diff. */
@@ -1067,15 +1085,15 @@ export interface FileDiff extends FileChange {
 
 /** What a session changed, by path. */
 export interface FilesResult {
-  /** Without the files that are as they were. */
+  /** Without files that are unchanged in the end. */
   files: FileChange[];
-  /** False if there are more than fit into a reply, or than are remembered of a session. */
+  /** False if there are more files than fit into a reply, or than are stored for a session. */
   complete: boolean;
-  /** The file that was asked for; then `files` has it alone. */
+  /** The requested file; then `files` contains only this file. */
   file?: FileDiff;
 }
 
-/** An event that has what was searched for. */
+/** An event that matches the query. */
 export interface FoundEvent {
   seq: number;
   session: string;
@@ -1084,9 +1102,9 @@ export interface FoundEvent {
   ts?: number;
   /** The canonical tool, for the kinds that name one. */
   tool?: string;
-  /** A piece of what was searched, on one line; `…` where something is left out. */
+  /** An excerpt of the searched text, on one line; `…` where something is left out. */
   text: string;
-  /** The parts of `text` that were searched for, each `[start, end]` in code points. */
+  /** The parts of `text` that match, each `[start, end]` in code points. */
   ranges: number[][];
 }
 
@@ -1099,7 +1117,7 @@ export interface FoundSession {
   status?: "completed" | "failed" | "interrupted" | "running" | "waiting";
   /** Milliseconds since the epoch, of the session's latest event. */
   lastTs?: number;
-  /** How many events of it have what was searched for; absent if they were not counted. */
+  /** How many of its events match; absent if they were not counted. */
   hits?: number;
   /** `seq` of the newest hit. */
   latest: number;
@@ -1120,7 +1138,7 @@ export interface SearchResult {
   complete: boolean;
   /** The `seq` of the newest event that was searched. */
   upto: number;
-  /** How many `seq` are newer than that: they are being indexed. */
+  /** How many newer `seq` there are, which are still being indexed. */
   behind: number;
   /** Events up to this `seq` are not searched: the index would be larger than `index_bytes`. */
   floor?: number;
@@ -1140,11 +1158,11 @@ export interface UsageRow {
   cacheWriteTokens: number;
   /** Included in `outputTokens`. */
   reasoningTokens: number;
-  /** Of all of it whose cost is known. */
+  /** The cost of all tokens whose cost is known. */
   costUsd?: number;
   /** Some of the cost is not the agent's own figure. */
   costEstimated?: boolean;
-  /** Those whose cost is not known. */
+  /** Tokens whose cost is not known. */
   unpricedTokens?: number;
   /** The models whose prices were used, as `provider/model`. */
   priceModels?: string[];
@@ -1154,11 +1172,11 @@ export interface UsageRow {
 export interface PricesInfo {
   /** Of the package `genai-prices`. */
   version: string;
-  /** The latest day on which it says that a price was checked. */
+  /** The latest day on which one of its prices was checked. */
   date?: string;
 }
 
-/** Days newest first; else what cost most first. */
+/** Days are listed newest first; other rows are listed by cost, highest first. */
 export interface UsageResult {
   rows: UsageRow[];
   total: UsageRow;
@@ -1257,7 +1275,7 @@ export interface RemoveResult {
 export interface PingResult {
 }
 
-/** What all frames of clients have in common: unknown keys are mistakes. */
+/** The common part of all client frames; unknown keys are errors. */
 export interface ClientStruct {
   op: string;
 }
@@ -1301,7 +1319,7 @@ export interface SearchRequest {
   session?: string[];
   /** Agents. */
   provider?: string[];
-  /** Directories: those of the sessions, directories around them, or the last part of their names. */
+  /** Directories of the sessions, parents of these directories, or the last part of their names. */
   project?: string[];
   /** Of the sessions. */
   status?: ("completed" | "failed" | "interrupted" | "running" | "waiting")[];
@@ -1314,15 +1332,15 @@ export interface SearchRequest {
   /** `next` of the previous page. */
   before?: number;
   limit?: number;
-  /** Hits of one session, at most. */
+  /** Maximum number of hits of one session. */
   perSession?: number;
   /** Whether to count all hits, by session. */
   counts?: boolean;
 }
 
 /**
- * Asks for tokens and costs, summed up `by` one thing. A session counts if it has one of the values of each
- * filter     that is given. Days are those of UTC.
+ * Asks for sums of tokens and costs, grouped `by` one property. A session counts if it has one of the values of
+ * each filter that is given. Days are in UTC.
  */
 export interface UsageRequest {
   op: "usage";
@@ -1355,7 +1373,7 @@ export interface FilesRequest {
   /** The reply repeats it. */
   id?: string | number;
   session: string;
-  /** Its path. As in the list, or absolute; also the one that a renamed file had before. */
+  /** Path of the file, as in the list or absolute; for a renamed file, the old path works too. */
   file?: string;
 }
 

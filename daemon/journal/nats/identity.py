@@ -108,7 +108,7 @@ class Identity:
         if anchor is not None and found.last > anchor.seq:
             message = await self._link.next(self._log.stream, anchor.seq, self._log.everything)
             if message is not None and message.seq == anchor.seq and commit_of(message.data) != anchor.commit:
-                return "it has other events than it had"
+                return "its events are different from before"
         if found.first > max(self._first, 1):
             if any(found.config.get(limit, -1) > 0 for limit in LIMITS):
                 await self._state.raise_expired(found.first * EVENTS_A_MESSAGE - 1)
@@ -134,9 +134,7 @@ class Identity:
         keep: Keep = "all" if what == PURGED else "expired"
         if keep == "all":
             await self._state.raise_expired(found.first * EVENTS_A_MESSAGE - 1)
-        _log.warning(
-            "the journal is not the one that it was, and gets a new id", journal=str(self._link.place), why=what
-        )
+        _log.warning("the journal was replaced, and gets a new id", journal=str(self._link.place), why=what)
         await rename(self._link, self._log.stream, self._state.stream, secrets.token_hex(8), keep)
         found = await self._set_up()
         await self._state.return_lease("renaming")

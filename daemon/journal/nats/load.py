@@ -69,7 +69,7 @@ async def load(link: Link, log: Log, state: State, stream: str) -> Loaded | None
 
 
 def _info(stream: str, part: CommitPart | None) -> StreamInfo:
-    """Where nothing of the stream can be read, it begins anew."""
+    """If nothing of the stream can be read, it starts again from the beginning."""
     if part is None:
         return StreamInfo(stream=stream, statistics=Statistics(stream=stream, dialect="auto", provider=""))
     return part.stream_info()

@@ -78,7 +78,7 @@ class Log:
         """Raise `GoneError` if the server has nothing as new as this message: it lags behind its cluster, or has lost
         it. Raises `AwayError`, `JournalError`."""
         if await self.last_seq() < seq:
-            raise GoneError("the server has less of the journal than there was")
+            raise GoneError("the server has lost part of the journal")
 
     async def last_seq(self) -> int:
         """Raises `AwayError`, `JournalError`."""

@@ -295,7 +295,7 @@ class SqliteJournal(Journal):
         try:
             self.on_skip(self._latest)
         except Exception as again:
-            faults.note("subscribers hear of commits with the next ones", place_of(again), again)
+            faults.note("subscribers learn of commits with the next ones", place_of(again), again)
 
     # -- reading ------------------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ def settle(connection: sqlite3.Connection, path: Path, damages: Damages) -> Sett
             # Cursors of the journal it was copied from may be beyond this one's end, or name other events.
             name = secrets.token_hex(8)
             set_meta(connection, "id", name)
-            _log.warning("the journal is a backup, and begins anew for subscribers", journal=str(path))
+            _log.warning("the journal is a backup, and is a new journal for subscribers", journal=str(path))
     if expired is None:
         expired = 0 if tip is None else tip.expired
         set_meta(connection, "expired", expired)

@@ -14,11 +14,11 @@ What must hold, and how it does:
 - One bad commit must not fail the others. When a transaction fails, it is rolled back with everything that memory
   mirrors (`next_seq`, the numbers of names, the projection's rows), and each of its commits is tried again in a
   transaction of its own.
-- Into a damaged place nothing is written: SQLite refuses it, the commit fails with one sentence, and nothing of it is
-  acknowledged. Commits to intact places go on.
+- Nothing is written to a damaged place: SQLite refuses the write, the commit fails with one sentence, and nothing of it
+  is acknowledged. Commits to intact places continue.
 - Nobody hears of a commit before it is durable. `report` is scheduled after COMMIT, in the order of the transactions,
   hence in `seq` order. It publishes the events first and then wakes the publisher's commit.
-- After a failed sync nothing is acknowledged until the whole log has been written and synced anew: the kernel may have
+- After a failed sync nothing is acknowledged until the whole log has been written and synced again: the kernel may have
   dropped what it could not write, and reports that only once.
 - Operations (retention, removal, suspension) run in the queue's order, each in a transaction of its own, so that one
   that fails rolls back nothing else.

@@ -19,12 +19,12 @@ from tooltap.protocol.model_view import model_blocks, model_text
 __all__ = ["DIFFERS", "is_different", "model_view_body"]
 
 DIFFERS = "model saw other text"
-ADDED = "Lines marked + are what only the model saw, lines marked − what only you see."
-BEGINNING = "This is its beginning: the output bodies of the event have the rest."
+ADDED = "+ marks what only the model saw, − marks what only you see."
+BEGINNING = "This is only the beginning; the event's output bodies contain the rest."
 SAME = "The model saw the same text."
 NUMBERED = "The model saw the same text, with line numbers."
 CHANGE = "You see the change; the model saw this:"
-NOTHING = "The model saw nothing of it."
+NOTHING = "The model did not see it."
 
 
 def is_different(event: ToolResult) -> bool:

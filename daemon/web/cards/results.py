@@ -34,18 +34,18 @@ __all__ = ["NOTABLE", "result_body", "result_facts", "update_body"]
 
 SILENT = "Silent: the user is shown nothing of this result."
 ASK = "Shown when it is asked for."
-ASYNC = "The work goes on in the background; its end is a result of its own."
+ASYNC = "The work continues in the background; its end is a result of its own."
 FINAL = "The end of work in the background."
 INFERRED = "Inferred: the agent itself gave no result."
 REPLACES: dict[bool | None, tuple[str, str]] = {
-    True: ("replaces the inferred one", "The agent's own result, in place of the inferred one before."),
+    True: ("replaces the inferred one", "The agent's own result, which replaces the inferred one."),
     False: ("corrects the one before", "The agent's own correction: a later line says how the call really ended."),
-    None: ("replaces an earlier one", "In place of a result before it, which was inferred or is corrected."),
+    None: ("replaces an earlier one", "Replaces an earlier result, which was inferred or is corrected."),
 }
 """By whether the replaced result was inferred: the fact in the header, and what it means."""
 NOTABLE = 50
 """Milliseconds between call and result from which on they are shown."""
-UNKNOWN_VIEW = "What the model saw of it is not known: the agent's stream does not say."
+UNKNOWN_VIEW = "What the model saw is not known, because the agent's stream does not state it."
 
 
 def result_facts(event: ToolResult, look: Look) -> tuple[Fact, ...]:
@@ -54,7 +54,7 @@ def result_facts(event: ToolResult, look: Look) -> tuple[Fact, ...]:
     return (
         *outcome_facts(event, look),
         *said(
-            "goes on in the background" if event.async_ else None,
+            "continues in the background" if event.async_ else None,
             "from the background" if event.final else None,
             "inferred" if event.synthetic else None,
             REPLACES[look.replaces_inferred][0] if event.replaces else None,

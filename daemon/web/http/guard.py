@@ -32,8 +32,8 @@ __all__ = ["LOGIN", "Guard"]
 
 NO_ENTRY = "this needs the link that `tooltap serve link` prints"
 TOKEN_IN_ADDRESS = (
-    "a token in an address lets nobody in: programs send it as `Authorization: Bearer TOKEN`, and browsers use the link"
-    " that `tooltap serve link` prints"
+    "a token in an address is not accepted: programs send it as `Authorization: Bearer TOKEN`, and browsers use the"
+    " link that `tooltap serve link` prints"
 )
 USED = "this link was used before, or is too old; `tooltap serve link` prints a new one"
 OPEN_PATHS = ("/healthz",)

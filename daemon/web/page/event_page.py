@@ -45,7 +45,7 @@ SHOWN = 65_536
 """Characters of a text that are shown."""
 LONG = 24
 """Lines up to which a text is shown in full height."""
-UNKNOWN = "Unknown: the agent's stream does not say what the model saw."
+UNKNOWN = "Unknown: the agent's stream does not state what the model saw."
 INFERRED = "Unknown: tooltap inferred this result, because the agent gave none."
 NOTHING = "Nothing."
 BOUNDED = Markup('<div class="bounded" tabindex="0" role="group" aria-label="text">{}</div>')
@@ -192,7 +192,7 @@ def _block(block: Block, look: Look) -> Markup:
         shown = BOUNDED.format(shown)
     if len(block.text) > SHOWN:
         return joined(shown, note(f"This is its beginning: {SHOWN:,} of {len(block.text):,} characters."))
-    return joined(shown, note("This is its beginning: it is cut in the event.")) if block.is_cut else shown
+    return joined(shown, note("This is only the beginning; the event contains no more.")) if block.is_cut else shown
 
 
 async def _view(services: Services, seq: int, view: View) -> dict[str, Any]:

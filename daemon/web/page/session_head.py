@@ -45,7 +45,7 @@ class SessionHead(NamedTuple):
     first_seq: int
     events: int
     is_live: bool
-    """Whether the session goes on."""
+    """Whether the session is running."""
     files: int | None
     """How many it has changed, if that is known."""
 
@@ -96,7 +96,7 @@ def status_of(row: dict[str, Any]) -> str:
 
 
 def is_live(row: dict[str, Any]) -> bool:
-    """Say whether the session goes on: its agent works, or waits for a person."""
+    """Return whether the session is running: its agent works, or waits for a person."""
     return status_of(row) in ("running", "waiting")
 
 

@@ -73,6 +73,6 @@ class SessionList:
 
 
 def _state(row: dict[str, Any]) -> str:
-    """Return its state; `idle` between two turns: nothing goes on, and nothing was cut off."""
+    """Return its state; `idle` between two turns: nothing is running, and nothing was interrupted."""
     is_between = row["state"] != "ended" and row.get("turn") not in (None, "started")
     return "idle" if is_between else str(row["state"])

@@ -180,7 +180,7 @@ function heightOf(card) {
 }
 
 function statusAfter({ classList, dataset }) {
-  if ("async" in dataset) return undefined; // the work goes on in the background
+  if ("async" in dataset) return undefined; // the work continues in the background
   if (classList.contains("permission-response")) return ["allowed", "answered"].includes(dataset.status) && "running";
   return ["tool-result", "tool-update", "permission-request"].some((one) => classList.contains(one)) && dataset.status;
 }

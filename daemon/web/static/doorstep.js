@@ -14,7 +14,7 @@ async function come() {
   const wrong = code && (await enter(code));
   if (code || hadToken) history.replaceState(null, "", target);
   if (wrong && !wasIn()) return stay(wrong);
-  if (expiry() - Date.now() > JUST_NOW) return stay("This browser does not keep the cookie that it needs.");
+  if (expiry() - Date.now() > JUST_NOW) return stay("This browser does not store the cookie that the page needs.");
   const address = await admitted(target);
   if (document.readyState !== "complete") await new Promise((resolve) => addEventListener("load", resolve));
   return location.replace(address + hash);
@@ -35,7 +35,7 @@ document.querySelector("#enter").addEventListener("submit", async (event) => {
 
 come().catch((error) => {
   if (!(error instanceof LoggedOut)) return stay(`The daemon cannot be asked: ${error.message}`);
-  const reason = hadToken ? "A token in an address lets nobody in any more." : "";
+  const reason = hadToken ? "A token in an address is no longer accepted." : "";
   const ended = wasIn();
   forget();
   return stay(ended ? "This browser's login has ended." : reason);

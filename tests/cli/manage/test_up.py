@@ -83,7 +83,7 @@ def test_it_starts_and_joins(tmp_path: Path) -> None:
     assert (statistics["web"]["url"], statistics["limits"]["follow"]["agents"]) == (link, ["all"])
     second = Terminal(home, "--no-open")
     second.until("3 sessions")
-    assert f"a daemon runs already (pid {first.process.pid})" in second.shown
+    assert f"a daemon is already running (pid {first.process.pid})" in second.shown
     assert second.end() == 0
     assert ask("ping", path=home.socket) == {}
     assert first.end() == 0

@@ -119,7 +119,7 @@ def test_session_of_a_daemon_becomes_markdown(daemon: Running) -> None:
 def test_form_must_be_named() -> None:
     finished = here("export", CLAUDE)
     assert finished.returncode == 2
-    assert sentence(finished).startswith("say in which form: --html or --markdown")
+    assert sentence(finished).startswith("choose a format: --html or --markdown")
 
 
 def test_subagent_events_are_in_the_card_of_their_call() -> None:

@@ -87,7 +87,7 @@ def test_options_that_contradict_each_other_are_refused(daemon: Running) -> None
     for command in (("export", "--html", "session-1"), ("journal", "export")):
         finished = here(*command, "--preview", "--no-redact")
         assert finished.returncode == 2
-        assert sentence(finished).startswith("--preview lists what --no-redact would not mask")
+        assert sentence(finished).startswith("--preview and --no-redact exclude each other")
 
 
 def test_journal_export_is_masked(daemon: Running) -> None:

@@ -130,7 +130,7 @@ def test_an_empty_result_says_why(daemon: Running, tmp_path: Path) -> None:
         assert finished.returncode == 0
         return finished.stdout.decode()
 
-    assert "nothing was used then" in said(daemon, "--until", "2001-01-01")
+    assert "nothing was used in these days" in said(daemon, "--until", "2001-01-01")
     with running(tmp_path) as empty:
         assert said(empty).startswith("the journal has no events yet")
         kimi = b'{"role":"user","content":"hello"}\n'

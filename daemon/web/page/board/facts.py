@@ -28,9 +28,9 @@ from tooltap.protocol.tools import TodoWriteInput
 __all__ = ["MOST", "RECENT_MS", "Ask", "Call", "Facts", "Gathered", "Plan", "Said", "Subagent", "SessionsNow"]
 
 MOST = 24
-"""Columns of sessions that go on."""
+"""Maximum number of columns of running sessions."""
 LOOKED_AT = 200
-"""Sessions that go on, of which the board chooses."""
+"""Maximum number of running sessions from which the board chooses."""
 MOST_ENDED = 6
 RECENT_MS = 600_000
 """How long after its last event a session that has ended is on the board."""
@@ -109,7 +109,7 @@ class Gathered(NamedTuple):
     running: int
     waiting: int
     hidden: int
-    """Sessions that go on and have no column."""
+    """Number of running sessions without a column."""
     at_least: bool
     """There may be more of them."""
 

@@ -1,4 +1,4 @@
-"""Which turns of two sessions stand beside each other: those whose prompts have most words in common, in their order.
+"""Pairs the turns of two sessions that are shown side by side: in order, those whose prompts share the most words.
 
 Two prompts are alike if they share at least `LEAST` of their words. Of all ways to pair turns in order, the one with
 the most alike pairs is taken, by the sum of what they share. A turn whose prompt no event states may stand beside any,

@@ -14,19 +14,18 @@ import anyio
 import msgspec
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.session_filter import SessionFilter
 from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.export.download import CUT, FORMS, Form, bodies_for
 from tooltap.daemon.web.page.export.journal_source import JournalSource, Part
 from tooltap.daemon.web.page.export.redaction import Example, Redaction, masked_title
 from tooltap.daemon.web.page.export.turns import TurnOfSession, Turns
-from tooltap.daemon.web.page.session_head import name_of
+from tooltap.daemon.web.page.session_head import name_of, row_of
 from tooltap.daemon.wording import counted
 from tooltap.protocol.events import AnyEvent, Event, Message, ToolCall, decode
 from tooltap.protocol.filters import Filter
 
-__all__ = ["ShareQuery", "export_url", "part_of", "row_of", "share_page", "share_url"]
+__all__ = ["ShareQuery", "export_url", "known_row_of", "part_of", "share_page", "share_url"]
 
 READ = 262_144
 TURNS = 2_000
@@ -79,7 +78,7 @@ class _Preview(NamedTuple):
 
 
 ABOUT: dict[Form, str] = {
-    "html": "One page that opens in any browser, without scripts or network. Images and long outputs are inside.",
+    "html": "One page that opens in any browser, without scripts or network. It includes images and long outputs.",
     "md": "Text for an issue or a chat. Inputs and outputs are shortened; images are named.",
 }
 
@@ -95,12 +94,12 @@ def export_url(session: str, form: Form, query: ShareQuery) -> str:
     return f"{session_url(session)}/export.{form}{'?' + urlencode(given) if given else ''}"
 
 
-async def row_of(journal: Journal, session: str) -> dict[str, Any]:
-    """Return the facts of a session. Raises `WebError` and `JournalError`."""
-    rows = await journal.sessions(limit=1, wanted=SessionFilter(session=(session,)))
-    if not rows:
+async def known_row_of(journal: Journal, session: str) -> dict[str, Any]:
+    """Return the row of a session. Raises `WebError` if the journal has none, and `JournalError`."""
+    row = await row_of(journal, session)
+    if row is None:
         raise WebError(404, "not-found", f"there is no session {session[:200]!r}")
-    return rows[0]
+    return row
 
 
 async def part_of(journal: Journal, session: str, query: ShareQuery, search_bytes: int) -> Part:
@@ -116,7 +115,7 @@ async def share_page(
 ) -> dict[str, Any]:
     """Return the values for the template. `admitting`: returns an address with what lets a browser open it. Raises
     `WebError` and `JournalError`."""
-    row = await row_of(journal, session)
+    row = await known_row_of(journal, session)
     turns = await _turns_of(journal, session, search_bytes)
     part = _within(turns, query)
     return {

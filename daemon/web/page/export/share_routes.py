@@ -16,7 +16,7 @@ from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.export.download import FORMS, Form, download
 from tooltap.daemon.web.page.export.redaction import Redaction
-from tooltap.daemon.web.page.export.share import ShareQuery, part_of, row_of, share_page
+from tooltap.daemon.web.page.export.share import ShareQuery, known_row_of, part_of, share_page
 from tooltap.daemon.web.page.preferences import COOKIE, from_cookie
 from tooltap.daemon.web.page.session_head import name_of
 
@@ -42,7 +42,7 @@ def routes(services: Services, logins: Logins, with_error_page: Callable[[Endpoi
         async def answer(request: Request) -> Response:
             query = parse_query(request.scope["query_string"], ShareQuery)
             session = request.path_params["session"]
-            title = name_of(await row_of(journal, session))
+            title = name_of(await known_row_of(journal, session))
             part = await part_of(journal, session, query, search_bytes)
             return await download(journal, session, title, form, part, Redaction(masks=query.redact == "yes"))
 

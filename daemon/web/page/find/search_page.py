@@ -182,7 +182,7 @@ def _group(query: SearchQuery, session: str, hits: list[ShownHit], row: dict[str
 def _sentence(reply: Reply) -> str:
     assert reply.error is not None
     if reply.error.code == "bad-frame":
-        return "There is no letter and no digit to search for."
+        return "The search needs at least one letter or digit."
     sentence = reply.error.message
     return f"{sentence[:1].upper()}{sentence[1:]}."
 

@@ -47,7 +47,7 @@ class Entry(NamedTuple):
 
 
 def outline_of(history: History, *, is_live: bool) -> list[Entry]:
-    """`is_live`: the session goes on."""
+    """`is_live`: the session is running."""
     agents: defaultdict[int, list[Agent]] = defaultdict(list)
     for agent in history.agents.values():
         agents[history.turn_of(agent)].append(agent)

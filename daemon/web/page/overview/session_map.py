@@ -111,7 +111,7 @@ def map_of(events: Iterable[StoredEvent]) -> SessionMap:
 
 
 def drawn(history: History, *, is_live: bool) -> SessionMap:
-    """Return the map of what happened so far. `is_live`: the session goes on. It may take a second: call it in a
+    """Return the map of what happened so far. `is_live`: the session is running. It may take a second: call it in a
     thread."""
     axis = _Axis(history)
     numbers = _lanes_of(history.agents.values())

@@ -1,6 +1,6 @@
 """What a tab knows of a session: it reads the session's events once, and only the new ones when it is asked again.
 
-A tab that is looked at asks every two seconds while the session goes on. A few sessions are remembered for each tab;
+A visible tab asks every two seconds while the session is running. A few sessions are remembered for each tab;
 the one that was asked for longest ago is forgotten.
 """
 

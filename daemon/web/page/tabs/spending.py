@@ -136,7 +136,7 @@ class Spending:
         return self._current(0, None).usage
 
     def _next_usage(self) -> SessionUsage:
-        """Totals of the session go on from turn to turn, and so do the models."""
+        """Totals of the session, and its models, carry over from turn to turn."""
         if not self.turns:
             return SessionUsage()
         before = self.turns[-1].usage

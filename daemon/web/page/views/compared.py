@@ -29,8 +29,8 @@ LONG_PLACE = 100_000
 """Characters up to which the lines of a provider's text are counted to find the one to compare."""
 CUT = re.compile(r"…\(truncated \d+ chars\)\Z")
 """How a long text in the event's copy of the provider's object ends."""
-ADDED = "Lines marked + are what only the model saw, lines marked − what only {}."
-NAMES = "Lines marked + are as tooltap writes them, lines marked − as the provider does."
+ADDED = "+ marks what only the model saw, − marks what only {}."
+NAMES = "+ marks lines as tooltap writes them, − marks lines as the provider writes them."
 
 
 class Block(NamedTuple):
@@ -83,7 +83,7 @@ def views_of(event: dict[str, Any]) -> Views | None:
         return _of_call(payload, raw)
     user = _user_blocks(event)
     if (model := _model_blocks(event)) is None:
-        unknown = Pair("unknown", "Not compared: the stream does not say what the model saw.")
+        unknown = Pair("unknown", "Not compared: the stream does not state what the model saw.")
         return Views(None, user, raw, unknown, unknown)
     plain = _model_blocks(event, numbers=False)
     return Views(model, user, raw, _with_user(event, model, plain or [], user), _with_provider(model, raw))
@@ -178,9 +178,9 @@ def _stored(attachments: Iterable[dict[str, Any]] | None) -> list[Block]:
 
 def _with_user(event: dict[str, Any], model: list[Block], plain: list[Block], user: list[Block]) -> Pair:
     if event.get("silent"):
-        return Pair("differs", "Nothing: the result is silent.")
+        return Pair("differs", "Nothing: the result is not shown.")
     if not model:
-        return Pair("differs" if user else "same", "The model saw nothing of it." if user else "Neither saw anything.")
+        return Pair("differs" if user else "same", "The model did not see it." if user else "Neither saw anything.")
     seen, shown = _text(model), _text(user)
     missing = _missing(_bodies(model), _bodies(user))
     if seen == shown:
@@ -221,9 +221,9 @@ def _in_another_form(pair: Pair) -> Pair:
 
 def _difference(other: str, seen: str, what: str, missing: str = "", *, at: str = "") -> Pair:
     if not any(line.strip() for line in set(other.split("\n")) & set(seen.split("\n"))):
-        return Pair("differs", f"Another text than the model saw: no line is the same. {missing}".strip())
+        return Pair("differs", f"A different text than the model saw: no line is the same. {missing}".strip())
     if max(len(other), len(seen)) > COMPARED:
-        return Pair("differs", f"Another text than the model saw, too long to be compared. {missing}".strip())
+        return Pair("differs", f"A different text than the model saw, too long to compare. {missing}".strip())
     hunks, note = between(other, seen)
     change = Change.of("", "", near(hunks), note=f"{ADDED.format(what)} {note}".strip())
     return Pair("differs", f"Differs from what the model saw{at}. {missing}".strip(), change)

@@ -85,7 +85,7 @@ def test_subagent_shows_type_prompt_and_answer() -> None:
 
 def test_background_task_has_two_results() -> None:
     acknowledged, ended = of(ToolResult, cards(f"{CLAUDE}/subagent-async.jsonl"), "Task")
-    assert acknowledged.texts(".fact") == ["goes on in the background"]
+    assert acknowledged.texts(".fact") == ["continues in the background"]
     assert "internal metadata" not in acknowledged.text
     assert ended.texts(".fact") == ["from the background", "0.4 s"]
     assert ended.one(".prose").text == "greet is defined at src/app.py line 4."

@@ -105,20 +105,22 @@ def test_missing_output_body_is_reported() -> None:
 
 
 def test_result_flags_are_explained() -> None:
-    special = {"async": "goes on in the background", "final": "from the background", "synthetic": "inferred"}
+    special = {"async": "continues in the background", "final": "from the background", "synthetic": "inferred"}
     for key, words in special.items():
         assert card_of(result("X", {}, **{key: True})).texts(".fact") == [words]
         assert len(card_of(result("X", {}, **{key: True}), "full").all("p.note")) == 1
     unknown = card_of(result("X", {"text": "seen"}, assistantView="unknown"), "full")
-    assert unknown.one("p.note").text == "What the model saw of it is not known: the agent's stream does not say."
+    assert (
+        unknown.one("p.note").text == "What the model saw is not known, because the agent's stream does not state it."
+    )
 
 
 @pytest.mark.parametrize(
     ("inferred", "fact", "sentence"),
     [
-        (True, "replaces the inferred one", "The agent's own result, in place of the inferred one before."),
+        (True, "replaces the inferred one", "The agent's own result, which replaces the inferred one."),
         (False, "corrects the one before", "The agent's own correction: a later line says how the call really ended."),
-        (None, "replaces an earlier one", "In place of a result before it, which was inferred or is corrected."),
+        (None, "replaces an earlier one", "Replaces an earlier result, which was inferred or is corrected."),
     ],
 )
 def test_result_says_what_it_replaces(inferred: bool | None, fact: str, sentence: str) -> None:
@@ -160,7 +162,7 @@ def test_text_that_is_longer_than_the_event_is_said_to_be_its_beginning() -> Non
     outputs = {"/modelView/blocks/0/text": reference}
     cut = result("X", {}, modelView={"blocks": [{"text": "yyy"}], "differs": True}, outputs=outputs)
     full = card_of(cut, "full")
-    assert any(note.startswith("This is its beginning") for note in full.texts("p.note"))
+    assert any(note.startswith("This is only the beginning") for note in full.texts("p.note"))
     assert "/api/outputs/o1" in [link.attributes["href"] for link in full.all("a")]
 
 

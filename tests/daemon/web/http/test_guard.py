@@ -111,7 +111,7 @@ def test_token_in_address_says_what_to_do(browser: Browser, address: str) -> Non
         assert answer.error == (
             403,
             "forbidden",
-            "a token in an address lets nobody in: programs send it as `Authorization: Bearer TOKEN`, and browsers use"
+            "a token in an address is not accepted: programs send it as `Authorization: Bearer TOKEN`, and browsers use"
             " the link that `tooltap serve link` prints",
         )
         assert "set-cookie" not in answer.headers

@@ -120,8 +120,8 @@ def test_older_hits_are_a_link(common: tuple[Running, Browser]) -> None:
         ("", "Finds words in messages"),
         ("text=nowhere", "No event has “nowhere”."),
         ("text=needle+nowhere", "No event has all of “needle nowhere”."),
-        ("text=needle&agent=codex", "No hit has these filters. Without them there are 6 hits."),
-        ("text=%3F%21", "There is no letter and no digit to search for."),
+        ("text=needle&agent=codex", "No hit matches these filters. Without them there are 6 hits."),
+        ("text=%3F%21", "The search needs at least one letter or digit."),
     ],
 )
 def test_an_empty_result_says_why(three: Browser, query: str, sentence: str) -> None:

@@ -141,7 +141,7 @@ def test_file_has_an_overview_of_its_turns(browser: Browser) -> None:
 def test_empty_part_is_no_file(browser: Browser, query: str) -> None:
     page = shown(browser, f"{SESSION}/share?{query}")
 
-    assert "Nothing: no event of the session is in this part." in page.text
+    assert "Nothing: this part of the session has no events." in page.text
     assert files(page) == {}
     assert browser.get(f"{SESSION}/export.html?{query}").status == 404
 

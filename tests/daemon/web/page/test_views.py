@@ -82,7 +82,7 @@ def test_silent_result_shows_the_user_nothing() -> None:
     found = views(result("Bash", {"stdout": "one\ntwo\n"}, silent=True, **TEXT))
 
     assert found.user == []
-    assert found.with_user == ("differs", "Nothing: the result is silent.", None)
+    assert found.with_user == ("differs", "Nothing: the result is not shown.", None)
 
 
 def test_blocks_stay_blocks() -> None:

@@ -78,7 +78,7 @@ def test_two_recorded_sessions_of_one_task(daemon: Running, browser: Browser) ->
         assert "1 call · 1 error" in half.one("p", class_="did").text
         assert [one.text for one in half.all("li")] == ["shell 1"]
         assert "The command failed with exit code 3." in half.one("div", class_="answer").text
-    assert "Neither session has changed a file" in page.text
+    assert "neither session changed a file" in page.text
 
 
 def _types(value: Any) -> list[str]:
@@ -168,7 +168,10 @@ def test_form_without_sessions_and_list_for_one(daemon: Running, browser: Browse
 
 @pytest.mark.parametrize(
     ("query", "status", "words"),
-    [("left=a&right=none", 404, "There is no session none."), ("left=a&right=a", 200, "These are one session.")],
+    [
+        ("left=a&right=none", 404, "There is no session none."),
+        ("left=a&right=a", 200, "Both sides are the same session."),
+    ],
 )
 def test_what_cannot_be_compared_is_said(
     daemon: Running, browser: Browser, query: str, status: int, words: str
@@ -190,7 +193,7 @@ def test_long_session_is_cut_and_says_so(daemon: Running, browser: Browser) -> N
     page = compared(browser, "a", "b")
 
     assert len(halves(page)) == turns.MOST_TURNS
-    assert "only the first turns" in page.one("p", class_="limit").text
+    assert "Only the first turns" in page.one("p", class_="limit").text
 
 
 def test_bytes_that_are_read_are_bounded(daemon: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +204,7 @@ def test_bytes_that_are_read_are_bounded(daemon: Running, browser: Browser, monk
     page = compared(browser, "a", "b")
 
     assert len(halves(page)) < 9
-    assert "only the first turns" in page.one("p", class_="limit").text
+    assert "Only the first turns" in page.one("p", class_="limit").text
 
 
 def test_session_has_a_link_to_compare_it(daemon: Running, browser: Browser) -> None:
