@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.browser.test_hostile import HOSTILE
 from tests.cli.command import here
 from tests.daemon.web.cards.carding import made, result
 from tests.normalizers.reading import FIXTURES
+from tests.secrets.shapes import fakes
 from tooltap.protocol.events import AnyEvent, encode
 
 SESSIONS = FIXTURES / "claude-stream" / "claude-code-2.1.330"
@@ -45,6 +47,33 @@ def test_hidden_content_unfolds_in_place(page: Page, tmp_path: Path) -> None:
     expect(read.locator(".brief")).to_be_hidden()
 
 
+def test_click_on_a_bar_lands_at_its_call(page: Page, tmp_path: Path) -> None:
+    page.goto(exported(recording(tmp_path, "subagents-parallel.jsonl")))
+    inside = page.locator(".minimap svg g").nth(1).locator("a").last
+    anchor = inside.get_attribute("href") or ""
+
+    inside.click()
+
+    expect(page).to_have_url(re.compile(rf"{anchor}$"))
+    expect(page.locator(anchor)).to_be_in_viewport()
+    expect(page.locator(".minimap")).to_be_in_viewport()
+
+
+def test_titles_of_the_map_are_masked(page: Page, tmp_path: Path) -> None:
+    secret = next(fake.secret for fake in fakes(7) if fake.secret.startswith("ghp_"))
+    command = f"curl -H 'Authorization: Bearer {secret}'"
+    asked = made("tool-call", callId="c", name="Bash", status="running", input={"command": command}, preview=command)
+    source = lines(tmp_path, asked)
+
+    masked = tmp_path / "masked.html"
+    assert here("export", "--html", source, "-o", masked).returncode == 0
+    page.goto(masked.as_uri())
+
+    title = page.locator(".minimap g a title")
+    expect(title).to_contain_text("[masked")
+    assert secret not in masked.read_text()
+
+
 def test_images_are_inside(page: Page, tmp_path: Path) -> None:
     page.goto(exported(recording(tmp_path, "mcp.jsonl")))
     picture = page.locator("figure img")
@@ -76,4 +105,5 @@ def test_export_is_accessible(browser: Browser, scheme: str, name: str, tmp_path
 def test_export_fits_on_a_phone(browser: Browser, tmp_path: Path) -> None:
     with Tab(browser, viewport={"width": 360, "height": 740}) as tab:
         tab.page.goto(exported(recording(tmp_path, "subagents-parallel.jsonl")))
+        expect(tab.page.locator(".minimap")).to_be_visible()
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360

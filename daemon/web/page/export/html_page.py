@@ -7,8 +7,8 @@
 
 What a level hides can be unfolded without a script. The file is written while events are added. Memory holds only the
 last cards, which may still receive results and children; an event of a call that is already written becomes a card of
-its own. The overview of the turns comes last in the file, when all of them are known, and stands first where it is
-shown.
+its own. The overview, a minimap and the turns, comes last in the file, when all events are known, and stands first
+where it is shown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tooltap.daemon.web.html.code_css import code_css
 from tooltap.daemon.web.html.look import Call, Level, Look
 from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.page.export.bodies import Bodies, Body
-from tooltap.daemon.web.page.export.overview import HeldEvents, overview
+from tooltap.daemon.web.page.export.overview import Overview
 from tooltap.daemon.web.page.fragments import rendered
 from tooltap.daemon.web.page.nesting import OPEN, Nesting
 from tooltap.daemon.web.page.rows import html_of
@@ -41,7 +41,7 @@ HELD_BYTES = 33_554_432
 HELD_CALLS = 1_000
 """Latest calls that are remembered for the renderers of their results, and latest results."""
 UNKNOWN = "application/octet-stream"
-STYLES = ("tokens.css", "cards.css", "content.css", "session.css", "export.css")
+STYLES = ("tokens.css", "cards.css", "content.css", "session.css", "minimap.css", "export.css")
 
 
 class ExportedPage:
@@ -57,13 +57,13 @@ class ExportedPage:
         self._inferred: OrderedDict[str, bool] = OrderedDict()
         """Id of a result -> whether it was inferred."""
         self._events = 0
-        self._held_events = HeldEvents()
+        self._overview = Overview()
 
     def add(self, event: AnyEvent, bodies: dict[str, Body]) -> str:
         """Add an event with a `seq` and return the HTML to write next. `bodies`: those that go into the file."""
         begun = Markup() if self._events else self._begin(event)
         self._events += 1
-        self._held_events.add(event)
+        self._overview.add(event)
         fragment = self._fragment(event, bodies)
         if fragment is not None:
             self._nesting.add(fragment)
@@ -83,7 +83,8 @@ class ExportedPage:
             events=self._events,
             bodies=self._bodies,
             remarks=remarks,
-            overview=overview(self._held_events.events),
+            minimap=self._overview.minimap(),
+            outline=self._overview.outline(),
         )
         return str(self._written(0, 0) + end)
 

@@ -1,44 +1,74 @@
-"""The overview of an exported session: its turns, with what each of them took, as links to their places.
+"""The overview of an exported session: its minimap, and its turns with what each of them took. All of it leads to the
+places of events in the file.
 
-held = Overview()
-for event in events:
-    held.add(event)
-html = overview(held.events)
+overview = Overview()
+for event in events:            # masked, with a `seq`
+    overview.add(event)
+html = overview.minimap(), overview.outline()
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 from markupsafe import Markup
 
+from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.page.export.turns import Turns
-from tooltap.protocol.events import AnyEvent, Message, ToolCall, ToolResult, ToolUpdate, Turn
+from tooltap.daemon.web.page.overview.history import KINDS, History
+from tooltap.daemon.web.page.overview.session_map import drawn
+from tooltap.protocol.events import (
+    AnyEvent,
+    Message,
+    PermissionRequest,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    encode,
+)
 
-__all__ = ["HeldEvents", "overview"]
+__all__ = ["LINK", "Overview"]
 
-HELD = 50_000
-"""Events that are held for the overview; it covers no more."""
+LINK = "#e{0}"
+"""Where a bar leads, by the `seq` of its event."""
+HELD = 20_000
+"""Turns that are held; the outline covers no more."""
 HELD_TEXT = 400
-"""Characters of a message that are held."""
+"""Characters of a message that are looked at."""
 SHOWN = 500
 """Turns that it lists."""
 
 
-class HeldEvents:
-    """What the overview needs of events, without their payloads."""
+class Overview:
+    """Its memory is bounded: of the events only what it shows is held."""
 
     def __init__(self) -> None:
-        self.events: list[AnyEvent] = []
+        self._turns = Turns()
+        self._history = History()
 
     def add(self, event: AnyEvent) -> None:
-        if len(self.events) < HELD and isinstance(event, Turn | Message | ToolCall | ToolUpdate | ToolResult):
-            self.events.append(_without_payload(event))
+        if event.__struct_config__.tag not in KINDS:
+            return
+        brief = _without_payload(event)
+        if len(self._turns.all) < HELD:
+            self._turns.add(brief)
+        self._history.add([StoredEvent(event.seq or 0, encode(brief))])
+
+    def minimap(self) -> Markup:
+        """Render the map; nothing for a session without calls."""
+        if not self._history.calls:
+            return Markup()
+        return template("minimap.html", map=drawn(self._history, is_live=False), link=LINK)
+
+    def outline(self) -> Markup:
+        """Render the turns; nothing for a session without turns."""
+        turns = self._turns.all
+        if not turns:
+            return Markup()
+        return template("export_overview.html", turns=turns[:SHOWN], hidden=max(len(turns) - SHOWN, 0))
 
 
-def _without_payload(event: Turn | Message | ToolCall | ToolUpdate | ToolResult) -> AnyEvent:
+def _without_payload(event: AnyEvent) -> AnyEvent:
     match event:
         case Message():
             return msgspec.structs.replace(event, text=event.text[:HELD_TEXT], attachments=None, outputs=None)
@@ -50,14 +80,6 @@ def _without_payload(event: Turn | Message | ToolCall | ToolUpdate | ToolResult)
             return msgspec.structs.replace(
                 event, output={}, display=None, model_view=None, attachments=None, outputs=None
             )
+        case PermissionRequest():
+            return msgspec.structs.replace(event, input=None, options=None, questions=None)
     return event
-
-
-def overview(events: Iterable[AnyEvent]) -> Markup:
-    """Render it; nothing for a session without turns."""
-    turns = Turns()
-    for event in events:
-        turns.add(event)
-    if not turns.all:
-        return Markup()
-    return template("export_overview.html", turns=turns.all[:SHOWN], hidden=max(len(turns.all) - SHOWN, 0))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import pytest
 
-from tests.daemon.web.cards.carding import made, result
+from tests.daemon.web.cards.carding import made, recorded, result
 from tests.daemon.web.parsed import Element, parse
 from tooltap.daemon.web.page.export import html_page
 from tooltap.daemon.web.page.export.bodies import Bodies, Body, body_ids
 from tooltap.daemon.web.page.export.html_page import ExportedPage
-from tooltap.protocol.events import AnyEvent
+from tooltap.daemon.web.page.overview.session_map import BARS
+from tooltap.protocol.events import AnyEvent, ToolCall, decode, encode
 
 
 def numbered(*events: AnyEvent) -> list[AnyEvent]:
@@ -30,12 +33,20 @@ def page() -> ExportedPage:
     return ExportedPage("title", level="summary", bodies=Bodies(100, 100))
 
 
-def written(events: list[AnyEvent]) -> list[Element]:
-    """Return the outermost cards."""
+def whole(events: Iterable[AnyEvent]) -> Element:
     exported = page()
     html = "".join(exported.add(event, {}) for event in events) + exported.end()
-    main = parse(html.partition("\n")[2]).one("main")
-    return [one for one in main.children if isinstance(one, Element)]
+    return parse(html.partition("\n")[2])
+
+
+def written(events: list[AnyEvent]) -> list[Element]:
+    """Return the outermost cards."""
+    return [one for one in whole(events).one("main").children if isinstance(one, Element)]
+
+
+def shell(call_id: str, **fields: object) -> Iterator[AnyEvent]:
+    yield made("tool-call", callId=call_id, name="Bash", status="running", input={"command": "make"}, **fields)
+    yield result("Bash", {"stdout": "x" * 1_000}, callId=call_id)
 
 
 def test_result_is_nested_while_call_is_held() -> None:
@@ -93,3 +104,31 @@ def test_html_body_is_an_untyped_download() -> None:
     html = exported.add(event, {"o": Body(b"<script>", mime_type)}) + exported.end()
     assert 'href="data:application/octet-stream;base64,PHNjcmlwdD4=" download' in html
     assert "<script" not in html
+
+
+def test_bars_of_the_map_lead_to_events_of_the_file() -> None:
+    recording = recorded("claude-stream/claude-code-2.1.330/subagents-parallel.jsonl")
+    events = numbered(*(decode(encode(event)) for event in recording))
+    exported = whole(events)
+
+    anchors = {f"#{one.attributes['id']}" for one in exported.all("article")}
+    links = [one.attributes["href"] for one in exported.one("svg").all("a")]
+
+    calls = [f"#e{event.seq}" for event in events if isinstance(event, ToolCall)]
+    assert len(exported.one("svg").all("g")) == 3, "a lane for the main agent, and one for each subagent"
+    assert set(calls) <= set(links) <= anchors
+
+
+def test_session_without_calls_has_no_map() -> None:
+    exported = whole(numbered(text("a"), made("turn", state="started"), text("b")))
+
+    assert exported.all("svg") == []
+    assert len(exported.all("nav")) == 1
+
+
+def test_map_of_a_long_session_is_bounded() -> None:
+    calls = (event for number in range(2 * BARS) for event in shell(str(number), ts=number * 1_000))
+
+    drawn = whole(numbered(*calls)).one("svg")
+
+    assert 0 < len(drawn.all("a")) <= BARS

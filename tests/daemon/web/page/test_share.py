@@ -137,6 +137,21 @@ def test_file_has_an_overview_of_its_turns(browser: Browser) -> None:
 
 
 @pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize(
+    ("query", "bars"), [("", ["#e10", "#e4"]), ("fromTurn=2", ["#e10"]), ("to=7", ["#e4"]), ("from=11", [])]
+)
+def test_file_has_a_map_of_its_calls(browser: Browser, query: str, bars: list[str]) -> None:
+    html = download(browser, f"{SESSION}/export.html?{query}").body.decode()
+
+    drawn = parse(html.partition("\n")[2]).all("svg")
+    lanes = [lane for one in drawn for lane in one.all("g")]
+    assert sorted(one.attributes["href"] for lane in lanes for one in lane.all("a")) == bars
+    assert [one.attributes["href"] for lane in lanes for one in lane.all("a") if one.all("rect.failed")] == [
+        bar for bar in bars if bar == "#e4"
+    ]
+
+
+@pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize("query", ["from=1000", "fromTurn=7", "from=5&to=4"])
 def test_empty_part_is_no_file(browser: Browser, query: str) -> None:
     page = shown(browser, f"{SESSION}/share?{query}")
@@ -193,3 +208,6 @@ def test_nothing_that_is_cut_within_a_secret_gets_out(daemon: Running, browser: 
     for url in files(page).values():
         assert SECRET[:6] not in download(browser, url).body.decode()
     assert sum(masked(page).values()) >= 2
+    html = download(browser, files(page)["HTML"]).body.decode()
+    drawn = parse(html.partition("\n")[2]).one("svg")
+    assert any("curl -H 'Authorization: Bearer [masked" in title for title in drawn.texts("title"))
