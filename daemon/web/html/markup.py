@@ -29,6 +29,7 @@ from pygments.util import ClassNotFound
 from tooltap.daemon.system.harmless import visible
 from tooltap.daemon.web.html.figures import amount, spent
 from tooltap.daemon.web.html.look import brief
+from tooltap.daemon.web.html.products import product
 from tooltap.daemon.web.html.screen import final_screen
 from tooltap.daemon.web.html.terminal import spans
 from tooltap.daemon.wording import counted, dollars
@@ -154,6 +155,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "visible": visible,
         "brief": _brief,
+        "product": product,
         "markdown": markdown,
         "ansi": ansi,
         "link": link,

@@ -104,7 +104,7 @@ def test_overview_leads_to_the_turns_of_the_page() -> None:
 def test_recordings_become_markdown(tmp_path: Path) -> None:
     printed = here("export", "--markdown", CLAUDE)
     assert (printed.returncode, printed.stderr) == (0, b"")
-    assert printed.stdout.startswith(b"# claude-code\n\n- agent: claude\n")
+    assert printed.stdout.startswith(b"# claude-code\n\n- agent: Claude Code\n")
     assert b"\n## Turn 1" in printed.stdout
     assert here("export", "--markdown", CLAUDE, SUBAGENTS, "-o", tmp_path).returncode == 0
     assert {path.name for path in tmp_path.iterdir()} == {f"{CLAUDE.stem}.md", f"{SUBAGENTS.stem}.md"}

@@ -17,6 +17,7 @@ from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.journal.session_filter import SessionFilter
 from tooltap.daemon.web.cards.by_tool import TOOL_CARDS
 from tooltap.daemon.web.html.markup import template
+from tooltap.daemon.web.html.products import product
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.compare.aligning import LEAST, aligned
@@ -164,7 +165,7 @@ def _side(row: dict[str, Any]) -> Side:
 
 
 def _who(row: dict[str, Any]) -> str:
-    parts = [project_of(row), f"{row['provider']} {row.get('model') or ''}".strip()]
+    parts = [project_of(row), f"{product(row['provider'])} {row.get('model') or ''}".strip()]
     return " · ".join(part for part in parts if part)
 
 

@@ -26,6 +26,7 @@ from tooltap.daemon.web.cards.tools.edits import changes_of
 from tooltap.daemon.web.html.diffs import Change, near
 from tooltap.daemon.web.html.figures import spent
 from tooltap.daemon.web.html.markup import clock
+from tooltap.daemon.web.html.products import product
 from tooltap.daemon.web.html.screen import final_screen
 from tooltap.daemon.web.page.export.bodies import Bodies, Body
 from tooltap.daemon.web.page.export.inert_markdown import code_span, fenced, inert, line, quoted
@@ -98,7 +99,7 @@ class MarkdownPage:
         return self._written(0) + "---\n\n" + "\n\n".join(map(line, sentences)) + "\n"
 
     def _begin(self, event: AnyEvent) -> str:
-        facts = [("agent", event.provider), ("session", event.session)]
+        facts = [("agent", product(event.provider)), ("session", event.session)]
         if event.ts is not None:
             facts.append(("began", clock(event.ts)))
         return f"# {line(self._title)}\n\n" + "".join(f"- {name}: {line(value)}\n" for name, value in facts) + "\n"

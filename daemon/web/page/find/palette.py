@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from tooltap.daemon.journal.interface import CorruptError, Journal
+from tooltap.daemon.web.html.products import product
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.find.hits import ShownHit, shown_hit
@@ -146,5 +147,5 @@ def _named(row: dict[str, Any]) -> NamedSession:
         status=status,
         words=STATUSES.get(status, status),
         ts=row.get("lastTs"),
-        words_in=" ".join((name, row["session"], folder, provider)).casefold(),
+        words_in=" ".join((name, row["session"], folder, provider, product(provider))).casefold(),
     )

@@ -10,6 +10,7 @@ import msgspec
 
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.system.clock import wall_clock
+from tooltap.daemon.web.html.products import product
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.find.hits import ShownHit, shown_hit
@@ -146,7 +147,7 @@ async def choices(journal: Journal, tools: Iterable[str]) -> dict[str, dict[str,
     counted = await journal.count_sessions()
     projects = {project_of({"project": one}): one for one in counted["project"]}
     return {
-        "agent": {one: one for one in sorted(counted["provider"])},
+        "agent": {one: product(one) for one in sorted(counted["provider"])},
         "project": {name: name for name in sorted(projects) if name},
         "tool": {one: one for one in sorted(tools)},
         "state": STATUSES,

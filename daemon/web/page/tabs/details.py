@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from tooltap.daemon.journal.interface import StreamInfo
 from tooltap.daemon.web.html.figures import amount, spent
+from tooltap.daemon.web.html.products import product
 from tooltap.daemon.web.page.session_head import STATUSES, status_of
 from tooltap.daemon.wording import counted
 from tooltap.normalizers.wire.values import records, string
@@ -84,7 +85,7 @@ def _facts(known: Announced, row: dict[str, Any]) -> list[Fact]:
         Fact("Session", str(row["session"]), True),
         Fact("Title", row.get("title") or ""),
         Fact("State", STATUSES.get(status_of(row), status_of(row))),
-        Fact("Agent", f"{row['provider']} {version}" if version else row["provider"]),
+        Fact("Agent", f"{product(row['provider'])} {version or ''}".strip()),
         Fact("Model" if len(models) == 1 else "Models", ", ".join(model for model in models if model)),
         Fact("Folder", row.get("cwd") or "", True),
         Fact("Project", "" if row.get("project") == row.get("cwd") else row.get("project") or "", True),

@@ -49,7 +49,7 @@ def test_sessions_show_end_of_their_ids(daemon: Running, browser: Browser) -> No
     page = shown(browser)
 
     assert [one.one("span", class_="tail").text for one in page.all("li")] == ["def456", "abc123"]
-    assert [one.one("span", class_="of").text for one in page.all("article")] == ["gemini abc123", "gemini def456"]
+    assert [one.one("span", class_="of").text for one in page.all("article")] == ["Gemini CLI abc123", "Gemini CLI def456"]
 
 
 def test_empty_journal_shows_how_to_begin(browser: Browser) -> None:

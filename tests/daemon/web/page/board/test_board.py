@@ -67,7 +67,7 @@ def test_column_says_what_the_agent_does(daemon: Running, browser: Browser) -> N
     [column] = columns(shown(browser, "/board"))
 
     assert column.one("h2").one("a").attributes["href"] == "/sessions/a"
-    assert column.one("p", class_="who").text == "greeter main · gemini fast-1"
+    assert column.one("p", class_="who").text == "greeter main · Gemini CLI fast-1"
     assert column.one("p", class_="state").text.startswith("Running")
     assert column.one("p", class_="words").text == "Last words"
     now = column.one("p", class_="now")

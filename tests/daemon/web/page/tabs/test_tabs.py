@@ -138,7 +138,7 @@ def test_details_are_what_the_session_and_its_streams_say(daemon: Running, brows
     page = shown(browser, "/sessions/session-1/details")
     facts = {one.one("dt").text: one.one("dd").text for one in page.all("div") if one.all("dt") and not one.all("dl")}
 
-    assert facts["Agent"] == "gemini 2.1"
+    assert facts["Agent"] == "Gemini CLI 2.1"
     assert facts["Model"] == "fast-1"
     assert facts["Folder"] == "/src/greeter"
     assert facts["Branch"] == "main"
