@@ -95,8 +95,9 @@ def sessions() -> Iterator[Finding]:
             advice = f"`tooltap serve --follow {agent}` publishes them."
             yield fine("sessions", f"{agent} has {_counted(root, files)} in {root.path}", advice if files else None)
     if absent:
-        variables = ", ".join(sorted({AGENTS[agent].variable for agent in absent}))
-        advice = f"The first session creates them. If they are elsewhere, set {variables}."
+        variables = ", ".join(sorted({AGENTS[agent].variable for agent in absent} - {""}))
+        elsewhere = f" If they are elsewhere, set {variables}." if variables else ""
+        advice = f"The first session creates them.{elsewhere}"
         yield note("sessions", f"{', '.join(absent)}: no folder of sessions", advice)
 
 

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tooltap.cli.common.printing import Clean, joined, styled
 from tooltap.cli.common.terminal.columns import fit
 from tooltap.cli.read.transcript.calls import (
@@ -34,6 +36,7 @@ from tooltap.protocol.events import (
     Reasoning,
     ToolCall,
     ToolResult,
+    ToolUpdate,
     Turn,
     Unparsed,
 )
@@ -141,6 +144,20 @@ class Transcript:
         waiting = _Waiting(Call.of(event, self._cwd), event.agent)
         self._open[event.stream, event.call_id] = waiting
         self._items.append(waiting)
+
+    def _update(self, event: ToolUpdate) -> None:
+        """Some agents announce a call before its arguments are known."""
+        waiting = self._open.get((event.stream, event.call_id))
+        if waiting is None or (event.input is None and event.preview is None and event.title is None):
+            return
+        before = waiting.call.call
+        call = msgspec.structs.replace(
+            before,
+            input=before.input if event.input is None else event.input,
+            preview=event.preview or before.preview,
+            title=event.title or before.title,
+        )
+        waiting.call = Call.of(call, self._cwd)
 
     def _result(self, event: ToolResult) -> None:
         key = event.stream, event.call_id
@@ -318,6 +335,7 @@ _KINDS: dict[type[Event], Callable[[Transcript, Any], None]] = {
     Message: Transcript._message,
     Reasoning: Transcript._reasoning,
     ToolCall: Transcript._call,
+    ToolUpdate: Transcript._update,
     ToolResult: Transcript._result,
     PermissionRequest: Transcript._permission,
     PermissionResponse: Transcript._answer,

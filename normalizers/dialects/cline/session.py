@@ -1,8 +1,8 @@
 """The `cline-session` dialect: the messages of a session, a JSON document that Cline writes whole each time.
 
 Learned from Cline 3.0.65. Messages are those of Anthropic's API, with ids of Cline's. Each version of the document is
-a line; only messages that no version before had are read. No message says that a turn ends: it lasts from the user's
-message to the assistant's that calls no tool.
+a line; only messages that no version before had are read. A subagent has a document of its own. No message says that a
+turn ends: it lasts from the user's message to the assistant's that calls no tool.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ MESSAGES = 4_096
 """Latest messages that are remembered."""
 _INPUT = re.compile(r"<user_input mode=\"[a-z]{1,20}\">(.*)</user_input>\s*", re.DOTALL)
 """What Cline puts around a prompt."""
+_FOLDER = re.compile(r"^[0-9]{1,3}\. Working Directory: (.{1,4096})$", re.MULTILINE)
+"""The line of the system prompt that names the folder of the session."""
 
 
 class ClineSessionState(SessionState, kw_only=True):
     model: str | None = None
+    cwd: str | None = None
     history: History = msgspec.field(default_factory=History)
 
 
@@ -51,8 +54,13 @@ class ClineSession(Parser):
         messages, session = value.get("messages"), string(value.get("sessionId"))
         if not isinstance(messages, list) or session is None:
             return self.unparsed("unknown-type", value)
-        if self.state.started != session:
-            self.begin_session(session)
+        origin = record(value.get("origin"))
+        lead, agent = string(origin.get("parentThreadId")), string(origin.get("subagent"))
+        if lead is not None and agent is not None:
+            self.set_session(lead)
+            self.agent = agent
+        else:
+            self._meet(session, origin, value)
         crcs = [zlib.crc32(str(record(message).get("id")).encode()) for message in messages]
         start, is_shorter = self.state.history.unread(crcs, MESSAGES)
         if is_shorter:
@@ -60,6 +68,15 @@ class ClineSession(Parser):
         for message in messages[start:]:
             self._read_message(record(message))
         return None if self.items else "unchanged"
+
+    def _meet(self, session: str, origin: Line, value: Line) -> None:
+        """Begin the session. Its first version may lack the system prompt."""
+        if self.state.started != session:
+            self.begin_session(session, agent_version=string(origin.get("version")))
+        folder = _FOLDER.search(string(value.get("system_prompt")) or "")
+        if folder and folder[1] != self.state.cwd:
+            self.state.cwd = folder[1]
+            self.update_session({"cwd": folder[1]})
 
     def _read_message(self, message: Line) -> None:
         self.ts = whole(message.get("ts")) or self.ts
@@ -85,7 +102,8 @@ class ClineSession(Parser):
 
     @message("assistant")
     def _assistant(self, message: Line) -> Skip:
-        self.uses_model(string(record(message.get("modelInfo")).get("id")))
+        if self.agent is None:
+            self.uses_model(string(record(message.get("modelInfo")).get("id")))
         blocks = _blocks(message.get("content"))
         for block in blocks:
             self.block.read(self, block, string(message.get("id")))

@@ -24,6 +24,7 @@ from tooltap.protocol.events import (
     Reasoning,
     SessionEvent,
     ToolResult,
+    ToolUpdate,
     Turn,
 )
 
@@ -136,6 +137,26 @@ def test_json_gives_the_events(daemon: Running) -> None:
 
     assert len(events) == len(SESSION)
     assert {one["session"] for one in events} == {"session-1"}
+
+
+def test_arguments_may_follow_the_call(tmp_path: Path) -> None:
+    """As OpenCode announces calls."""
+    edited = {"file_path": "a.py", "old_string": "Hello", "new_string": "Howdy"}
+    told = (
+        used("b1", "Bash", {}),
+        event(ToolUpdate, call_id="b1", name="Bash", input={"command": "make"}),
+        event(ToolUpdate, call_id="b1", name="Bash", status="running"),
+        ended("b1"),
+        used("e1", "Edit", {}),
+        event(ToolUpdate, call_id="e1", name="Edit", input=edited),
+        ended("e1", name="Edit"),
+    )
+    with running(tmp_path) as daemon:
+        daemon.commit(commit(*told))
+        lines = show(daemon, "session-1", "--full")
+
+    assert lines[-4:] == ["✓ Edit a.py  +1 −1", "    a.py", "    -Hello", "    +Howdy"]
+    assert "✓ Bash make" in lines
 
 
 def test_calls_that_never_end_hold_back_nothing(tmp_path: Path) -> None:

@@ -70,6 +70,36 @@ def test_each_version_of_a_document_is_read(tmp_path: Path, name: str) -> None:
     assert {event["stream"] for event in events} == {recording_id(str(path))}
 
 
+def test_subagents_of_cline_belong_to_the_session_that_names_its_folder(tmp_path: Path) -> None:
+    def said(number: int, role: str, text: str) -> dict[str, Any]:
+        return {"id": f"m{number}", "role": role, "content": [{"type": "text", "text": text}], "ts": number}
+
+    lead: dict[str, Any] = {"sessionId": "one", "origin": {"mode": "user", "version": "3.0.65"}}
+    origin = {"mode": "subagent", "parentThreadId": "one", "subagent": "agent_1"}
+    helper = {"sessionId": "one__agent_1", "origin": origin, "messages": [said(1, "user", "Find it.")]}
+    prompt = "<env>\n3. IDE: Terminal Shell\n4. Working Directory: /tmp/ws\n</env>"
+    follower = Follower(tmp_path, agents=["cline"])
+    follower.environment["CLINE_DIR"] = str(tmp_path / "cline")
+    folder = tmp_path / "cline/data/sessions/one"
+    folder.mkdir(parents=True)
+    with follower:
+        path = folder / "one.messages.json"
+        path.write_text(json.dumps({**lead, "messages": []}))
+        follower.read(path, 1)
+        (folder / "agent_1.messages.json").write_text(json.dumps(helper))
+        messages = [said(2, "user", "Where is it?"), said(3, "assistant", "There.")]
+        path.write_text(json.dumps({**lead, "messages": messages, "system_prompt": prompt}))
+        events = follower.events_when(lambda events: len(contents(events)) == 3)
+
+    assert {event["session"] for event in events} == {"one"}
+    assert {event["text"]: event.get("agent") for event in events if event["kind"] == "message"} == {
+        "Find it.": "agent_1",
+        "Where is it?": None,
+        "There.": None,
+    }
+    assert [event["cwd"] for event in events if event.get("cwd")] == ["/tmp/ws"]
+
+
 def chat(follower: Follower) -> Path:
     return follower.chats / "session-2025-11-08T10-00-0e8b5a1c.json"
 
