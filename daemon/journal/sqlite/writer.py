@@ -34,6 +34,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
@@ -121,6 +122,8 @@ class Writer:
         self._answer: Callable[[list[Outcome]], object] = partial(
             loop.call_soon_threadsafe,
             report,  # type: ignore[arg-type]  # mypy takes this for the whole call
+            # That of the thread says no event loop, and where Trio is installed, too, anyio then starts no task.
+            context=copy_context(),
         )
         """Raises `RuntimeError` if the event loop is closed, and nothing else: what is committed has to be reported."""
         self._projection = SqliteProjection(connection, damages)

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,17 @@ async def test_size_of_files_that_are_gone_is_zero(journal: SqliteJournal, path:
     for one in files:
         one.unlink()
     assert journal.statistics()["bytes"] == 0
+
+
+async def test_commits_are_reported_in_the_context_of_the_opener(path: Path) -> None:
+    """Which says that an event loop runs. Where Trio is installed, too, anyio asks it before it starts a task."""
+    opener: ContextVar[str] = ContextVar("opener", default="nobody")
+    opener.set("the daemon")
+    journal = await SqliteJournal.open(path)
+    found: list[str] = []
+    journal.on_commit = lambda _: found.append(opener.get())
+    await journal.listen()
+    await journal.commit(commit(message("a")))
+    await journal.close()
+
+    assert found == ["the daemon"]
