@@ -1,5 +1,5 @@
-"""`python -m tests.browser.screenshots [--readme] [--docs]`: the main states of the page, as pictures in build/ to look
-at; `--readme` makes the one in the README, docs/page.png, anew, and `--docs` those of docs/reference/page.md."""
+"""`python -m tests.browser.screenshots [--docs]`: pictures of the main states of the page, in build/; with `--docs`, the
+ones of docs/reference/page.md, in docs/pictures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from tooltap.daemon.web.page.addresses import event_url, session_url
 
 SESSION = "greeter"
 BUILD = ROOT / "build"
-README = ROOT / "docs" / "page.png"
 PICTURED = ROOT / "docs" / "pictures"
 DESKTOP = {"viewport": {"width": 1280, "height": 860}}
 WIDE = {"viewport": {"width": 1440, "height": 900}}
@@ -329,22 +328,30 @@ DOCS = {
 """Pictures of the documentation, and what they show."""
 
 
-PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-"""Waits for a frame: on a busy machine, a picture is empty before it."""
+SETTLED = """() => new Promise((done) => {
+    let [last, same] = ["", 0];
+    const look = () => {
+        const now = `${scrollY} ${document.documentElement.scrollHeight}`;
+        [last, same] = [now, now === last ? same + 1 : 0];
+        if (same < 20) requestAnimationFrame(look);
+        else done();
+    };
+    look();
+})"""
+"""Waits for frames in which nothing moves: a picture before them is empty, or of a page that scrolls."""
 
 
 def take(browser: Browser, site: Site, show: Callable[[Site, Page], None], path: Path, options: dict[str, Any]) -> None:
     with Tab(browser, reduced_motion="reduce", **options) as tab:
         tab.expected = "style"  # Playwright's own, which hides the caret
         show(site, tab.page)
-        tab.page.evaluate(PAINTED)
+        tab.page.evaluate(SETTLED)
         tab.page.screenshot(path=path)
     print(f"{path.name} {path.stat().st_size:,} bytes")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--readme", action="store_true")
     parser.add_argument("--docs", action="store_true")
     parser.add_argument("--only", nargs="*", help="names of pictures")
     given = parser.parse_args()
@@ -355,9 +362,6 @@ def main() -> None:
         if EMPTY[0] in wanted:
             take(browser, site, EMPTY[1], folder / f"{prefix}{EMPTY[0]}.png", EMPTY[2])
         play(site)
-        if given.readme:
-            take(browser, site, timeline, README, {**DESKTOP, "color_scheme": "light"})
-            return
         scene.Scene(site).play()
         for name, show, options in PICTURES:
             if name in wanted:

@@ -39,6 +39,7 @@ from tooltap.daemon.web.html.look import Look
 from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.wording import counted, dollars
 from tooltap.normalizers.tools.families import family_of
+from tooltap.normalizers.tools.preview import preview
 from tooltap.protocol.events import (
     Event,
     Message,
@@ -278,11 +279,18 @@ def _tool_call(event: ToolCall, look: Look) -> _Shown:
     return _Shown(
         tool_card(event.name).icon,
         _tool_name(event.name),
-        preview=event.preview or _distinct_title(event.title, event.name),
+        preview=_longer_preview(event) or _distinct_title(event.title, event.name),
         facts=said("inferred" if event.synthetic else None),
         status=event.status,
         body=lambda call, look: input_body(call.name, call.input, look),
     )
+
+
+def _longer_preview(event: ToolCall) -> str:
+    """The preview, which events cut after 40 characters, as long as the header has room for."""
+    cut = event.preview or ""
+    longer = preview(event.name, event.input, None, HEADER) or ""
+    return longer if longer.startswith(cut) else cut
 
 
 def _tool_update(event: ToolUpdate, look: Look) -> _Shown | None:

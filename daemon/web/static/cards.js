@@ -192,5 +192,5 @@ function setStatus(card, status) {
   if (!header) return;
   let word = header.querySelector(":scope > .status");
   if (!word) header.insertBefore((word = make("span", "status")), header.querySelector(":scope > :is(.fact, .of, time)"));
-  word.textContent = status;
+  word.textContent = status === "awaiting-permission" ? "waiting for you" : status;
 }

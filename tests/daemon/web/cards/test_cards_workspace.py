@@ -330,3 +330,14 @@ def test_display_tools_show_input_and_line_for_model() -> None:
     assert asked(path, "mcp__tooltap__run_and_display").one("pre.command").text.startswith("echo partial output;")
     assert asked(path, "mcp__tooltap__render_file_contents").texts(".path") == ["app.py"]
     assert asked(path, "mcp__tooltap__display_image").texts(".path") == ["logo.png"]
+
+
+def test_row_shows_more_of_an_argument_than_the_event_previews() -> None:
+    command = "psql -f migrations/0042_uuid_backfill.sql --set=verbose"
+    call = made(
+        "tool-call", callId="c", name="Bash", status="running", input={"command": command}, preview=command[:40]
+    )
+    read = made("tool-call", callId="c", name="Read", status="running", input={"path": "/src/a.py"}, preview="a.py")
+
+    assert card_of(call).one("span", class_="preview").text == command
+    assert card_of(read).one("span", class_="preview").text == "a.py"
