@@ -211,5 +211,5 @@ def _fail(member: Member, error: Exception) -> None:
     try:
         member.fail(error)
     except Exception as again:
-        faults.note("a subscription was ended at the second try", place_of(again), again)
+        faults.note("ending a subscription took two attempts", place_of(again), again)
         member.fail(error)

@@ -196,7 +196,7 @@ class Subscription:
         try:
             self._connection.send(ErrorFrame(code=code, message=message))
         except Exception as error:
-            faults.note("a subscriber was not told why its subscription ended", place_of(error), error)
+            faults.note("could not tell a subscriber why its subscription ended", place_of(error), error)
         self._connection.close()
 
     async def _follow(self) -> None:

@@ -154,7 +154,7 @@ class Committing:
             try:
                 self._wake()
             except Exception as error:  # whoever waits would wait for ever
-                faults.note("publishers that wait for a commit were woken at the second try", place_of(error), error)
+                faults.note("waking publishers that wait for a commit took two attempts", place_of(error), error)
                 self._wake()
 
     @property
@@ -312,7 +312,7 @@ class Committing:
 
     def _say(self, frame: DaemonFrame) -> None:
         """Send a frame; one that could not be sent is tried once more."""
-        with contained("a frame was sent only at the second try", stream=self.stream):
+        with contained("sending a frame took two attempts", stream=self.stream):
             self._send(frame)
             return
         self._send(frame)

@@ -151,7 +151,7 @@ class Indexer:
         """Do one piece of work; whether more is left."""
         self.is_idle = False
         if self._is_damaged:
-            _log.warning("the search index is damaged and made again", index=str(self.path))
+            _log.warning("the search index is damaged; rebuilding it", index=str(self.path))
             self.rebuilds += 1
             self._rebuilt = time.monotonic()
             await self._begin_again()
@@ -233,7 +233,7 @@ class Indexer:
         self._next_check = 0.0
         self.generation += 1
         if await self._is_of_another(self._index):
-            _log.info("the journal is not the one that was indexed; its search index is made again", index=str(path))
+            _log.info("another journal was indexed; rebuilding the search index", index=str(path))
             await self._begin_again()
         self._statistics = await self._call(self._index.statistics)
 

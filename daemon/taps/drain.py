@@ -181,7 +181,7 @@ class Drain:
         if place is None:
             self._complain(path, f"it is damaged, and the quarantine is full: {reason}")
         else:
-            _log.warning("a damaged spool is in quarantine", spool=str(place), reason=reason)
+            _log.warning("moved a damaged spool to quarantine", spool=str(place), reason=reason)
         return place is not None
 
     async def _publish(self, spool: Spool) -> bool:

@@ -143,7 +143,7 @@ def _check_result(event: ToolResult, known: set[str], open_calls: set[str], ende
     if event.call_id not in open_calls and event.replaces is None:
         raise ContractError(f"{where}: second result of call {event.call_id!r} without `replaces`")
     if event.call_id not in open_calls and event.replaces != ended.get(event.call_id):
-        raise ContractError(f"{where}: result of call {event.call_id!r} replaces another than its last one")
+        raise ContractError(f"{where}: result of call {event.call_id!r} does not replace its last result")
     if event.is_error != (event.status == "failed"):
         raise ContractError(f"{where}: isError is {event.is_error}, status {event.status}")
     _check_payload(event.output, event.name, where)

@@ -34,7 +34,7 @@ IS_LONG = LASTS > 10
 HOUR = 3_600_000
 BUSY = 0.4
 """Of a processor: a daemon or tap that takes more is in a busy loop."""
-JUMPED = "the clock has jumped; nothing is closed or deleted for its age meanwhile"
+JUMPED = "the clock has jumped; closing and deleting by age is paused"
 WEB = ("[web]", "enabled = true", 'listen = "127.0.0.1:0"')
 
 

@@ -130,7 +130,7 @@ class Identity:
     async def _rename(self, found: Found, what: str) -> Found:
         """Give the journal a new id."""
         if not await self._state.take_lease("renaming", LEASE):
-            raise AwayError("another daemon finds out what happened to the journal")
+            raise AwayError("another daemon is finding out what happened to the journal")
         keep: Keep = "all" if what == PURGED else "expired"
         if keep == "all":
             await self._state.raise_expired(found.first * EVENTS_A_MESSAGE - 1)

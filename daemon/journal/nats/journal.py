@@ -193,11 +193,11 @@ class NatsJournal(Reading):
         try:
             made = await make_rows(self._link, self._log, self._state)
         except JournalError as error:
-            _log.warning("the journal's list of sessions could not be made again", reason=str(error))
+            _log.warning("cannot rebuild the journal's list of sessions", reason=str(error))
             self._identity.rows_are_lost = True
         else:
             self._state.reread(drop_changes=False)
-            _log.info("the journal's list of sessions was made again", streams=made)
+            _log.info("rebuilt the journal's list of sessions", streams=made)
 
     async def _watch(self) -> None:
         """Look regularly whether it is still the same journal, until cancelled."""

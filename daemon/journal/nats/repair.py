@@ -58,7 +58,7 @@ class CatchUp:
         try:
             await self._bring_up(())
         except JournalError as error:  # rows are hints
-            _log.warning("cannot look for what an earlier daemon has left", reason=str(error))
+            _log.warning("cannot look for leftovers of an earlier daemon", reason=str(error))
             self._is_due = True
 
     async def look(self) -> None:
@@ -77,10 +77,10 @@ class CatchUp:
         outdated = [row.info.stream for row in rows if row.is_outdated]
         for number, stream in enumerate(outdated):
             if number % REPORTED == 0:
-                _log.info("making the list of sessions again", done=number, streams=len(outdated))
+                _log.info("rebuilding the list of sessions", done=number, streams=len(outdated))
             await _bring_row_up(self._link, self._log, self._state, stream)
         if outdated:
-            _log.info("the list of sessions was made again", streams=len(outdated))
+            _log.info("rebuilt the list of sessions", streams=len(outdated))
 
     async def _bring_up(self, alive: Container[str]) -> None:
         rows = {row.info.stream: row for row in await self._link.retry(self._state.rows)}

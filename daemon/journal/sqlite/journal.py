@@ -345,7 +345,7 @@ class SqliteJournal(Journal):
             return None
         if loaded.is_rebuilt:
             await self._writer.put(partial(streams.mend, info=loaded.stored.info))
-            _log.warning("the row of a stream was damaged and is written again", stream=stream)
+            _log.warning("rewriting the damaged row of a stream", stream=stream)
         return loaded.stored
 
     async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:

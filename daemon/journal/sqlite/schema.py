@@ -114,7 +114,7 @@ def check_foreign(path: Path) -> None:
         return
     if head != MAGIC:
         if tip_path(path).exists():
-            raise JournalError(f"the journal {path} is damaged: its first page is; run `tooltap journal repair`")
+            raise JournalError(f"the journal {path} is damaged in its first page; run `tooltap journal repair`")
         raise JournalError(f"{path} is not a tooltap journal: file is not a database")
     try:
         try:

@@ -54,10 +54,10 @@ class TipFile:
         try:
             self._descriptor = open_own(place, os.O_RDWR | os.O_CREAT)
         except NotOursError as error:
-            raise NotOursError(str(place), f"{place} is not its own: {error.strerror}") from None
+            raise NotOursError(str(place), f"{place} does not belong to the journal: {error.strerror}") from None
         if os.fstat(self._descriptor).st_size > LENGTH:
             os.close(self._descriptor)
-            raise NotOursError(str(place), f"{place} is too long to be its own; move it away")
+            raise NotOursError(str(place), f"{place} is too long to belong to the journal; move it away")
 
     def write(self, tip: Tip) -> None:
         text = f"{tip.journal} {tip.transactions} {tip.next_seq} {tip.expired}"

@@ -232,7 +232,7 @@ class Writer:
             self._tip_file.write(self._tip)
         except Exception as error:
             if not self._tip_failed:
-                _log.warning("how far the journal is written cannot be noted", reason=str(error))
+                _log.warning("cannot note how far the journal is written", reason=str(error))
             self._tip_failed = True
         else:
             self._tip_failed = False

@@ -361,7 +361,7 @@ class Follower:
                 self._jobs = 1
                 _log.warning("a process for the backfill has died; it continues in this process", error=str(error))
         except Exception as error:  # this process reads the file, and says what is wrong with it
-            _log.debug("another process could not normalize a portion", file=path, error=repr(error))
+            _log.debug("another process could not normalize a part", file=path, error=repr(error))
         self._away.discard(path)
         if self._entries.get(path) is entry:
             if entry.file is file:

@@ -58,7 +58,7 @@ def watch_root(
                 trouble(OSError(None, f"listed periodically, because it cannot be watched: {error}", root.path))
                 polling = True
         except Exception as error:  # a mistake of ours
-            faults.note("a folder is listed again later", place_of(error), error, folder=root.path)
+            faults.note("listing a folder failed; it is tried again later", place_of(error), error, folder=root.path)
             stop.wait(RETRY)
 
 

@@ -54,7 +54,7 @@ def watch_database(
                 trouble(error)
             stop.wait(RETRY)
         except Exception as error:  # a mistake of ours
-            faults.note("a database is listed again later", place_of(error), error, file=path)
+            faults.note("listing a database failed; it is tried again later", place_of(error), error, file=path)
             stop.wait(RETRY)
         else:
             listed, due = state, time.monotonic() + rescan

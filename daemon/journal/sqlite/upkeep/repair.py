@@ -63,7 +63,7 @@ def repair(path: Path, progress: Callable[[int, int], None] = lambda done, pages
         finish_swap(path)
         rows = salvage(path, progress)
         if not rows["meta"] and not rows["events"]:
-            raise JournalError(f"{path} is not a tooltap journal, or nothing of it is intact")
+            raise JournalError(f"{path} is not a tooltap journal, or no part of it is intact")
         new = Path(f"{path}.repaired")
         _remove(new)
         repaired, tip = _write(rows, new, read_tip(path))
