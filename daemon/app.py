@@ -148,7 +148,7 @@ class Daemon:
             try:
                 async with anyio.create_task_group() as tasks:
                     await self._start(listener, browsers, tasks)
-                    self._write_record()  # before anybody is told that it listens
+                    self._write_record()  # before anybody learns that it listens
                     _log.info(
                         "listening",
                         socket=str(listener.path),

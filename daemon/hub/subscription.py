@@ -106,7 +106,7 @@ class Subscription:
         self.fall_behind(self.cursor)
 
     def restart(self) -> None:
-        """Begin with the oldest event of the journal, which is another one now. The client is told as at the start."""
+        """Begin with the oldest event of the journal, which was replaced. Tell the client, as at the start."""
         journal = self._hub.journal
         self.cursor = journal.oldest - 1
         self._gone = journal.expired

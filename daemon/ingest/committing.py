@@ -103,9 +103,9 @@ class Committing:
         self._in_flight = False
         """A commit is being written."""
         self._inputs: list[Input] = []
-        """What the stream was given that is not durable."""
+        """What the stream was given and is not durable yet."""
         self._fault: Exception | None = None
-        """Why `live` cannot go on: it is rebuilt from the journal."""
+        """Why `live` cannot continue; it is rebuilt from the journal."""
         self._durable = live.info.lines
         """Lines that are stored, as far as this connection knows."""
         self._declared = deepcopy(live.info)
@@ -236,7 +236,7 @@ class Committing:
 
     async def _reload(self) -> LiveStream:
         live = await self._setting.reload(self.stream, self._declared)
-        if live.info.lines != self._durable:  # its publisher is told, and continues after what is stored
+        if live.info.lines != self._durable:  # the publisher gets the error, and continues after what is stored
             raise JournalError(f"the journal has stored lines of stream {self.stream} after it had refused them")
         live.open()
         return live

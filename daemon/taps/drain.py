@@ -54,7 +54,7 @@ class Left(NamedTuple):
     is_damaged: bool
 
     def is_same(self, spool: Spool) -> bool:
-        """Whether nothing was added. Records are only appended, and a publisher that begins anew writes a header with
+        """Whether nothing was added. Records are only appended, and a publisher that starts over writes a header with
         another `after`."""
         return (self.header, self.size) == (spool.header, spool.size)
 

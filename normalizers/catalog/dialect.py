@@ -82,7 +82,7 @@ class Prompt(NamedTuple):
     skipped: Mapping[str, int] = {}
     """A word with which the prompt comes so many words later: a command within the command, and what it is given."""
     not_skipped: str = ""
-    """An option that stands for what the command within the command is given."""
+    """An option that replaces what the command within the command is given."""
     flags: str = ""
     """Options without a value."""
     valued: str = ""
@@ -100,7 +100,7 @@ class Agent(NamedTuple):
 
     command: str
     machine_readable: tuple[str, ...]
-    """Any of these, in its command line, makes it print a stream; `…` stands for anything between."""
+    """Any of these, in its command line, makes it print a stream; `…` matches anything between."""
     advice: str | None
     """The arguments to add where they are missing; None: it never prints a stream."""
     provider: str | None = None

@@ -233,7 +233,7 @@ def _check_partials(whole: Run, events: list[Event]) -> None:
 
 
 def _check_interrupted(whole: Run) -> None:
-    """A stream that loses lines, has one that is too long, and ends before it goes on, is reloaded like any other."""
+    """A stream that loses lines, has one that is too long, and ends before it continues, is reloaded like any other."""
     middle = len(whole.steps) // 2
     head = next((step.data for step in whole.steps if isinstance(step.data, bytes)), b"")[:HEAD_BYTES]
     happens = [Step("lost", b"spool-full", lines=3), Step("close", b"end"), Step("line", LongLine(head, 10**9))]

@@ -262,7 +262,7 @@ class Connection:
             raise AwayError(_sentence(error)) from error
 
     def _leave_if_silent(self) -> None:
-        """Connect anew where a connection is there but brings no answer any more; to another server if there is one."""
+        """Reconnect if there is a connection but no answers arrive on it; to another server if there is one."""
         now = asyncio.get_running_loop().time()
         if now - self._heard > SILENCE and not self._closed.is_set():
             self._heard = now
@@ -370,7 +370,7 @@ class Connection:
                 self._leave()
 
     def _leave(self) -> None:
-        """Connect anew, with another client."""
+        """Reconnect with another client."""
         if not self.connections or self._closed.is_set() or (self._reopening and not self._reopening.done()):
             return
         self._is_away()

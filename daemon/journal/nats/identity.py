@@ -4,7 +4,7 @@ A store can be wiped, truncated, restored from a backup, or purged by hand, unde
 Numbers are then used again for other events, so the journal gets a new id, and every cursor and position of the old one
 is void. What tells the two apart:
 
-- The stream's metadata has the journal's id. A stream that is gone is created anew, with a new id.
+- The stream's metadata has the journal's id. A stream that is gone is created again, with a new id.
 - A daemon remembers the newest message that it knows (`Anchor`): its sequence, and the id of its commit, which no other
   commit has. A journal that ends before it, or has another commit there, is not the one it was. The anchor is also in a
   file (`memory.py`), for the next life.

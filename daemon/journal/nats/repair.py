@@ -29,9 +29,9 @@ __all__ = ["CatchUp", "make_rows", "missing"]
 
 _log = get_logger("journal")
 REPORTED = 1_000
-"""Rows that are made again between two entries in the log."""
+"""Rows that are rebuilt between two entries in the log."""
 MOST_DETAILS = 1_000_000
-"""Messages that are missing between others, of which the server is asked for each."""
+"""Most missing messages of which the server is asked for a list."""
 
 
 async def make_rows(link: Link, log: Log, state: State) -> int:
@@ -72,7 +72,7 @@ class CatchUp:
             self._are_current = True
 
     async def _make_outdated(self) -> None:
-        """Make the rows of an earlier version again. Commits go on meanwhile."""
+        """Rebuild the rows of an earlier version. Commits continue meanwhile."""
         rows = await self._link.retry(self._state.rows)
         outdated = [row.info.stream for row in rows if row.is_outdated]
         for number, stream in enumerate(outdated):

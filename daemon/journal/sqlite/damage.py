@@ -1,4 +1,4 @@
-"""What a damaged file answers, how it is told from other troubles, and what has been found damaged."""
+"""How SQLite reports a damaged file, how damage differs from other errors, and what has been found damaged."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class Damages:
         return False
 
     def rows(self, connection: sqlite3.Connection, table: str, sql: str, values: Values) -> list[Any]:
-        """The rows that can be read. Where an index or a page cannot, those of the table before and behind it.
-        `sql` has `{}` behind the name of the table."""
+        """The rows that can be read. If an index or a page cannot be read, the table's rows before and after it.
+        `sql` has `{}` after the name of the table."""
         return self._rows(connection, table, sql, values)[0]
 
     def has(self, connection: sqlite3.Connection, table: str, sql: str, values: Values) -> bool:

@@ -270,7 +270,7 @@ class SqliteJournal(Journal):
             if seqs:
                 self._latest = seqs[-1]
                 self._oldest = seqs[0] if self._oldest is None else self._oldest
-            # The commits are durable: whatever fails here, even the call, whoever waits for them must hear of it.
+            # The commits are durable: whatever fails here, even the call, whoever waits for them must learn of it.
             try:
                 self._publish(committed)
             except Exception as fault:
@@ -313,7 +313,7 @@ class SqliteJournal(Journal):
             return found, int(get_meta(connection, "expired") or 0)
 
         found, expired = await self._query(read)
-        # The deletion may be durable before the event loop hears of it, and the caller compares with `expired`.
+        # The deletion may be durable before the event loop learns of it, and the caller compares with `expired`.
         self._expired = max(self._expired, expired)
         self._note(found)
         return found.events, found.searched

@@ -139,7 +139,8 @@ def _check_tables(path: Path, how: str) -> None:
 def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
     """Open the file for writing. An empty file becomes a journal, and an older format is migrated. Raises
     `JournalError` for a file that is not a journal."""
-    # What a file that has lost everything was: none that was removed, to begin anew.
+    # Read the tip before creating the file: an existing file that is empty has lost its events; a removed one is a
+    # fresh start.
     tip = read_tip(path) if path.exists() else None
     try:
         # To read, which allows a second name: a repair that was killed leaves one.

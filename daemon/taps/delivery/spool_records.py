@@ -32,7 +32,7 @@ class Record(NamedTuple):
     last: int
     """Number of its last line."""
     lines: int
-    """Lines of the stream that it stands for."""
+    """Lines of the stream that it covers."""
     data: bytes
 
 

@@ -116,7 +116,7 @@ def _write(rows: Rows, new: Path, tip: Tip | None) -> tuple[Repaired, Tip]:
 
 
 class _Writing:
-    """Writes the rows that are intact, and those that are made again of them."""
+    """Writes the intact rows, and those rebuilt from them."""
 
     def __init__(self, connection: sqlite3.Connection, rows: Rows, tip: Tip | None) -> None:
         self._connection = connection
@@ -155,7 +155,7 @@ class _Writing:
             self._connection.executemany(f"INSERT INTO {table} VALUES ({marks})", values)
 
     def _add_names(self) -> None:
-        """Sources and labels that events need are made again of an event that has them."""
+        """Rebuild sources and labels that events need from an event that has them."""
         sources, labels = self._rows["sources"], self._rows["labels"]
         for seq, source, label, _, body, _ in list(self._rows["events"].values()):
             if (source,) in sources and (label,) in labels:

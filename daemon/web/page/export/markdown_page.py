@@ -141,7 +141,7 @@ class MarkdownPage:
 
 
 def _other(event: AnyEvent) -> Iterator[str]:
-    """Yield the blocks of an event that is no part of a call."""
+    """Yield the blocks of an event that is not part of a call."""
     match event:
         case Message(role="assistant", agent=None):
             yield inert(event.text)
