@@ -49,7 +49,7 @@ class Member(Protocol):
         """Write what is new after `before`. Must not block."""
 
     def restart(self) -> None:
-        """Begin with the oldest event of the journal, which is another one now."""
+        """Begin with the oldest event of the journal, which was replaced."""
 
     def interrupt(self) -> None:
         """Continue from the journal."""
@@ -58,7 +58,7 @@ class Member(Protocol):
         """Read what is after `cursor` from the journal."""
 
     def fail(self, error: Exception) -> None:
-        """End, because of an error of ours."""
+        """End because of an internal error."""
 
     def statistics(self) -> dict[str, object]: ...
 

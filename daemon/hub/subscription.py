@@ -162,7 +162,7 @@ class Subscription:
         self._hub.remove(self)
 
     def fail(self, error: Exception) -> None:
-        """End with an error of ours; the client may subscribe again."""
+        """End with an internal error; the client may subscribe again."""
         faults.note("a subscription failed", place_of(error), error)
         self._fail("internal", "the subscription failed; the daemon's log says why")
 

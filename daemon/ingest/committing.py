@@ -153,7 +153,7 @@ class Committing:
             self._busy = False
             try:
                 self._wake()
-            except Exception as error:  # whoever waits would wait for ever
+            except Exception as error:  # else waiting publishers would wait for ever
                 faults.note("waking publishers that wait for a commit took two attempts", place_of(error), error)
                 self._wake()
 

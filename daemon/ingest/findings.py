@@ -53,7 +53,7 @@ class Findings:
             self._drift.restore(stored.findings)
 
     async def store_new(self) -> None:
-        """Store the findings if there is another one. Call this regularly."""
+        """Store the findings if there is a new one. Call this regularly."""
         if self._drift.number != self._number:
             await self.store()
 

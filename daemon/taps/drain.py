@@ -74,7 +74,7 @@ class Drain:
         self._drained = 0
         self._states: dict[Path, State] = {}
         self._sockets: dict[Path, str] = {}
-        """Of the daemons that the others are for."""
+        """Of the daemons that the other spools are for."""
         self._complaints: dict[Path, str] = {}
         """The problems that the log already has."""
         self._left: dict[Path, Left] = {}

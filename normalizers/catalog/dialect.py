@@ -33,7 +33,7 @@ class Dialect(NamedTuple):
     hides_subagents: bool = False
     """Whether it never shows what subagents do, although the agent has some."""
     unproven: str | None = None
-    """What is read after the vendor's source or others' recordings, and is in no recording of ours."""
+    """What is parsed according to the vendor's source or others' recordings, and is in none of our recordings."""
     takes_from: tuple[str, ...] = ()
     """Dialects whose rule also accepts lines of this one; such lines are this one's."""
     shows_prompts: bool = True

@@ -1,5 +1,5 @@
 """`python -m tests.browser.screenshots [--readme] [--docs]`: the main states of the page, as pictures in build/ to look
-at; `--readme` makes the one in the README, docs/page.png, anew, and `--docs` those of docs/reference/page.md."""
+at; `--readme` makes the one in the README, docs/page.png, again, and `--docs` those of docs/reference/page.md."""
 
 from __future__ import annotations
 

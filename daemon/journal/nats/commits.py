@@ -61,7 +61,7 @@ class Commits:
         self._put(info, info.position)
 
     def replaced(self) -> None:
-        """The journal is another one now."""
+        """The journal was replaced."""
         self._chains.clear()
 
     async def store(self, commit: Commit, parts: list[CommitPart]) -> int:

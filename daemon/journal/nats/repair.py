@@ -62,7 +62,7 @@ class CatchUp:
             self._is_due = True
 
     async def look(self) -> None:
-        """The same, once another daemon does not count as alive any more. Raises `JournalError`."""
+        """The same, once another daemon no longer counts as alive. Raises `JournalError`."""
         alive = await self._link.retry(self._state.alive)
         if self._is_due or self._alive - alive:
             await self._bring_up(() if self._is_due else alive)

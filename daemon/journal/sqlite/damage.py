@@ -31,7 +31,7 @@ def is_corrupt(error: Exception) -> bool:
 
 
 def is_unreadable(error: Exception) -> bool:
-    """Or that the disk does not give it back, now or ever: around such an event the others are read."""
+    """The same, or the disk cannot read that part, now or ever: the events around it are read."""
     return _is_of(error, UNREADABLE)
 
 
@@ -55,7 +55,7 @@ def read_again(read: Callable[[], T]) -> T:
 
 @contextmanager
 def one_moment(connection: sqlite3.Connection) -> Iterator[None]:
-    """All that is read within is as it was at one moment."""
+    """All reads within see the same state."""
     connection.execute("BEGIN")
     try:
         yield

@@ -230,7 +230,7 @@ class SqliteJournal(Journal):
             self._scrubbing = False
         if found is None:
             return 0
-        # What was damaged before and is not any more was a passing fault of the disk.
+        # Damage that is no longer found was a passing fault of the disk.
         self.corrupt = await self._query(read_gaps, self._damages)
         self._lost = self.corrupt.events
         self._suspect = False

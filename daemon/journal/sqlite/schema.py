@@ -132,7 +132,7 @@ def check_foreign(path: Path) -> None:
 def _check_tables(path: Path, how: str) -> None:
     check_beside(path)
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)) as connection:
-        if tables := _tables(connection):  # whoever was killed while creating one has left none
+        if tables := _tables(connection):  # a process killed while creating a journal leaves no tables
             _format(connection, path, tables)
 
 

@@ -1,8 +1,8 @@
-"""How far the journal was written, in a small file beside it: so it is noticed when commits are gone.
+"""How far the journal was written, in a small file beside it: so that lost commits are noticed.
 
 SQLite cannot notice that its write-ahead log was deleted or torn, or that an older copy stands in the journal's place:
-what is left looks like an earlier, intact journal. After each transaction the writer notes here how many there were. A journal
-that has fewer has lost the rest. The numbers of lost events are not given to others: they become a gap, and a
+what is left looks like an earlier, intact journal. After each transaction the writer notes here how many there were. A
+journal that has fewer has lost the rest. The numbers of lost events are not given to others: they become a gap, and a
 subscriber's cursor stays right.
 
 The note is not synced. After a power failure it may count fewer transactions than the journal has, which means nothing,

@@ -158,7 +158,7 @@ class Writer:
                 jobs = self._take()
                 running = jobs[-1] is not None
                 self._write_all(jobs)
-            except Exception as error:  # an error of ours; whoever waits must learn of it
+            except Exception as error:  # an internal error; whoever waits must learn of it
                 faults.note("the journal's writer failed", place_of(error), error)
                 self._roll_back()
                 with suppress(RuntimeError):

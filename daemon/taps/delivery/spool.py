@@ -97,7 +97,7 @@ class Spool:
         """The last line written. Unknown for an adopted spool."""
         self.size = end
         self.is_damaged = is_damaged
-        """Something of what was read so far is not as it was written."""
+        """Part of what was read so far differs from what was written."""
         self._file = descriptor
         self._start = start
         self._is_name_synced = False

@@ -43,7 +43,7 @@ def frame(record: bytes, last: int) -> bytes:
 
 
 def unframe(piece: bytes) -> Record | None:
-    """Return the record; None if the piece is not one as it was written."""
+    """Return the record; None if the piece is not an intact record."""
     if piece[CRC : CRC + 1] != b" " or piece[:CRC] != b"%08x" % zlib.crc32(numbered := piece[CRC + 1 :]):
         return None
     last, _, data = numbered.partition(b" ")

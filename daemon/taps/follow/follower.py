@@ -120,7 +120,7 @@ class Follower:
         self._wake = anyio.Event()
 
     async def run(self) -> None:
-        """Raises only mistakes of ours; may be called again then."""
+        """Raises only internal errors; may be called again then."""
         await self._forget()
         stores = {root.place.dialect: root.place for root in self._roots}
         self._read_to = {

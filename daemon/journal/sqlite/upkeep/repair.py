@@ -2,7 +2,7 @@
 
 The new one is written beside the old, and checked. Then the damaged file and its log get names of what they are, as
 links, and the new file gets the name `….swap`: from then on it counts. What is left, removing the old log and renaming,
-is done by whoever opens the journal next, wherever this was killed.
+is done by the next process that opens the journal, wherever this was killed.
 
 Numbers that are missing become gaps. What can be made again from events is: a session whose row is damaged, the row of
 a stream. A stream whose snapshot or tail is not whole keeps its lines, and its parser is reset.

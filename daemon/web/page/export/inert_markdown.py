@@ -1,4 +1,4 @@
-"""Markdown of agents for a Markdown file: it stays what it is, and nothing in it gets out of its block.
+"""Markdown of agents for a Markdown file: it keeps its meaning, and nothing in it escapes its block.
 
 Headings become bold text, so that only the file itself has any. HTML becomes text, images become links, because they
 would be loaded from elsewhere, and definitions of links become text, because they would hold for the whole file. Fences

@@ -90,7 +90,7 @@ class MarkdownPage:
         return self._written(0) + f"*Events {first:,} to {last:,} are damaged in the journal.*\n\n"
 
     def end(self, *remarks: str) -> str:
-        """Return the rest. Without events there is no file. `remarks`: what is to be said of it."""
+        """Return the rest. Without events there is no file. `remarks`: remarks on the file."""
         left_out = counted(self._bodies.left_out, "image or long output is", "images and long outputs are")
         sentences = [f"{counted(self._events, 'event')}, exported by tooltap. Times are UTC.", *remarks]
         if self._bodies.left_out:
