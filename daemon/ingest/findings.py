@@ -35,9 +35,7 @@ class Findings:
         self._drift = drift
         self._journal = journal
         self._version = version
-        self._trouble = Trouble(
-            _log, "drift findings cannot be stored", "drift findings can be stored again"
-        )
+        self._trouble = Trouble(_log, "drift findings cannot be stored", "drift findings can be stored again")
         self._stored = self._number = 0
         """`Drift.changed` and the number of findings when they were stored."""
 
