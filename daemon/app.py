@@ -148,7 +148,7 @@ class Daemon:
             try:
                 async with anyio.create_task_group() as tasks:
                     await self._start(listener, browsers, tasks)
-                    self._write_record()  # before anybody is told that it listens
+                    self._write_record()  # before anybody learns that it listens
                     _log.info(
                         "listening",
                         socket=str(listener.path),
@@ -366,7 +366,7 @@ class Daemon:
     def _watch_clock(self) -> None:
         if jump := self._clock.look():
             hours = f"{abs(jump) / 3600:.1f} hours {'ahead' if jump > 0 else 'back'}"
-            _log.warning("the clock has jumped; nothing is closed or deleted for its age meanwhile", jump=hours)
+            _log.warning("the clock has jumped; closing and deleting by age is paused", jump=hours)
 
     async def _close_overdue(self) -> None:
         self._watch_clock()

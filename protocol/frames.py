@@ -81,7 +81,7 @@ ERROR_CODES: Final[dict[ErrorCode, str]] = {
     "too-many-connections": "The daemon already serves `max_connections` connections.",
     "too-many-streams": "`max_streams` streams have not ended; end some first.",
     "not-ended": "The session is still being written; end its streams first.",
-    "no-index": "There is no search index: the settings say so, it cannot be opened, or it is being made again.",
+    "no-index": "There is no search index: it is turned off, cannot be opened, or is being rebuilt.",
     "forbidden": "The client runs as another user.",
     "corrupt": "What was asked for is damaged in the journal.",
     "journal": "The journal could not be written or read; acknowledged lines are safe.",

@@ -142,7 +142,7 @@ def _normalize(
         return
     except OSError:
         raise
-    except Exception as error:  # a mistake of ours, and not at one line: the other files are not to miss it
+    except Exception as error:  # an internal error, not tied to a line; continue with the other files
         where = f"{recording.path}: the lines after line {normalizer.lines} are left out"
         yield f"{where}: {reason_of(error)}; please report it"
         return

@@ -26,7 +26,7 @@ class Running(NamedTuple):
     session: dict[str, Any]
     state: str
     doing: str
-    """What is going on, or what is asked."""
+    """What the session is doing, or what it asks the user."""
     since: int | None
     """Milliseconds since the epoch."""
 

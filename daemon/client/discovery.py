@@ -60,8 +60,8 @@ def pauses(wait: float) -> Iterator[float]:
 
 
 def connect(connection: socket.socket, path: str) -> None:
-    """Connect a blocking socket. A socket with a timeout is told at once that the daemon's queue is full, instead of
-    being made to wait, so this waits up to its timeout. Raises `OSError`."""
+    """Connect a blocking socket. If the daemon's queue is full, `connect` fails immediately on a socket with a
+    timeout instead of waiting, so this waits up to that timeout. Raises `OSError`."""
     end = time.monotonic() + (connection.gettimeout() or 0)
     while True:
         try:

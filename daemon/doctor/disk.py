@@ -66,7 +66,7 @@ def scrubbed(file: Path) -> Iterator[Finding]:
         return
     when = datetime.fromtimestamp(last.at / 1000, UTC)
     if last.number:
-        text = f"{file} is damaged, as was found on {when:%Y-%m-%d}: {last.damages[0]}"
+        text = f"{file} is damaged; this was found on {when:%Y-%m-%d}: {last.damages[0]}"
         advice = "Run `tooltap journal check`; `tooltap journal repair` keeps what is intact."
         yield problem("journal", text, advice)
     else:

@@ -12,8 +12,8 @@ What must hold for a subscriber to get each event once, in order:
 - Everything here runs in the event loop, and nothing between `recent` and `join` awaits. So no batch is published
   between the last batch a subscriber has taken from memory and its membership.
 - `latest` moves only in `publish` and `listen`. The journal may be ahead of it for a moment: a transaction is durable
-  before the event loop hears of it. A subscriber that catches up therefore reads the journal up to `latest`, never up
-  to the journal's own end, else it would get the events between the two again from `publish`.
+  before the event loop learns of it. A subscriber that catches up therefore reads the journal up to `latest`, never up
+  to the journal's own end, or else `publish` would send it the events between the two again.
 - The retained batches have no hole: `recent` is None unless they reach from the cursor to `latest`. A hole appears when
   a shared journal was not listened to for a while (`listen` raises `latest` without a batch).
 - `recent` is None as well where retention has deleted events after the cursor: the journal knows the gap to report,
@@ -49,7 +49,7 @@ class Member(Protocol):
         """Write what is new after `before`. Must not block."""
 
     def restart(self) -> None:
-        """Begin with the oldest event of the journal, which is another one now."""
+        """Begin with the oldest event of the journal, which was replaced."""
 
     def interrupt(self) -> None:
         """Continue from the journal."""
@@ -58,7 +58,7 @@ class Member(Protocol):
         """Read what is after `cursor` from the journal."""
 
     def fail(self, error: Exception) -> None:
-        """End, because of an error of ours."""
+        """End because of an internal error."""
 
     def statistics(self) -> dict[str, object]: ...
 
@@ -211,5 +211,5 @@ def _fail(member: Member, error: Exception) -> None:
     try:
         member.fail(error)
     except Exception as again:
-        faults.note("a subscription was ended at the second try", place_of(again), again)
+        faults.note("ending a subscription took two attempts", place_of(again), again)
         member.fail(error)

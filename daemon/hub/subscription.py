@@ -106,7 +106,7 @@ class Subscription:
         self.fall_behind(self.cursor)
 
     def restart(self) -> None:
-        """Begin with the oldest event of the journal, which is another one now. The client is told as at the start."""
+        """Begin with the oldest event of the journal, which was replaced. Tell the client, as at the start."""
         journal = self._hub.journal
         self.cursor = journal.oldest - 1
         self._gone = journal.expired
@@ -162,7 +162,7 @@ class Subscription:
         self._hub.remove(self)
 
     def fail(self, error: Exception) -> None:
-        """End with an error of ours; the client may subscribe again."""
+        """End with an internal error; the client may subscribe again."""
         faults.note("a subscription failed", place_of(error), error)
         self._fail("internal", "the subscription failed; the daemon's log says why")
 
@@ -196,7 +196,7 @@ class Subscription:
         try:
             self._connection.send(ErrorFrame(code=code, message=message))
         except Exception as error:
-            faults.note("a subscriber was not told why its subscription ended", place_of(error), error)
+            faults.note("could not tell a subscriber why its subscription ended", place_of(error), error)
         self._connection.close()
 
     async def _follow(self) -> None:

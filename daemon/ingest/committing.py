@@ -103,9 +103,9 @@ class Committing:
         self._in_flight = False
         """A commit is being written."""
         self._inputs: list[Input] = []
-        """What the stream was given that is not durable."""
+        """What the stream was given and is not durable yet."""
         self._fault: Exception | None = None
-        """Why `live` cannot go on: it is rebuilt from the journal."""
+        """Why `live` cannot continue; it is rebuilt from the journal."""
         self._durable = live.info.lines
         """Lines that are stored, as far as this connection knows."""
         self._declared = deepcopy(live.info)
@@ -153,8 +153,8 @@ class Committing:
             self._busy = False
             try:
                 self._wake()
-            except Exception as error:  # whoever waits would wait for ever
-                faults.note("publishers that wait for a commit were woken at the second try", place_of(error), error)
+            except Exception as error:  # else waiting publishers would wait for ever
+                faults.note("waking publishers that wait for a commit took two attempts", place_of(error), error)
                 self._wake()
 
     @property
@@ -236,7 +236,7 @@ class Committing:
 
     async def _reload(self) -> LiveStream:
         live = await self._setting.reload(self.stream, self._declared)
-        if live.info.lines != self._durable:  # its publisher is told, and continues after what is stored
+        if live.info.lines != self._durable:  # the publisher gets the error, and continues after what is stored
             raise JournalError(f"the journal has stored lines of stream {self.stream} after it had refused them")
         live.open()
         return live
@@ -312,7 +312,7 @@ class Committing:
 
     def _say(self, frame: DaemonFrame) -> None:
         """Send a frame; one that could not be sent is tried once more."""
-        with contained("a frame was sent only at the second try", stream=self.stream):
+        with contained("sending a frame took two attempts", stream=self.stream):
             self._send(frame)
             return
         self._send(frame)

@@ -43,7 +43,7 @@ class Shown(NamedTuple):
 
 
 class Displays:
-    """`agents`: names of the agents that are tapped or followed now; an empty name stands for any. `settle` is called
+    """`agents`: names of the agents that are tapped or followed now; an empty name means any agent. `settle` is called
     when an agent's result has taken over what a stream holds of a call, `wait` when a call begins to wait for that.
     Both get the stream and the call, and may not block."""
 

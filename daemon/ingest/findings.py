@@ -1,4 +1,4 @@
-"""The findings of drift in the journal, where they survive the daemon.
+"""Drift findings in the journal, where they survive the daemon.
 
 They are stored soon after something new was found, and with their counts whenever they are shown. Daemons that share a
 journal add theirs to what the others have stored. Those of another version of tooltap are dropped: it may know now what
@@ -35,9 +35,7 @@ class Findings:
         self._drift = drift
         self._journal = journal
         self._version = version
-        self._trouble = Trouble(
-            _log, "the findings of drift cannot be stored", "the findings of drift can be stored again"
-        )
+        self._trouble = Trouble(_log, "drift findings cannot be stored", "drift findings can be stored again")
         self._stored = self._number = 0
         """`Drift.changed` and the number of findings when they were stored."""
 
@@ -47,13 +45,13 @@ class Findings:
             data = await self._journal.load_note(NOTE)
             stored = None if data is None else msgspec.msgpack.decode(data, type=Stored)
         except (JournalError, msgspec.DecodeError) as error:
-            _log.warning("the findings of drift cannot be read", error=str(error))
+            _log.warning("cannot read the stored drift findings", error=str(error))
             return
         if stored is not None and stored.version == self._version:
             self._drift.restore(stored.findings)
 
     async def store_new(self) -> None:
-        """Store the findings if there is another one. Call this regularly."""
+        """Store the findings if there is a new one. Call this regularly."""
         if self._drift.number != self._number:
             await self.store()
 

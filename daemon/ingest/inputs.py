@@ -62,7 +62,7 @@ class Lines(Input):
         else:
             live.feed_block(lines, self.t, self.direction)
         if lines is not self.lines and isinstance(last := self.lines[-1], bytes):
-            live.last_line = last  # its publisher has it as it was
+            live.last_line = last  # its publisher has the original line
 
     def parts(self) -> Sequence[Input]:
         return [replace(self, lines=(line,)) for line in self.lines] if len(self.lines) > 1 else (self,)

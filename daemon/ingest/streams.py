@@ -252,7 +252,7 @@ class Streams:
     async def _report_held(self, stream: str, call_id: str) -> None:
         """Report what a stream holds of a call, unless an agent's result takes it over in time."""
         await anyio.sleep(self._display_patience)
-        with contained("what a display tool has shown is not reported", stream=stream):
+        with contained("cannot report what a display tool has shown", stream=stream):
             if self._displays.forget(stream, call_id):
                 await self._take_held(stream, call_id, True)
 
@@ -275,9 +275,9 @@ class Streams:
                         await self._journal.commit(Commit(stored.info, stored.info.lines, taken, ()))
                         return
         except JournalError as error:
-            _log.warning("what a display tool has shown is not reported", stream=stream, reason=str(error))
+            _log.warning("cannot report what a display tool has shown", stream=stream, reason=str(error))
         except Exception as error:
-            faults.note("what a display tool has shown is not reported", place_of(error), error, stream=stream)
+            faults.note("cannot report what a display tool has shown", place_of(error), error, stream=stream)
 
     def _tie_agents(self, live: LiveStream) -> None:
         """Tie subagents to their calls: those that the last commit of a stream names, and the stream's own."""
@@ -292,12 +292,12 @@ class Streams:
             certain = [one for one in spawned if one.is_kept or await self.lineage.is_reported(one)]
             self.lineage.remember(certain)
             for stream, one in [*known, *await self.lineage.streams_of(certain)]:
-                with contained("the parent of an agent could not be noted", stream=stream):
+                with contained("cannot store the parent of an agent", stream=stream):
                     await self.set_parent(stream, one.call_id)
         except JournalError as error:
-            _log.warning("the parents of agents could not be noted", reason=str(error))
+            _log.warning("cannot store the parents of agents", reason=str(error))
         except Exception as error:
-            faults.note("the parents of agents could not be noted", place_of(error), error)
+            faults.note("cannot store the parents of agents", place_of(error), error)
 
     def _lock(self, stream: str) -> anyio.Lock:
         lock = self._locks.get(stream)

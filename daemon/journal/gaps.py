@@ -1,4 +1,4 @@
-"""Ranges of `seq` whose events are damaged: what a journal has found so far, and what it was told by a repair."""
+"""Ranges of `seq` whose events are damaged: those that a journal has found so far, and those that a repair recorded."""
 
 from __future__ import annotations
 

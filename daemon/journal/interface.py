@@ -228,8 +228,8 @@ class Journal(ABC):
 
     def __init__(self) -> None:
         self.corrupt = Gaps()
-        """Which events are damaged, as far as it was noticed. After a `read` it has all damaged ones among those that
-        were searched; a subscriber is told of them."""
+        """The events known to be damaged. After a `read` it has all damaged ones among those that were
+        searched; subscribers get notices about them."""
         self.on_commit: Callable[[list[Committed]], None] = lambda _: None
         """Called in the event loop, in `seq` order, with what was committed."""
         self.daemon = os.urandom(6).hex()

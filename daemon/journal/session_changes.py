@@ -20,7 +20,7 @@ from tooltap.normalizers.core.items import Produced
 __all__ = ["MAX_FILES", "Changes"]
 
 MAX_FILES = 500
-"""Files that are told apart; those that come later are not counted."""
+"""Most files that are counted; later ones are ignored."""
 MAX_OPEN = 100
 """Calls without a result."""
 

@@ -1,1 +1,1 @@
-"""Search over the text of all events: an index beside the journal, which is made of it and can be made again."""
+"""Search over the text of all events: an index beside the journal, which can be rebuilt from it."""

@@ -1,8 +1,8 @@
 """Reading the index: the newest hits, and how many there are in each session.
 
-Newest is what happened last, whenever it was ingested. Parts are searched in the order of their newest documents, until
-no other can have a newer hit than those that were found, or the time is over. What was cut off is told: `complete` is
-false.
+The newest hit is the one that happened last, whenever it was ingested. Parts are searched in the order of their newest
+documents, until no other part can have a newer hit than those found, or the time is over. If the search was cut off,
+`complete` is false.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from tooltap.normalizers.stream.searchable import Searchable, searchable, spaced
 __all__ = ["PART_DOCUMENTS", "Index", "Part", "Source"]
 
 PART_DOCUMENTS = 50_000
-"""Documents after which a part is closed and the next one begun. To build one again takes about a second."""
+"""Documents after which a part is closed and the next one begun. Rebuilding a part takes about a second."""
 HASH_BYTES = 8_388_608
 """Words held in memory during a batch."""
 NAMES_IN_MEMORY = 10_000

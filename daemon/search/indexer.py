@@ -1,8 +1,8 @@
 """Keeps the index up to date in the background: what was committed is added, what was deleted is taken out.
 
 It reads the journal as subscribers do, in a thread of its own, and gives way to commits: while events arrive it adds a
-batch only now and then, and catches up afterwards. Nothing of it is needed for anything else. An index that cannot be
-written is tried again later, one that is damaged is made again, and a commit notices neither.
+batch only now and then, and catches up afterwards. Nothing else needs the index. An index that cannot be written is
+retried later, a damaged one is rebuilt, and neither affects commits.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ class Indexer:
         self._statistics: dict[str, int] = {"documents": 0, "parts": 0, "bytes": 0}
         self._is_damaged = False
         self._rebuilt = -RETRY
-        """When a damaged index was made again."""
+        """When a damaged index was last rebuilt."""
         self.is_idle = False
         """There was nothing to do at the last look."""
         self.generation = 0
-        """Rises when the file is another one than before."""
+        """Rises when the file is replaced."""
         self.rebuilds = 0
-        """How often a damaged index was made again."""
+        """How often a damaged index was rebuilt."""
         self.problem = ""
         """Why the index cannot be written, as one sentence."""
 
@@ -151,7 +151,7 @@ class Indexer:
         """Do one piece of work; whether more is left."""
         self.is_idle = False
         if self._is_damaged:
-            _log.warning("the search index is damaged and made again", index=str(self.path))
+            _log.warning("the search index is damaged; rebuilding it", index=str(self.path))
             self.rebuilds += 1
             self._rebuilt = time.monotonic()
             await self._begin_again()
@@ -233,7 +233,7 @@ class Indexer:
         self._next_check = 0.0
         self.generation += 1
         if await self._is_of_another(self._index):
-            _log.info("the journal is not the one that was indexed; its search index is made again", index=str(path))
+            _log.info("another journal was indexed; rebuilding the search index", index=str(path))
             await self._begin_again()
         self._statistics = await self._call(self._index.statistics)
 

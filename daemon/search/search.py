@@ -190,7 +190,7 @@ class Search:
         except sqlite3.Error as error:
             if is_corrupt(error):
                 indexer.note_damaged()
-                raise UnavailableError("the search index is damaged and is being made again") from error
+                raise UnavailableError("the search index is damaged and is being rebuilt") from error
             raise UnavailableError(f"the search index cannot be read: {error}") from error
 
     async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:

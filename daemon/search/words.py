@@ -1,6 +1,6 @@
 """What a user typed, words and "quoted phrases", becomes an expression of the index: an event must have all of them.
 
-Everything is made a phrase, so nothing of what was typed means anything else to SQLite. `journal.db` is the phrase of
+Everything is made a phrase, so SQLite takes nothing that was typed as syntax. `journal.db` is the phrase of
 two words next to each other. The last word may be the beginning of one, as it is while somebody types.
 """
 

@@ -17,7 +17,7 @@ _log = get_logger("server")
 
 
 def report_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """The event loop's exception handler. What is not a failure of the system is a mistake of ours, with traceback."""
+    """The event loop's exception handler. Anything but a failure of the system is a bug, logged with a traceback."""
     error, message = context.get("exception"), context["message"]
     if not isinstance(error, OSError):
         _log.error("a callback failed", message=message, exc_info=error)

@@ -1,4 +1,4 @@
-"""The `search` request: what is asked of the index, and the rows of the sessions that have hits."""
+"""The `search` request: the query to the index, and the rows of the sessions that have hits."""
 
 from __future__ import annotations
 

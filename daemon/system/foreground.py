@@ -35,7 +35,7 @@ def run_until_stopped(
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, stop)
         loop.add_signal_handler(signal.SIGINT, interrupt)
-        # The loop hears of a signal through its wakeup descriptor, whatever the handler is.
+        # The loop learns of a signal through its wakeup descriptor, whatever the handler is.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, _: on_signal(number))
 

@@ -54,7 +54,7 @@ class Left(NamedTuple):
     is_damaged: bool
 
     def is_same(self, spool: Spool) -> bool:
-        """Whether nothing was added. Records are only appended, and a publisher that begins anew writes a header with
+        """Whether nothing was added. Records are only appended, and a publisher that starts over writes a header with
         another `after`."""
         return (self.header, self.size) == (spool.header, spool.size)
 
@@ -74,7 +74,7 @@ class Drain:
         self._drained = 0
         self._states: dict[Path, State] = {}
         self._sockets: dict[Path, str] = {}
-        """Of the daemons that the others are for."""
+        """Of the daemons that the other spools are for."""
         self._complaints: dict[Path, str] = {}
         """The problems that the log already has."""
         self._left: dict[Path, Left] = {}
@@ -181,7 +181,7 @@ class Drain:
         if place is None:
             self._complain(path, f"it is damaged, and the quarantine is full: {reason}")
         else:
-            _log.warning("a damaged spool is in quarantine", spool=str(place), reason=reason)
+            _log.warning("moved a damaged spool to quarantine", spool=str(place), reason=reason)
         return place is not None
 
     async def _publish(self, spool: Spool) -> bool:

@@ -24,6 +24,6 @@ async def report_problems(problem: Callable[[], str | None]) -> None:
         if now is not None and reported is None:
             _log.warning("lines wait in the spool", reason=now)
         elif now is None and reported is not None:
-            _log.info("lines get through again")
+            _log.info("lines are delivered again")
         reported = now
         await anyio.sleep(PERIOD)

@@ -138,7 +138,7 @@ class Rewriter:
         unmade = await find_unmade(journal, stream, missing, rules)
         outcomes: dict[str, Sequence[Output]] = dict.fromkeys(unmade.gone, ())
         for result in unmade.without_rule:
-            outcomes[result.id] = [self._notice(result, RewriteError("no rule asks for it any more"))]
+            outcomes[result.id] = [self._notice(result, RewriteError("no rule covers it any more"))]
         for result, error in unmade.failed:
             faults.note("a view was not made", place_of(error), error, result=result.id)
             outcomes[result.id] = [self._notice(result, RewriteError(UNUSABLE, str(error)))]

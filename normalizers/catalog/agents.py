@@ -18,7 +18,7 @@ READS_STDIN = "-"
 
 
 def missing_flags(command: Sequence[str]) -> str | None:
-    """What to add so that the agent prints a stream; empty if it never does, None if it will or is none we know."""
+    """What to add so that the agent prints a stream; empty if it never does, None if it will or is unknown."""
     name, arguments = _read(command)
     if name not in agents():
         return None

@@ -33,7 +33,7 @@ class Dialect(NamedTuple):
     hides_subagents: bool = False
     """Whether it never shows what subagents do, although the agent has some."""
     unproven: str | None = None
-    """What is read after the vendor's source or others' recordings, and is in no recording of ours."""
+    """What is parsed according to the vendor's source or others' recordings, and is in none of our recordings."""
     takes_from: tuple[str, ...] = ()
     """Dialects whose rule also accepts lines of this one; such lines are this one's."""
     shows_prompts: bool = True
@@ -82,7 +82,7 @@ class Prompt(NamedTuple):
     skipped: Mapping[str, int] = {}
     """A word with which the prompt comes so many words later: a command within the command, and what it is given."""
     not_skipped: str = ""
-    """An option that stands for what the command within the command is given."""
+    """An option that replaces what the command within the command is given."""
     flags: str = ""
     """Options without a value."""
     valued: str = ""
@@ -100,7 +100,7 @@ class Agent(NamedTuple):
 
     command: str
     machine_readable: tuple[str, ...]
-    """Any of these, in its command line, makes it print a stream; `…` stands for anything between."""
+    """Any of these, in its command line, makes it print a stream; `…` matches anything between."""
     advice: str | None
     """The arguments to add where they are missing; None: it never prints a stream."""
     provider: str | None = None

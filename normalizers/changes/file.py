@@ -84,7 +84,7 @@ class File:
         self.path = to
 
     def change(self, shown: Callable[[str], str]) -> FileChange | None:
-        """None if it is as it was. `shown` makes a path one for people."""
+        """None if the file is unchanged. `shown` makes a path readable."""
         return self._described(shown, self._hunks())
 
     def diff(self, shown: Callable[[str], str]) -> FileDiff | None:

@@ -70,7 +70,7 @@ class KnownCalls:
 
     def _descendants(self, call_id: str) -> list[Call]:
         """The open calls of a call's subagents, and of theirs: of each branch the innermost first. Those that run in
-        the background go on, and so do theirs. Without recursion, as agents nest as deep as they like; calls may name
+        the background continue, and so do theirs. No recursion, as agents nest as deep as they like; calls may name
         each other as parent."""
         opened, children = self._state.open, self._state.children
         found: list[Call] = []

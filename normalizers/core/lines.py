@@ -92,7 +92,7 @@ class Lines:
         """Read an object by its kind. `kind`: the kind, if it is not in the object; `line`: what is `unparsed` if the
         object cannot be read, in place of the object.
 
-        `more` goes to the method behind the object."""
+        `more` is passed to the method after the object."""
         try:  # subscripts, as each line of each stream comes this way
             row = self._rows[type(parser)][value[self.key] if kind is None else kind]
         except (KeyError, TypeError):

@@ -42,7 +42,7 @@ class _Kind(NamedTuple):
     payload: str | None
     """The field with `_happy`, which holds the tool's raw name."""
     answers: bool
-    """Whether one of them says that the agent has answered, or that it goes on."""
+    """Whether one of them says that the agent has answered, or that it continues."""
 
 
 def _kind_of(event: type[Event]) -> _Kind:

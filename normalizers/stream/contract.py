@@ -143,7 +143,7 @@ def _check_result(event: ToolResult, known: set[str], open_calls: set[str], ende
     if event.call_id not in open_calls and event.replaces is None:
         raise ContractError(f"{where}: second result of call {event.call_id!r} without `replaces`")
     if event.call_id not in open_calls and event.replaces != ended.get(event.call_id):
-        raise ContractError(f"{where}: result of call {event.call_id!r} replaces another than its last one")
+        raise ContractError(f"{where}: result of call {event.call_id!r} does not replace its last result")
     if event.is_error != (event.status == "failed"):
         raise ContractError(f"{where}: isError is {event.is_error}, status {event.status}")
     _check_payload(event.output, event.name, where)
@@ -233,7 +233,7 @@ def _check_partials(whole: Run, events: list[Event]) -> None:
 
 
 def _check_interrupted(whole: Run) -> None:
-    """A stream that loses lines, has one that is too long, and ends before it goes on, is reloaded like any other."""
+    """A stream that loses lines, has one that is too long, and ends before it continues, is reloaded like any other."""
     middle = len(whole.steps) // 2
     head = next((step.data for step in whole.steps if isinstance(step.data, bytes)), b"")[:HEAD_BYTES]
     happens = [Step("lost", b"spool-full", lines=3), Step("close", b"end"), Step("line", LongLine(head, 10**9))]

@@ -6,7 +6,7 @@ is read as usual.
 
 The state is in doubt if the line had given events or output, or if what raised was reached through the code that keeps
 account of calls, turns, texts and permissions (`core/`). Then the stream is reset at that line (`reset.py`). Otherwise
-the parser goes on from its dump, or is reset if there is none.
+the parser continues from its dump, or is reset if there is none.
 """
 
 from __future__ import annotations

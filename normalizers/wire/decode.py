@@ -127,8 +127,8 @@ def _openings(line: bytes) -> int:
 
 
 def _depth(value: Any) -> int:
-    """The nesting depth, computed without recursion. What is inside of one another is near one another in memory, too,
-    so it goes down before it goes on."""
+    """The nesting depth, computed without recursion. Depth first, because nested values are close to each other in
+    memory."""
     deepest = 0
     pending = [(value, 1)] if isinstance(value, (dict, list)) else []
     while pending:

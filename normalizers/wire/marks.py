@@ -10,7 +10,7 @@ __all__ = ["between", "last_part"]
 
 
 def between(text: str, opening: str, closing: str) -> str | None:
-    """What stands between the first opening mark and the first closing one behind it."""
+    """The text between the first opening mark and the first closing one after it."""
     start = text.find(opening)
     if start < 0:
         return None

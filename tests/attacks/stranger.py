@@ -74,7 +74,7 @@ class Stranger:
         return self.result()
 
     def begin(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Run it while the test goes on; `result` waits for it."""
+        """Run it while the test continues; `result` waits for it."""
         source = "from __future__ import annotations\n" + textwrap.dedent(inspect.getsource(function))
         assert self._process.stdin is not None
         paths_as_text = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in arguments]

@@ -184,7 +184,7 @@ def test_hard_link_to_another_file_is_not_emptied(mine: Path) -> None:
 def test_file_in_place_of_a_lock_is_not_emptied(content: bytes, mine: Path) -> None:
     (mine / "journal.db.lock").write_bytes(content)
 
-    with pytest.raises(JournalError, match="it is no lock of a daemon; move it away"):
+    with pytest.raises(JournalError, match="it is not a daemon's lock; move it away"):
         JournalLock(mine / "journal.db")
     assert (mine / "journal.db.lock").read_bytes() == content
 
@@ -193,7 +193,7 @@ def test_file_in_place_of_the_tip_is_not_overwritten(mine: Path) -> None:
     place = tip_path(mine / "journal.db")
     place.write_bytes(MINE * 100)
 
-    with pytest.raises(NotOursError, match=r"journal\.db\.tip is too long to be its own; move it away"):
+    with pytest.raises(NotOursError, match=r"journal\.db\.tip is too long to belong to the journal; move it away"):
         TipFile(mine / "journal.db")
     assert place.read_bytes() == MINE * 100
 

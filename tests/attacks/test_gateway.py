@@ -26,7 +26,7 @@ BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Spend
 
 
 class Gateway:
-    """A gateway, and the server of models behind it, at `/base`, which keeps its requests."""
+    """A gateway and its upstream model server at `/base`, which keeps its requests."""
 
     def __init__(self, server: HttpServer, url: str) -> None:
         self.url = url

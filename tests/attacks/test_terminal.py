@@ -60,7 +60,7 @@ def tapped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tapped]:
         finished = tooltap("run", "--socket", daemon.path, "--", "cat", recording)
         assert finished.returncode == 0, finished
         assert finished.stdout == recording.read_bytes(), "what the agent prints is the agent's, and unchanged"
-        with daemon.connect() as wire:  # an agent that goes on
+        with daemon.connect() as wire:  # an agent that keeps running
             wire.send("ingest", stream="open", dialect="claude-stream")
             wire.read()
             wire.write(recording.read_bytes())

@@ -33,7 +33,7 @@ TITLE = "search: a million events, in processor time; and commits with the index
 EVENTS = 1_000_000
 BATCH = 2_000
 GROUP = 2_000
-"""Events of the four sessions that go on at a time."""
+"""Events of the four sessions that run at a time."""
 WORDS = 12
 COMMITS = 150
 COMMIT = 100

@@ -25,7 +25,7 @@ FILES = ("ledger/models/invoice.py", "ledger/api/invoices.py", "importer/load.py
 
 
 class Scene:
-    """`play` plays the session until the agent waits; after that it goes on with `call`, `answer` and `end`."""
+    """`play` plays the session until the agent waits; after that, `call`, `answer` and `end` continue it."""
 
     def __init__(self, site: Site) -> None:
         self.agent: Publisher = site.publish("ledger", "claude-stream", framing="tapped")

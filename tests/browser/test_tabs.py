@@ -82,7 +82,7 @@ def test_hunk_leads_to_the_call_that_made_it(wide: Page) -> None:
     expect(call).to_have_class(re.compile("marked"))
     expect(call.locator(".head").first).to_be_focused()
     assert "dunning.py" in call.inner_text()
-    expect(file.locator("ins")).to_be_visible()  # nothing was loaded anew
+    expect(file.locator("ins")).to_be_visible()  # nothing was loaded again
 
 
 def test_hunk_leads_there_from_the_page_of_the_files(site: Site, wide: Page) -> None:

@@ -1,4 +1,4 @@
-"""Events and commits for tests of the journal, without a parser behind them."""
+"""Events and commits for tests of the journal, without a parser."""
 
 from __future__ import annotations
 

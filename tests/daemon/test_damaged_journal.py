@@ -1,4 +1,4 @@
-"""A daemon on a damaged journal: every reader is told which events it does not get, and gets all others."""
+"""A daemon on a damaged journal: every reader learns which events are missing, and gets all others."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_subscriber_gets_gaps_in_the_places_of_damaged_events(served: tuple[Runn
     assert gaps_in(lines) == GAPS
     order = [one["seq"] if "seq" in one else one["from"] for one in lines[:-1]]
     assert order == sorted(order)
-    # From within, only what is behind the cursor.
+    # From within the gap, only what is after the cursor.
     lines = served[0].subscribe(after=41, follow=False).until("live")
     assert gaps_in(lines) == [(42, 42), (150, 150)]
     shown = served[0].subscribe(after="start", follow=False, **{"as": "display"}).until("live")

@@ -34,7 +34,7 @@ IS_LONG = LASTS > 10
 HOUR = 3_600_000
 BUSY = 0.4
 """Of a processor: a daemon or tap that takes more is in a busy loop."""
-JUMPED = "the clock has jumped; nothing is closed or deleted for its age meanwhile"
+JUMPED = "the clock has jumped; closing and deleting by age is paused"
 WEB = ("[web]", "enabled = true", 'listen = "127.0.0.1:0"')
 
 
@@ -188,7 +188,7 @@ def test_stopped_daemon_delays_nobody_and_loses_nothing(place: Place) -> None:
 
 
 def test_suspended_machine_goes_on_where_it_was(place: Place) -> None:
-    """Everything stops, and when it goes on the clock is eight hours ahead."""
+    """Everything stops, and when it continues the clock is eight hours ahead."""
     with shifted(place, "suspend_timeout = 3.0") as (daemon, log, ahead), ExitStack() as stack:
         run = stack.enter_context(place.start(*ECHO))
         tail = stack.enter_context(start("tail", "--mode", "json", "--after", "start", "--socket", place.socket))
@@ -383,7 +383,7 @@ def test_too_few_file_descriptors_are_one_sentence(web: bool, place: Place) -> N
             stays_idle(pid)
             if not web:
                 assert asking.ask("stats")["connections"]["problem"] == "Too many open files"
-            echo(run, range(20, 40))  # what is connected goes on
+            echo(run, range(20, 40))  # open connections continue
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
             until(lambda: len(log.entries("connections are accepted again")) == 1)
         until(lambda: lines_of(daemon) == [list(range(40))])

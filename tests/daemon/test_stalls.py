@@ -1,4 +1,4 @@
-"""Whatever lines a daemon is sent, it answers, delivers, and stops when it is told to."""
+"""Whatever lines a daemon is sent, it answers, delivers, and stops when asked to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation's pages, their blocks of code, and what the word behind a block's language means."""
+"""The documentation's pages, their blocks of code, and what the word after a block's language means."""
 
 from __future__ import annotations
 
@@ -83,6 +83,6 @@ def tagged(page: Path, tag: str) -> str:
 
 
 def assert_printed(expected: str, output: str) -> None:
-    """`…` in `expected` stands for anything; other lines may surround it."""
+    """`…` in `expected` matches anything; other lines may surround it."""
     pattern = ".*?".join(map(re.escape, expected.split("…")))
     assert re.search(f"^{pattern}", output, re.MULTILINE | re.DOTALL), f"{expected}is not in\n{output}"

@@ -1,6 +1,6 @@
 """docs/reference/http.md is true: every command in it runs against a daemon, and prints what stands under it.
 
-`…` stands for what is left out, and a line may be broken anywhere.
+`…` marks what is left out, and a line may be broken anywhere.
 """
 
 from __future__ import annotations

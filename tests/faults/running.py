@@ -164,7 +164,7 @@ class Bench:
                 raise Broken(f"the daemon has ended with {ended}, and nobody noticed")
             return told
         if all(one.startswith(("cut off", "exit code")) for one in failed) and fault.klass not in scenario.silent:
-            # A thread writes the log: the client may hear of it first.
+            # A thread writes the log: the client may learn of it first.
             told = told or eventually(f"somebody says what failed: {failed}", place.news)
         if ended not in (False, None, STOPPED, FAILED, MISTAKEN):
             raise Broken(f"the daemon has ended with {ended}")

@@ -1,4 +1,4 @@
-"""Nothing of a stream stays behind in modules and classes: no line changes what the next stream becomes."""
+"""No state of a stream remains in modules and classes: no line changes what the next stream becomes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the scripted scenarios behind the recordings mean, and whether the events say it."""
+"""What the scripted scenarios of the recordings mean, and whether the events say it."""

@@ -1,6 +1,6 @@
-"""Fake secrets, written anew in the shapes of real ones: a table of shapes, and what fills them in.
+"""Fake secrets, newly written in the shapes of real ones: a table of shapes, and what fills them in.
 
-In a shape, `<a20>` stands for 20 letters and digits, `<h>` for hexadecimal digits, `<u>` for capitals and digits, `<d>`
+In a shape, `<a20>` means 20 letters and digits, `<h>` for hexadecimal digits, `<u>` for capitals and digits, `<d>`
 for digits, `<w>` for letters, digits, `_` and `-`, `<l>` for letters, `<b>` for small letters and digits, `<g>` for a
 UUID. What is between `«` and `»` is the secret. So this file has no secret, and no scanner takes it for one.
 """

@@ -52,7 +52,7 @@ def _from(places: Sequence[int], start: int, end: int) -> int | None:
 
 
 def _harmless(text: bytes, start: int, end: int) -> Iterator[Span]:
-    """What is behind the escape in which it begins."""
+    """What follows the escape in which it begins."""
     while start < end and begins_in_escape(text, start):
         start += 1
     if start < end:

@@ -67,7 +67,7 @@ def lock_own(path: str | os.PathLike[str]) -> int:
     try:
         content = os.pread(lock, MAX_PID + 1, 0)
         if len(content) > MAX_PID or content.strip(b"0123456789\n\0"):
-            raise NotOursError(os.fspath(path), "it is no lock of a daemon")
+            raise NotOursError(os.fspath(path), "it is not a daemon's lock")
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(lock, 0)
         os.pwrite(lock, b"%d" % os.getpid(), 0)

@@ -1,7 +1,7 @@
-"""Finds where in a text one of many short literals stands.
+"""Finds where any of many short literals occurs in a text.
 
-Hyperscan looks for all of them in one pass, at the speed of memory. Where there is no wheel of it, an expression of
-`re` finds the same places, forty times as slowly.
+Hyperscan looks for all of them in one pass, at the speed of memory. Where it has no wheel, a regular
+expression finds the same places, forty times slower.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _HARMLESS = re.compile(rb"[^\"\\\x00-\x1f]*").fullmatch
 
 
 def _of_pattern(kind: str, pattern: bytes, least: float = 0.0, placeholders: bool = False) -> Look:
-    """`least`: bits for each character of the secret. `placeholders`: what stands for a secret is masked, too."""
+    """`least`: bits for each character of the secret. `placeholders`: mask placeholders for a secret, too."""
     compiled: re.Pattern[bytes] | None = None
 
     def look(text: bytes, start: int, end: int) -> Span | None:

@@ -36,7 +36,7 @@ def open_in_browser(address: str) -> bool:
         )
     except OSError:
         return False
-    threading.Thread(target=process.wait, daemon=True).start()  # so that it is no zombie
+    threading.Thread(target=process.wait, daemon=True).start()  # so that it does not become a zombie
     return True
 
 

@@ -23,7 +23,7 @@ SEARCHES = frozenset({"Grep", "Glob", "CodeSearch", "ToolSearch"})
 MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red")}
 MAX_ARGUMENT = 400
 MIN_ARGUMENT = 12
-"""Columns that are left to the argument, however much there is to say behind it."""
+"""Columns reserved for the argument, however long the text after it is."""
 TEXTS = ("stdout", "stderr", "content", "text", "message", "output", "result")
 """Keys of payloads whose texts are shown, if the stream does not say what the model saw."""
 

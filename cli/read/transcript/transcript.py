@@ -1,6 +1,6 @@
 """Turns the events of one session into lines, in their order, with bounded memory.
 
-A call is one line, so it waits for its result, and what comes after it waits behind it. It does not wait for long:
+A call is one line, so it waits for its result, and later items wait for the call. It does not wait for long:
 after `HELD` items, or when a subagent begins to work for it, the call is shown as open, and its end gets a line of its
 own.
 """

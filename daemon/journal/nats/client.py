@@ -2,7 +2,7 @@
 
 It does not close a connection on which the server did not answer its greeting before it makes the next one. It waits
 until all that was sent on a connection has left, before it gives that connection up: for a quarter of an hour, if the
-other end is gone. And what goes wrong while it closes or connects anew can end it without a word.
+other end is gone. And an error while it closes or reconnects can end it without a message.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ chain cannot lend its position to the new one, nor the reverse.
 
 Only the newest chains are in memory. What they say is also in the last message: if that is a commit of this daemon,
 with the same position and as many lines as the stream must have, it is the newest of the chain. Where the journal was
-replaced (`identity.py`), all chains are forgotten. A stream that the new journal has just like that goes on; for any
-other, the publisher is told how many lines there are now, and resumes.
+replaced (`identity.py`), all chains are forgotten. A stream that is the same in the new journal continues; for
+any other, the publisher gets the number of lines that it has now, and resumes there.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Commits:
         self._put(info, info.position)
 
     def replaced(self) -> None:
-        """The journal is another one now."""
+        """The journal was replaced."""
         self._chains.clear()
 
     async def store(self, commit: Commit, parts: list[CommitPart]) -> int:

@@ -100,7 +100,7 @@ class Connection:
         self._unanswered = ""
         """Why the last request was not answered; empty if it was."""
         self._told = False
-        """The log says that the journal is waited for."""
+        """The log says that the daemon waits for the journal."""
         self._settled = 0
         """Number of the connection for which `on_doubt` has answered."""
         self._settling = asyncio.Lock()
@@ -200,7 +200,7 @@ class Connection:
         self._waits[who] = why
         if seconds > TELL_AFTER and not self._told and not self._closed.is_set():
             self._told = True
-            _log.warning("the journal is waited for", reason=why)
+            _log.warning("waiting for the journal", reason=why)
 
     async def _settle(self) -> None:
         """Find out once, for everything that waits, whether this is the same journal."""
@@ -262,7 +262,7 @@ class Connection:
             raise AwayError(_sentence(error)) from error
 
     def _leave_if_silent(self) -> None:
-        """Connect anew where a connection is there but brings no answer any more; to another server if there is one."""
+        """Reconnect if there is a connection but no answers arrive on it; to another server if there is one."""
         now = asyncio.get_running_loop().time()
         if now - self._heard > SILENCE and not self._closed.is_set():
             self._heard = now
@@ -317,7 +317,7 @@ class Connection:
             return
         self.connections += 1
         if self.connections > 1:
-            _log.info("the journal is back", journal=str(self.place))
+            _log.info("the journal can be reached again", journal=str(self.place))
         self.problem = ""
         self._heard = asyncio.get_running_loop().time()
         self.came_back.set()
@@ -331,7 +331,7 @@ class Connection:
         if self._closed.is_set():
             return
         if self._ready.is_set():
-            _log.warning("the journal is away", journal=str(self.place))
+            _log.warning("the journal cannot be reached", journal=str(self.place))
         if not self._hurried:  # else nothing waits for its return
             self._ready.clear()
         self._give_up_answers()
@@ -370,7 +370,7 @@ class Connection:
                 self._leave()
 
     def _leave(self) -> None:
-        """Connect anew, with another client."""
+        """Reconnect with another client."""
         if not self.connections or self._closed.is_set() or (self._reopening and not self._reopening.done()):
             return
         self._is_away()

@@ -4,16 +4,17 @@ A store can be wiped, truncated, restored from a backup, or purged by hand, unde
 Numbers are then used again for other events, so the journal gets a new id, and every cursor and position of the old one
 is void. What tells the two apart:
 
-- The stream's metadata has the journal's id. A stream that is gone is created anew, with a new id.
+- The stream's metadata has the journal's id. A stream that is gone is created again, with a new id.
 - A daemon remembers the newest message that it knows (`Anchor`): its sequence, and the id of its commit, which no other
-  commit has. A journal that ends before it, or has another commit there, is not the one it was. The anchor is also in a
-  file (`memory.py`), for the next life.
+  commit has. A journal that ends before it, or has another commit there, was replaced. The anchor is also in a
+  file (`memory.py`), for the next start.
 - All that tooltap deletes is at or below `expired`, which is raised first. If the first message is beyond it, and the
   stream has no limit that deletes old messages, somebody else has purged it.
 
-Which daemon notices first, gives the new id: with a lease, so that it is one. The others see the id. A server that was
-cut off from its cluster may believe for some seconds that it leads it, and that the journal ends earlier; so where
-several servers store the journal, one more message is stored first (`_confirm`), which only a majority can do.
+The daemon that notices first assigns the new id, under a lease, so that only one does. The others see the id. A server
+that was cut off from its cluster may believe for some seconds that it still leads the cluster, and that the journal
+ends earlier; so where several servers store the journal, one more message is stored first (`_confirm`), which only a
+majority can do.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Identity:
         self.rows_are_lost = False
         """The rows have to be made again, of the messages."""
         self.rows_are_others = False
-        """What was read of the rows does not count any more."""
+        """Rows read so far are no longer valid."""
         self._link = link
         self._log = log
         self._state = state
@@ -130,7 +131,7 @@ class Identity:
     async def _rename(self, found: Found, what: str) -> Found:
         """Give the journal a new id."""
         if not await self._state.take_lease("renaming", LEASE):
-            raise AwayError("another daemon finds out what happened to the journal")
+            raise AwayError("another daemon is finding out what happened to the journal")
         keep: Keep = "all" if what == PURGED else "expired"
         if keep == "all":
             await self._state.raise_expired(found.first * EVENTS_A_MESSAGE - 1)

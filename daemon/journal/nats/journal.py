@@ -5,7 +5,7 @@ position; nothing else has to be kept consistent with it. Rows (`state.py`) are 
 messages. After any failure to commit, the stream's row is dropped: it may lack a commit that was stored after all. The
 next load reads it from the messages.
 
-Publishing. A daemon hears of commits, including its own, from one feed that runs while there are subscribers; a daemon
+Publishing. A daemon learns of commits, including its own, from one feed that runs while there are subscribers; a daemon
 that only publishes costs the server no consumer. Partials are not stored. So a daemon retains its own commits until
 they come back in the feed (`_own`), and publishes those with their partials.
 
@@ -193,11 +193,11 @@ class NatsJournal(Reading):
         try:
             made = await make_rows(self._link, self._log, self._state)
         except JournalError as error:
-            _log.warning("the journal's list of sessions could not be made again", reason=str(error))
+            _log.warning("cannot rebuild the journal's list of sessions", reason=str(error))
             self._identity.rows_are_lost = True
         else:
             self._state.reread(drop_changes=False)
-            _log.info("the journal's list of sessions was made again", streams=made)
+            _log.info("rebuilt the journal's list of sessions", streams=made)
 
     async def _watch(self) -> None:
         """Look regularly whether it is still the same journal, until cancelled."""
@@ -388,6 +388,6 @@ class NatsJournal(Reading):
             committed = Committed([Produced.of(event, one.body) for one, event in read], [one.seq for one, _ in read])
         try:
             self.on_commit([committed])
-        except Exception as fault:  # the commit is durable, and whoever waits for it must hear of it
+        except Exception as fault:  # the commit is durable, and whoever waits for it must learn of it
             faults.note("subscribers read a commit later", "daemon.journal.nats.journal:on_commit", fault)
             self.on_skip(end_of(message.seq))

@@ -4,7 +4,7 @@ The subject's last message is the stream's position. If retention or a limit of 
 parser needs, only the position is left, and the stream continues with a fresh parser. If all messages are deleted, the
 row has the position.
 
-The row is read before the last message, so it can be behind the messages but not ahead of them. What it lacks is read
+The row is read before the last message, so it can be older than the messages but not newer. What it lacks is read
 from the messages.
 """
 

@@ -1,7 +1,7 @@
 """What this host remembers of journals on NATS between the lives of its daemons: the newest message of each.
 
 A store that was restored from a backup does not say so. A file on the daemon's own host does: see `identity.py`. It is
-not needed for anything else, so it is not synced, and what cannot be read or written is as if it was not there.
+not needed for anything else, so it is not synced, and what cannot be read or written is treated as missing.
 """
 
 from __future__ import annotations

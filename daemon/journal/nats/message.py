@@ -6,8 +6,8 @@ events can be read from any one message. Everything else in a commit (tail, snap
 "rest") is one byte string, split where a message is full. The last message holds the stream's information after the
 commit.
 
-A message ends with a checksum over all of it. One that is damaged, or is none of tooltap's, holds nothing that anybody
-could read: `decode_part` raises `DamagedError`, and whoever reads reports its events as lost. The data of a chunk is
+A message ends with a checksum over all of it. A damaged message, or one that is not tooltap's, has nothing to
+read: `decode_part` raises `DamagedError`, and whoever reads reports its events as lost. The data of a chunk is
 compressed, in blocks, where that is shorter.
 
 The `seq` of an event is the sequence of its message times 4,096, plus its index: below 2**53 for 2·10¹² messages.

@@ -77,7 +77,7 @@ class Outputs:
         return None if data is None else OutputSlice(data, offset, total, body.mime_type)
 
     def forget(self) -> None:
-        """The journal is another one now."""
+        """The journal was replaced."""
         self._streams.clear()
 
     async def _index(self, stream: str) -> Index:

@@ -29,9 +29,9 @@ __all__ = ["CatchUp", "make_rows", "missing"]
 
 _log = get_logger("journal")
 REPORTED = 1_000
-"""Rows that are made again between two entries in the log."""
+"""Rows that are rebuilt between two entries in the log."""
 MOST_DETAILS = 1_000_000
-"""Messages that are missing between others, of which the server is asked for each."""
+"""Most missing messages of which the server is asked for a list."""
 
 
 async def make_rows(link: Link, log: Log, state: State) -> int:
@@ -58,11 +58,11 @@ class CatchUp:
         try:
             await self._bring_up(())
         except JournalError as error:  # rows are hints
-            _log.warning("cannot look for what an earlier daemon has left", reason=str(error))
+            _log.warning("cannot look for leftovers of an earlier daemon", reason=str(error))
             self._is_due = True
 
     async def look(self) -> None:
-        """The same, once another daemon does not count as alive any more. Raises `JournalError`."""
+        """The same, once another daemon no longer counts as alive. Raises `JournalError`."""
         alive = await self._link.retry(self._state.alive)
         if self._is_due or self._alive - alive:
             await self._bring_up(() if self._is_due else alive)
@@ -72,15 +72,15 @@ class CatchUp:
             self._are_current = True
 
     async def _make_outdated(self) -> None:
-        """Make the rows of an earlier version again. Commits go on meanwhile."""
+        """Rebuild the rows of an earlier version. Commits continue meanwhile."""
         rows = await self._link.retry(self._state.rows)
         outdated = [row.info.stream for row in rows if row.is_outdated]
         for number, stream in enumerate(outdated):
             if number % REPORTED == 0:
-                _log.info("making the list of sessions again", done=number, streams=len(outdated))
+                _log.info("rebuilding the list of sessions", done=number, streams=len(outdated))
             await _bring_row_up(self._link, self._log, self._state, stream)
         if outdated:
-            _log.info("the list of sessions was made again", streams=len(outdated))
+            _log.info("rebuilt the list of sessions", streams=len(outdated))
 
     async def _bring_up(self, alive: Container[str]) -> None:
         rows = {row.info.stream: row for row in await self._link.retry(self._state.rows)}

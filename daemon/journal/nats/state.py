@@ -1,6 +1,6 @@
 """What daemons that share a journal know of its streams and of each other, in a second JetStream stream.
 
-Rows (`rows.py`) are written behind the commits, at most once a second per stream, so that a commit costs one message.
+Rows (`rows.py`) are written after the commits, at most once a second per stream, so that a commit costs one message.
 Each daemon writes a heartbeat that the server deletes after a while. For work that one daemon alone should do, a daemon
 takes a lease: a key that expires too. The stream retains one value per key.
 """

@@ -1,4 +1,4 @@
-"""What stands beside the journal: files that SQLite takes for its own, whoever has put them there.
+"""The files beside the journal, which SQLite takes for its own, whoever put them there.
 
 In a folder as `/tmp`, where every user may create files but not exchange those of others, these names are made ours
 before SQLite looks at them: a log of another user would be read into the journal, or written to, for that user to read.
@@ -47,7 +47,7 @@ def claim_beside(path: Path) -> None:
 
 
 def check_beside(path: Path) -> None:
-    """Check, to read a journal, that whoever has written it has written what is beside it. Raises `JournalError`."""
+    """Check, before reading a journal, that the files beside it belong to the same user. Raises `JournalError`."""
     try:
         if not is_shared(path.parent):
             return

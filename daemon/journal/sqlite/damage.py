@@ -1,4 +1,4 @@
-"""What a damaged file answers, how it is told from other troubles, and what has been found damaged."""
+"""How SQLite reports a damaged file, how damage differs from other errors, and what has been found damaged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_corrupt(error: Exception) -> bool:
 
 
 def is_unreadable(error: Exception) -> bool:
-    """Or that the disk does not give it back, now or ever: around such an event the others are read."""
+    """The same, or the disk cannot read that part, now or ever: the events around it are read."""
     return _is_of(error, UNREADABLE)
 
 
@@ -55,7 +55,7 @@ def read_again(read: Callable[[], T]) -> T:
 
 @contextmanager
 def one_moment(connection: sqlite3.Connection) -> Iterator[None]:
-    """All that is read within is as it was at one moment."""
+    """All reads within see the same state."""
     connection.execute("BEGIN")
     try:
         yield
@@ -94,8 +94,8 @@ class Damages:
         return False
 
     def rows(self, connection: sqlite3.Connection, table: str, sql: str, values: Values) -> list[Any]:
-        """The rows that can be read. Where an index or a page cannot, those of the table before and behind it.
-        `sql` has `{}` behind the name of the table."""
+        """The rows that can be read. If an index or a page cannot be read, the table's rows before and after it.
+        `sql` has `{}` after the name of the table."""
         return self._rows(connection, table, sql, values)[0]
 
     def has(self, connection: sqlite3.Connection, table: str, sql: str, values: Values) -> bool:

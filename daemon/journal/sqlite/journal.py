@@ -230,7 +230,7 @@ class SqliteJournal(Journal):
             self._scrubbing = False
         if found is None:
             return 0
-        # What was damaged before and is not any more was a passing fault of the disk.
+        # Damage that is no longer found was a passing fault of the disk.
         self.corrupt = await self._query(read_gaps, self._damages)
         self._lost = self.corrupt.events
         self._suspect = False
@@ -270,7 +270,7 @@ class SqliteJournal(Journal):
             if seqs:
                 self._latest = seqs[-1]
                 self._oldest = seqs[0] if self._oldest is None else self._oldest
-            # The commits are durable: whatever fails here, even the call, whoever waits for them must hear of it.
+            # The commits are durable: whatever fails here, even the call, whoever waits for them must learn of it.
             try:
                 self._publish(committed)
             except Exception as fault:
@@ -313,7 +313,7 @@ class SqliteJournal(Journal):
             return found, int(get_meta(connection, "expired") or 0)
 
         found, expired = await self._query(read)
-        # The deletion may be durable before the event loop hears of it, and the caller compares with `expired`.
+        # The deletion may be durable before the event loop learns of it, and the caller compares with `expired`.
         self._expired = max(self._expired, expired)
         self._note(found)
         return found.events, found.searched
@@ -345,7 +345,7 @@ class SqliteJournal(Journal):
             return None
         if loaded.is_rebuilt:
             await self._writer.put(partial(streams.mend, info=loaded.stored.info))
-            _log.warning("the row of a stream was damaged and is written again", stream=stream)
+            _log.warning("rewriting the damaged row of a stream", stream=stream)
         return loaded.stored
 
     async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:

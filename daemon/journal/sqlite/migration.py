@@ -7,9 +7,9 @@ when the migration begins again: an earlier version may have written to the jour
 
 Format 4 adds the table of contents, in one transaction. The bodies that are there remain as they are.
 
-Format 5 adds a checksum to every row, in one transaction. What was damaged before cannot be told from what was not.
+Format 5 adds a checksum to every row, in one transaction. Damage from before that cannot be detected.
 
-Format 6 adds columns to sessions, and makes their rows again of the events, in one transaction.
+Format 6 adds columns to sessions, and rebuilds their rows from the events, in one transaction.
 
 The file is nearly twice as long until retention returns the free pages, or its log is. Without room for that, the
 migration is refused and the journal stays as it is.

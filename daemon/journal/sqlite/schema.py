@@ -114,7 +114,7 @@ def check_foreign(path: Path) -> None:
         return
     if head != MAGIC:
         if tip_path(path).exists():
-            raise JournalError(f"the journal {path} is damaged: its first page is; run `tooltap journal repair`")
+            raise JournalError(f"the journal {path} is damaged in its first page; run `tooltap journal repair`")
         raise JournalError(f"{path} is not a tooltap journal: file is not a database")
     try:
         try:
@@ -132,14 +132,15 @@ def check_foreign(path: Path) -> None:
 def _check_tables(path: Path, how: str) -> None:
     check_beside(path)
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)) as connection:
-        if tables := _tables(connection):  # whoever was killed while creating one has left none
+        if tables := _tables(connection):  # a process killed while creating a journal leaves no tables
             _format(connection, path, tables)
 
 
 def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
     """Open the file for writing. An empty file becomes a journal, and an older format is migrated. Raises
     `JournalError` for a file that is not a journal."""
-    # What a file that has lost everything was: none that was removed, to begin anew.
+    # Read the tip before creating the file: an existing file that is empty has lost its events; a removed one is a
+    # fresh start.
     tip = read_tip(path) if path.exists() else None
     try:
         # To read, which allows a second name: a repair that was killed leaves one.

@@ -1,12 +1,12 @@
-"""How far the journal was written, in a small file beside it: so it is noticed when commits are gone.
+"""How far the journal was written, in a small file beside it: so that lost commits are noticed.
 
 SQLite cannot notice that its write-ahead log was deleted or torn, or that an older copy stands in the journal's place:
-what is left is a journal as it was once. After each transaction the writer notes here how many there were. A journal
-that has fewer has lost the rest. The numbers of lost events are not given to others: they become a gap, and a
+what is left looks like an earlier, intact journal. After each transaction the writer notes here how many there were. A
+journal that has fewer has lost the rest. The numbers of lost events are not given to others: they become a gap, and a
 subscriber's cursor stays right.
 
-The note is not synced. After a power failure it may be behind the journal, which says nothing, or ahead of it, which is
-true: the newest transactions were lost, as `durability = "process"` allows.
+The note is not synced. After a power failure it may count fewer transactions than the journal has, which means nothing,
+or more: then the newest transactions were lost, as `durability = "process"` allows.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class TipFile:
         try:
             self._descriptor = open_own(place, os.O_RDWR | os.O_CREAT)
         except NotOursError as error:
-            raise NotOursError(str(place), f"{place} is not its own: {error.strerror}") from None
+            raise NotOursError(str(place), f"{place} does not belong to the journal: {error.strerror}") from None
         if os.fstat(self._descriptor).st_size > LENGTH:
             os.close(self._descriptor)
-            raise NotOursError(str(place), f"{place} is too long to be its own; move it away")
+            raise NotOursError(str(place), f"{place} is too long to belong to the journal; move it away")
 
     def write(self, tip: Tip) -> None:
         text = f"{tip.journal} {tip.transactions} {tip.next_seq} {tip.expired}"

@@ -16,7 +16,7 @@ What must hold, and how it does:
   transaction of its own.
 - Nothing is written to a damaged place: SQLite refuses the write, the commit fails with one sentence, and nothing of it
   is acknowledged. Commits to intact places continue.
-- Nobody hears of a commit before it is durable. `report` is scheduled after COMMIT, in the order of the transactions,
+- Nobody learns of a commit before it is durable. `report` is scheduled after COMMIT, in the order of the transactions,
   hence in `seq` order. It publishes the events first and then wakes the publisher's commit.
 - After a failed sync nothing is acknowledged until the whole log has been written and synced again: the kernel may have
   dropped what it could not write, and reports that only once.
@@ -95,7 +95,7 @@ class Outcome(NamedTuple):
 
 
 def _refusal(error: Exception) -> Exception:
-    if isinstance(error, StuckError):  # retention goes on with the other streams
+    if isinstance(error, StuckError):  # retention continues with the other streams
         return error
     if isinstance(error, sqlite3.Error) and is_corrupt(error):
         return CorruptError(
@@ -161,7 +161,7 @@ class Writer:
                 jobs = self._take()
                 running = jobs[-1] is not None
                 self._write_all(jobs)
-            except Exception as error:  # an error of ours; whoever waits must hear of it
+            except Exception as error:  # an internal error; whoever waits must learn of it
                 faults.note("the journal's writer failed", place_of(error), error)
                 self._roll_back()
                 with suppress(RuntimeError):
@@ -235,7 +235,7 @@ class Writer:
             self._tip_file.write(self._tip)
         except Exception as error:
             if not self._tip_failed:
-                _log.warning("how far the journal is written cannot be noted", reason=str(error))
+                _log.warning("cannot note how far the journal is written", reason=str(error))
             self._tip_failed = True
         else:
             self._tip_failed = False

@@ -79,7 +79,7 @@ def peer_of(connection: socket.socket) -> Peer:
 
 
 def user_of_tcp(family: int, local: tuple[str, int], remote: tuple[str, int]) -> int | None:
-    """Return whose socket it is that has these two ends; None if it is none of this machine, or nobody can say. Raises
+    """Return the owner of the socket with these two ends; None if it is not on this machine, or unknown. Raises
     `OSError`."""
     if sys.platform != "linux":
         return None

@@ -1,4 +1,4 @@
-"""Ends a process that was told to stop and does not, whatever its threads do.
+"""Ends a process that was asked to stop and does not, whatever its threads do.
 
 That is safe: what is acknowledged is durable, and publishers have everything else. So the exit code is the usual one.
 """

@@ -1,4 +1,4 @@
-"""Notices what holds the event loop, and says what it was.
+"""Notices what blocks the event loop, and logs it.
 
 While one piece of work runs, nothing else does: no reply, no delivery, no shutdown. `Watchdog` measures every turn of
 the loop exactly, where the loop goes to wait and comes back (`_Selector`), which costs nothing while the loop waits. A

@@ -27,7 +27,7 @@ MAX_BYTES = 4_096
 class Announced(NamedTuple):
     stream: str
     agent: str
-    """The command of the agent; empty if it is none we know."""
+    """The command of the agent; empty if it is unknown."""
     started: int
     """In ms since the epoch."""
     socket: str

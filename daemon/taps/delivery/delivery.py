@@ -6,7 +6,7 @@ transaction as their events, and `ingesting` reports this number (`lines`) on ev
 1. the delivery sends all lines after the last acknowledged one again;
 2. it leaves out those that the daemon has: on the old connection they were committed, and only the ack was lost;
 3. if the daemon has fewer lines than it once acknowledged, its journal was replaced. The outbox no longer has the
-   missing lines. One `lost` record stands for them, so that the numbers of later lines stay right.
+   missing lines. One `lost` record replaces them, so that the numbers of later lines stay right.
 
 So a line may be sent twice, but takes effect once. No line is skipped either: the outbox forgets a line only when it is
 acknowledged or on disk.

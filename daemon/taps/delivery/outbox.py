@@ -15,7 +15,7 @@ lines after it are taken again: up to `spooled` from disk, then from memory. The
 daemon already has, so a line takes effect exactly once although it may be taken several times.
 
 Memory is bounded. When the outbox is full, new lines are dropped, each as a whole. A dropped line keeps its number: an
-entry without a line stands for it and is sent as `lost`. So the numbers of all later lines stay right.
+entry without a line replaces it and is sent as `lost`. So the numbers of all later lines stay right.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Entry(NamedTuple):
     last: int
     """Number of its last line, counted from 1."""
     lines: int
-    """How many lines it stands for: 1, or more if they are lost."""
+    """How many lines it covers: 1, or more if they are lost."""
     size: int
     line: bytes | LongLine | None
     """None: the lines are lost."""

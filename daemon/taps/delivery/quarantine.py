@@ -50,7 +50,7 @@ def quarantine(path: Path, limits: QuarantineLimits) -> Path | None:
 
 
 def is_unread(path: Path) -> bool:
-    """Whether nothing of a spool in the quarantine was taken in."""
+    """Whether no part of a spool in the quarantine was taken in."""
     try:
         read_header(path)
     except DamagedSpoolError:

@@ -9,7 +9,7 @@ stream ended. Format 1, which is still read, has one header and no checksums.
 Who may use it: the file is private to the user, and locked by the process that uses it. That is the publisher while it
 runs. Once the lock is free the publisher is gone, and the daemon takes in what it left behind (`drain.py`).
 
-What cannot be read: the records before and behind it are read, and a loss stands in its place. A publisher that was
+What cannot be read: the records before and after it are read, and a loss takes its place. A publisher that was
 killed in the middle of a record leaves a torn one at the end; `torn` counts its bytes. `is_damaged` says that anything
 could not be read: such a spool is not removed, but goes to the quarantine (`quarantine.py`).
 
@@ -97,7 +97,7 @@ class Spool:
         """The last line written. Unknown for an adopted spool."""
         self.size = end
         self.is_damaged = is_damaged
-        """Something of what was read so far is not as it was written."""
+        """Part of what was read so far differs from what was written."""
         self._file = descriptor
         self._start = start
         self._is_name_synced = False

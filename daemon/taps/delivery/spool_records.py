@@ -32,7 +32,7 @@ class Record(NamedTuple):
     last: int
     """Number of its last line."""
     lines: int
-    """Lines of the stream that it stands for."""
+    """Lines of the stream that it covers."""
     data: bytes
 
 
@@ -43,7 +43,7 @@ def frame(record: bytes, last: int) -> bytes:
 
 
 def unframe(piece: bytes) -> Record | None:
-    """Return the record; None if the piece is not one as it was written."""
+    """Return the record; None if the piece is not an intact record."""
     if piece[CRC : CRC + 1] != b" " or piece[:CRC] != b"%08x" % zlib.crc32(numbered := piece[CRC + 1 :]):
         return None
     last, _, data = numbered.partition(b" ")

@@ -54,7 +54,7 @@ SESSION_BYTES = 1024 * 1024
 SESSION_LINES = 1_000
 RETRY = 0.2
 CLOCK_STEP = 20
-"""Milliseconds by which the time of a file's last change may be behind the clock."""
+"""Milliseconds by which the time of a file's last change may lag the clock."""
 PORTION_TURNS = 16
 """Another process normalizes as many bytes at once as this many turns read; the results are in memory until they are
 committed. Less than one turn is read in this process, which takes no longer than asking another one."""

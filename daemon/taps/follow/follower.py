@@ -120,7 +120,7 @@ class Follower:
         self._wake = anyio.Event()
 
     async def run(self) -> None:
-        """Raises only mistakes of ours; may be called again then."""
+        """Raises only internal errors; may be called again then."""
         await self._forget()
         stores = {root.place.dialect: root.place for root in self._roots}
         self._read_to = {
@@ -361,7 +361,7 @@ class Follower:
                 self._jobs = 1
                 _log.warning("a process for the backfill has died; it continues in this process", error=str(error))
         except Exception as error:  # this process reads the file, and says what is wrong with it
-            _log.debug("another process could not normalize a portion", file=path, error=repr(error))
+            _log.debug("another process could not normalize a part", file=path, error=repr(error))
         self._away.discard(path)
         if self._entries.get(path) is entry:
             if entry.file is file:

@@ -29,7 +29,7 @@ class Root(NamedTuple):
         return self.place.files.fullmatch(path, len(self.path) + 1)
 
     def session_of(self, path: str) -> str:
-        """Return the path that stands for the session whose part is at this path; any other path as it is."""
+        """Return the path of the session file for a part of a session; any other path as it is."""
         parts = self.place.parts
         part = parts.fullmatch(path, len(self.path) + 1) if parts is not None else None
         return path if part is None else os.path.join(self.path, part["session"], "meta.json")

@@ -17,7 +17,7 @@ Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 
 ALL = "all"
-"""Stands for every agent that stores sessions."""
+"""Means every agent that stores sessions."""
 MOST_JOBS = 4
 """The default number of processes goes no higher: more of them normalize faster than the daemon can commit."""
 

@@ -2,7 +2,7 @@
 
 The folder of a session has `meta.json`, which describes it, and `CURRENT`, which names the latest generation. The
 manifest of a generation names the state of the session, the chunks that hold its history, and the segment of the
-journal that follows. The document that the follower reads is made of them, anew for each change:
+journal that follows. The document that the follower reads is built from them, again for each change:
 
     {"meta": …, "snapshot": …, "history": [entries of all chunks], "changes": [operations of the journal]}
 

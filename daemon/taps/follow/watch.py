@@ -28,7 +28,7 @@ TIMEOUT_MS = 1_000
 POLL = 1.0
 """Seconds between listings of a folder that cannot be watched."""
 RETRY = 5.0
-"""Seconds until a folder is listed again after an error of ours."""
+"""Seconds until a folder is listed again after an internal error."""
 
 
 def watch_root(
@@ -57,8 +57,8 @@ def watch_root(
             except (OSError, RuntimeError) as error:  # the limit of watches is reached, or the file system has none
                 trouble(OSError(None, f"listed periodically, because it cannot be watched: {error}", root.path))
                 polling = True
-        except Exception as error:  # a mistake of ours
-            faults.note("a folder is listed again later", place_of(error), error, folder=root.path)
+        except Exception as error:  # an internal error
+            faults.note("listing a folder failed; it is tried again later", place_of(error), error, folder=root.path)
             stop.wait(RETRY)
 
 
@@ -70,7 +70,7 @@ def _watch(
     found: Callable[[Iterable[Found]], None],
     trouble: Callable[[OSError], None],
 ) -> None:
-    """Watch until the folder at the path is another one."""
+    """Watch until the folder at the path is replaced."""
     listed = -math.inf  # something may have changed before the watch was set
     for changes in watch(
         root.path,

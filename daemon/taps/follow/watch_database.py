@@ -53,8 +53,8 @@ def watch_database(
             if "no such table" not in str(error):
                 trouble(error)
             stop.wait(RETRY)
-        except Exception as error:  # a mistake of ours
-            faults.note("a database is listed again later", place_of(error), error, file=path)
+        except Exception as error:  # an internal error
+            faults.note("listing a database failed; it is tried again later", place_of(error), error, file=path)
             stop.wait(RETRY)
         else:
             listed, due = state, time.monotonic() + rescan

@@ -11,9 +11,9 @@ import httpx
 __all__ = ["provider_of"]
 
 _NAMES = {"aliyuncs": "alibaba", "amazonaws": "amazon", "bigmodel": "zhipu", "googleapis": "google", "x": "xai"}
-"""Domains, without their ends, that are not called like their owners."""
+"""Domains, without their endings, that differ from their owners' names."""
 _PORTS = {1234: "lmstudio", 11434: "ollama"}
-"""Ports on which servers for one machine listen, unless they are told otherwise."""
+"""Ports on which servers for one machine listen, unless configured otherwise."""
 _MAKERS = {
     "claude": "anthropic",
     "codestral": "mistral",

@@ -23,7 +23,7 @@ class Body(NamedTuple):
 def read_text(file: IO[bytes], path: str, first: int, last: int | None, max_bytes: int) -> Body:
     """Read lines `first` (from 1) to `last` (None: to the end). Invalid UTF-8 is replaced. Raises `NotShownError`."""
     if last is not None and last < first:
-        raise NotShownError(f"has no line {last} behind line {first}")
+        raise NotShownError(f"has no line {last} after line {first}")
     _skip_lines(file, first - 1)
     data = _read_lines(file, None if last is None else last - first + 1, max_bytes + 1)
     if len(data) > max_bytes:

@@ -21,7 +21,7 @@ def routes(logins: Logins, new_link: Callable[[], str]) -> list[Route]:
 
     async def link(request: Request) -> Response:
         if request.scope[LOGIN] is not None:
-            raise WebError(403, "forbidden", "a link is for whoever has the token")
+            raise WebError(403, "forbidden", "only a request with the token gets a link")
         return json_response({"link": new_link()})
 
     async def listed(request: Request) -> Response:

@@ -59,7 +59,7 @@ def _metrics(statistics: dict[str, Any]) -> Iterable[Metric]:
     seconds = 0 if longest is None else longest["ms"] / 1000
     yield Metric("loop_longest_stall_seconds", "gauge", "The longest time without a reply.", [({}, seconds)])
     findings = len(statistics["drift"]["findings"])
-    yield Metric("drift_findings", "gauge", "What agents print that is not what it was.", [({}, findings)])
+    yield Metric("drift_findings", "gauge", "Unexpected changes in what agents print.", [({}, findings)])
 
 
 _FIGURES: dict[str, dict[str, tuple[str, Literal["counter", "gauge"], str, float]]] = {
@@ -74,7 +74,7 @@ _FIGURES: dict[str, dict[str, tuple[str, Literal["counter", "gauge"], str, float
         "bytes": ("journal_bytes", "gauge", "Length of the journal.", 1),
         "oldest": ("journal_oldest_seq", "gauge", "The oldest event kept.", 1),
         "latest": ("journal_latest_seq", "gauge", "The newest event.", 1),
-        "expired": ("journal_expired_seq", "gauge", "Up to here retention has deleted events.", 1),
+        "expired": ("journal_expired_seq", "gauge", "The newest event that retention has deleted.", 1),
         "corrupt": ("journal_corrupt_events", "gauge", "Events found damaged.", 1),
         "lost": ("journal_lost_events", "gauge", "Events that the journal records as lost.", 1),
         "damages": ("journal_damages", "gauge", "Parts of the journal found damaged, besides events.", 1),
@@ -89,17 +89,17 @@ _FIGURES: dict[str, dict[str, tuple[str, Literal["counter", "gauge"], str, float
         "publishing": ("publishers", "gauge", "Streams that are being published.", 1),
     },
     "loop": {
-        "stalls": ("loop_stalls_total", "counter", "Times that the event loop was held for too long.", 1),
+        "stalls": ("loop_stalls_total", "counter", "How often the event loop was blocked for too long.", 1),
     },
     "log": {
-        "leftOut": ("log_lines_left_out_total", "counter", "Lines of the log that nobody has read.", 1),
+        "leftOut": ("log_lines_left_out_total", "counter", "Log lines dropped because nobody read them.", 1),
     },
     "outputs": {
         "kept": ("outputs", "gauge", "Display outputs in memory.", 1),
         "bytes": ("outputs_bytes", "gauge", "Length of the display outputs in memory.", 1),
         "stored": ("outputs_stored_total", "counter", "Display outputs taken in.", 1),
         "expired": ("outputs_expired_total", "counter", "Display outputs that were too old.", 1),
-        "evicted": ("outputs_evicted_total", "counter", "Display outputs that there was no room for any more.", 1),
+        "evicted": ("outputs_evicted_total", "counter", "Display outputs dropped to make room for others.", 1),
     },
     "web": {
         "connections": ("web_connections", "gauge", "Connections of browsers.", 1),

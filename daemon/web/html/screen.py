@@ -129,7 +129,7 @@ class _Screen:
             self._column = min(max([1, *numbers[1:2]]) - 1, WIDTH)
         if final in "EF":
             self._column = 0
-        elif final in "ABJ":  # a long line that goes on in another row would be filled with blanks up to there
+        elif final in "ABJ":  # a long line that continues in another row would be filled with blanks up to there
             self._column = min(self._column, WIDTH)
 
     def _colour(self, params: str) -> None:

@@ -75,7 +75,7 @@ async def _journal_error(request: Request, error: Exception) -> Response:
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    """Answer for a bug of ours. Starlette sends this and raises the error again, for the log."""
+    """The reply to a bug. Starlette sends this and raises the error again, for the log."""
     return error_response(500, "internal", "the request failed; the daemon's log says why")
 
 

@@ -119,8 +119,7 @@ class Logins:
         return code
 
     async def enter(self, code: str, agent: str, address: str, before: Login | None) -> Entry | None:
-        """Use a code; None if it is none, or was used before, or is too old. `before`: the login that the browser has,
-        which ends."""
+        """Use a code; None if it is invalid, used or too old. `before`: the login that the browser has, which ends."""
         until = self._codes.pop(_digest(code), 0.0)
         if self._steady() >= until:
             return None

@@ -1,7 +1,7 @@
 """Passes: what an address carries where a browser can send no header: in a page that it opens, a live feed, an image.
 
 A pass is signed for one address, and lets in only together with the cookie of a login. It is made for a page that has
-proved its origin, so it never reaches another one: it is in no cookie, and our pages send no `Referer` elsewhere.
+proved its origin, so it never reaches another one: it is not in a cookie, and our pages send no `Referer` elsewhere.
 """
 
 from __future__ import annotations

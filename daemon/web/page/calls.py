@@ -20,7 +20,7 @@ __all__ = ["CALL_KINDS", "Calls", "States", "calls_of_page", "of_call", "parents
 
 CALL_KINDS = ("tool-call", "tool-update", "tool-result", "permission-request", "permission-response")
 PARTS = ("tool-update", "permission-request", "permission-response")
-"""Events about a call that, where the call is not shown, say what it was like then."""
+"""Events about a call that, where the call is not shown, describe it at that time."""
 NEAR = 400
 """How many calls are searched for the call of a result."""
 NEAR_BYTES = 262_144

@@ -65,7 +65,7 @@ class _Section(NamedTuple):
     sentence: str
     body: Markup
     folded: Markup
-    """What is shown when it is asked for."""
+    """What is shown on request."""
     summary: str = ""
     """Of what is folded."""
 

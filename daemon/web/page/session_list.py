@@ -45,7 +45,7 @@ class SessionList:
 
     async def part(self, cursor: str | None = None) -> Part:
         """Return the newest sessions, or those after a part that had this `cursor`. Raises `JournalError`, and
-        `ValueError` for a cursor that is none."""
+        `ValueError` for an invalid cursor."""
         before = None if cursor is None else SessionPlace.of_cursor(cursor)
         latest = self._journal.latest
         if self._newest is None or self._newest[0] != latest:

@@ -127,7 +127,7 @@ export class Feed {
     count(article.parentElement.closest("article.card"));
   }
 
-  // Removes the rows that only report usage, or describe what is told elsewhere.
+  // Removes the rows that only report usage, or describe what is shown elsewhere.
   tidy(section) {
     if (!this.isQuiet) return;
     for (const one of section.querySelectorAll(":scope > article.card")) if (isAside(one)) one.remove();

@@ -1,5 +1,5 @@
 // The overview of a session: the minimap, whose window is a slider, and the outline of its turns. Both say where the
-// reader is, and lead elsewhere. They are fetched again while the session goes on.
+// reader is, and lead elsewhere. They are fetched again while the session continues.
 
 import { parse } from "./cards.js";
 import { get } from "./feed.js";
@@ -190,7 +190,7 @@ export class Overview {
     return document.querySelector("#strip").getBoundingClientRect().bottom;
   }
 
-  // Returns the `seq` of the first card at this height, or behind it in this direction.
+  // Returns the `seq` of the first card at this height, or after it in this direction.
   seqAt(height, way) {
     const { left, width } = this.feed.element.getBoundingClientRect();
     for (let y = height + 4 * way; y > 0 && y < innerHeight; y += 16 * way) {

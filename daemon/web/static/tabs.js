@@ -4,7 +4,7 @@
 import { make, parse } from "./cards.js";
 import { ask, LoggedOut } from "./origin.js";
 
-const PERIOD = 2_000; // milliseconds between two questions while the session goes on
+const PERIOD = 2_000; // milliseconds between two questions while the session continues
 const REST = 15_000; // the same when it has ended: it may be resumed
 const MOST_OPEN = 20; // files whose diff is shown
 const CHOSEN = "tooltap.tab";

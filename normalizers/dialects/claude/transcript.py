@@ -173,7 +173,7 @@ class ClaudeTranscript(ClaudeParser):
         self.start_turn()
 
     def _wrapped(self, wrapped: Wrapped, text: str, is_synthetic: bool) -> Skip:
-        """A command that the user types after an answer is no part of its turn (1.0 states no ends)."""
+        """A command that the user types after an answer is not part of its turn (1.0 states no ends)."""
         typed = any(role == "user" for role, _ in wrapped.parts)
         if typed and self._is_main and self.turn is not None and self._is_answered(self.turn):
             self._conclude(self.turn)

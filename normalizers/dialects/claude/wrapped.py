@@ -73,7 +73,7 @@ def read_wrapped(text: str) -> Wrapped | None:
         return Wrapped([], []) if text.startswith(_CAVEAT) else None
     tags = {element.tag for element in elements}
     if rest and tags <= _NOTE:
-        return None  # the user's own text behind a note
+        return None  # the user's own text after a note
     parts: list[tuple[str, str]] = []
     command = {element.tag: element.text for element in elements if element.tag in _COMMAND}
     if "command-name" in command and not _SKILL.match(command.get("command-message", "").strip()):
@@ -89,7 +89,7 @@ def read_wrapped(text: str) -> Wrapped | None:
     if output := "".join(printed):
         parts.append(("system", output))
     tasks = [_notification(element.text) for element in elements if element.tag in _TASK]
-    if rest and not tasks:  # behind a notification it says where the output is
+    if rest and not tasks:  # after a notification it says where the output is
         parts.append(("user", rest))
     return Wrapped([part for part in parts if part[1].strip()], tasks)
 

@@ -299,7 +299,7 @@ def _skip_by_prefix(method: str) -> str | None:
 
 
 def _core_event(method: str, params: Line) -> Line | None:
-    """The event that a notification stands for; None where the core has none."""
+    """The event that a notification corresponds to; None where the core has none."""
     if method in _RENAMED:
         return {**snake_keys(params), "type": _RENAMED[method]}
     return _TRANSLATED[method](params) if method in _TRANSLATED else None

@@ -141,8 +141,8 @@ class CodexCalls(CodexResults):
         return self.answer_call(raw, answer, raw_name=first_string(item, "name") or UNKNOWN_TOOL)
 
     def take_picture(self, item: Line) -> bool:
-        """Emit the held result of a call that shows a picture, with the picture if this item of the model's is it: to
-        0.58 it is a message of its own, behind the output. Returns whether it is."""
+        """Emit the held result of a call that shows a picture, with the picture if this item of the model's is the
+        picture: up to 0.58 it is a message of its own, after the output. Returns whether it is."""
         call_id, self.state.picture = self.state.picture, None
         if call_id is None or call_id not in self.state.held:
             return False

@@ -231,7 +231,7 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
     @completed_items("EnteredReviewMode", "ExitedReviewMode")
     def _notice_event(self, msg: Line) -> None:
         if msg["type"] == "stream_error":
-            self.abandon_texts()  # the model is asked again, and begins anew
+            self.abandon_texts()  # the model is asked again, and starts over
         self._notice(msg, *_NOTICES.get(msg["type"], ("review", "info")))
 
     @events("error")

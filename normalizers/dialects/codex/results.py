@@ -1,7 +1,7 @@
 """Results of Codex's calls, each once, though up to three lines report it.
 
-The item or event that ends a call has its output in parts; the model's own item, right behind it, has the text that the
-model gets. Where the second is to come, the first is held until then, so that one result has both.
+The item or event that ends a call has its output in parts; the model's own item, right after it, has the text that the
+model gets. If the second is still to come, the first is held until then, so that one result has both.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A tool has an answer for the model (a `functionResponse`) and one for the user (`resultDisplay`). Saved chats hold both;
 the stream prints the user's, where that is a string, and the model's only where it is an error. The answers are prose:
-a shell's is `Output: …` with `Exit Code: 3` behind it, a listing has a heading, a web search its sources at the end.
+a shell's is `Output: …` followed by `Exit Code: 3`, a listing has a heading, a web search its sources at the end.
 
 Learned from 0.61 and from saved chats of 2025; file names are of the CLI's source (google-gemini/gemini-cli,
 `packages/core/src`), where only that shows a form.

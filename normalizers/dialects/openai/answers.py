@@ -1,7 +1,7 @@
 """Results of agents' shell tools, as the text that Chat Completions carries.
 
 The protocol has no place for an exit code or a failure; agents write them into the text for the model, each in its own
-words: before the output, behind it, or in an object.
+words: before the output, after it, or in an object.
 """
 
 from __future__ import annotations

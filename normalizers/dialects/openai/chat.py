@@ -315,7 +315,7 @@ class OpenAIChat(Parser):
 
 def _repeated(before: list[int], now: list[int], known: int) -> Counter[int]:
     """The messages that a client sends again although it changed or dropped one before them: the digests of those of
-    the last request behind the first `known`. Two conversations have only few in common, where calls have the same
+    the last request after the first `known`. Two conversations have only few in common, where calls have the same
     ids."""
     rest = Counter(before[known:])
     shared = sum((rest & Counter(now[known:])).values()) if rest else 0

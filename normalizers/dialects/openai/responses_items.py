@@ -2,7 +2,7 @@
 
 A call is an item (`function_call`, `shell_call`, `web_search_call`, …). The client answers the calls it runs with items
 of their own (`<call>_output`) in the next request; the result of a call that OpenAI runs is in the call's own item, or
-in an output item behind it. A request repeats the conversation, unless it names the response it continues.
+in an output item after it. A request repeats the conversation, unless it names the response it continues.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _value(kind: str, item: Line) -> Any:
 
 
 def _patch(operation: Any) -> Any:
-    """An operation changes one file; the `diff` of a new file is its lines, each behind a `+`."""
+    """An operation changes one file; the `diff` of a new file is its lines, each after a `+`."""
     if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
         return operation
     kind, diff = operation.get("type"), operation.get("diff")

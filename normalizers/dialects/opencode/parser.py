@@ -197,7 +197,7 @@ class OpencodeParser(RunningCalls, Parser):
 
 
 def _status_of(word: Any) -> str | None:
-    """The status that another word stands for; None for a word that says nothing."""
+    """The status that another word means; None for a word that says nothing."""
     if word in _RUNNING:
         return "running"
     ended = status_word(word)

@@ -48,7 +48,7 @@ _RPC_COMMANDS = (
     "get_session_stats",
     "get_state",
 )
-"""Commands with which a client begins; `response` and what follows are told by other keys."""
+"""Commands with which a client begins; `response` and later lines are recognised by other keys."""
 
 
 def _is_pi_session(value: dict[str, Any]) -> bool:

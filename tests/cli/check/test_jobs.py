@@ -70,7 +70,7 @@ def test_fixtures_are_the_same(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recordings as a trace of two files, line by line in turn; some streams go on in the second. One begins again
+    """The recordings as a trace of two files, line by line in turn; some streams continue in the second. One restarts,
     and one record is torn."""
     folder = tmp_path_factory.mktemp("traces")
     streams = []

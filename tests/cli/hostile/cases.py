@@ -293,7 +293,7 @@ def _plain(world: World, new: Path) -> Iterator[Words]:
 
 
 def _up(world: World, new: Path) -> Iterator[Words]:
-    """Daemons without a page: it ends with a sentence. With one it would go on."""
+    """Daemons without a page: it ends with a sentence. With one it would keep running."""
     for socket in (world.daemon.path, world.liar, world.refusing):
         yield ("--socket", socket)
 

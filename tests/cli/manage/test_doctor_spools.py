@@ -115,7 +115,7 @@ def test_spool_whose_lines_are_lost_is_named(place: Place) -> None:
         until(lambda: statistics(place)["quarantined"]["files"] == 2)
         assert sorted(statistics(place)["quarantined"]["unread"]) == ["one.spool", "other.spool"]
         printed = tooltap("stats", "--socket", place.socket).stdout.decode()
-        assert "  one.spool: nothing of it can be read, so that its lines are lost\n" in printed
+        assert "  one.spool: no part of it can be read; its lines are lost\n" in printed
 
     [(level, text, advice)] = found(place)
     assert (level, text.partition(": ")[0]) == (

@@ -1,4 +1,4 @@
-"""`tooltap files`, and the request and the address behind it, with recordings of agents."""
+"""`tooltap files`, its request and its address, with recordings of agents."""
 
 from __future__ import annotations
 

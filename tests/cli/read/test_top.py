@@ -1,4 +1,4 @@
-"""`tooltap top`: what goes on, live on a terminal, once in a pipe; and `tooltap open`."""
+"""`tooltap top`: the running sessions, live on a terminal, once in a pipe; and `tooltap open`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def update(name: str, **fields: Any) -> bytes:
 
 @contextmanager
 def working(daemon: Running, name: str, title: str) -> Iterator[Wire]:
-    """An agent in a session, in a turn that goes on, with a shell command."""
+    """An agent in a session, in an open turn, with a shell command."""
     with daemon.connect() as wire:
         wire.send("ingest", stream=name, dialect="acp", provider="gemini")
         wire.until("ingesting")

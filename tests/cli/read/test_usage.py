@@ -1,4 +1,4 @@
-"""`tooltap usage`, and the requests behind it, over a socket and over HTTP."""
+"""`tooltap usage` and its requests, over a socket and over HTTP."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ async def _subscribe(hub: Hub, reader: Reader) -> Reader:
 
 
 async def _whole(hub: Hub, reader: Reader) -> list[bytes]:
-    """What the subscriber got, without partials; a subscription that failed is made again, from where it was."""
+    """What the subscriber got, without partials; a subscription that failed is repeated from where it was."""
     lines = [line for line in reader.data.splitlines() if line.startswith(b'{"seq"')]
     seqs = [orjson.loads(line)["seq"] for line in lines]
     assert seqs == sorted(set(seqs)), "an event came twice, or out of order"

@@ -1,4 +1,4 @@
-"""Whatever fails while events are delivered, each subscriber gets each event once, and whoever commits hears of it."""
+"""Whatever fails during delivery, each subscriber gets each event once, and the publisher learns of its commit."""
 
 from __future__ import annotations
 

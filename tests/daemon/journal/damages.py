@@ -108,7 +108,7 @@ async def read_template(folder: Path) -> Template:
 
 
 def pages_of(image: bytes, body: bytes) -> set[int]:
-    """Where the body of an event is: on one page, or its beginning and the pages behind it."""
+    """Where the body of an event is: on one page, or its beginning and the pages after that."""
     at = image.find(body)
     if at >= 0:
         return {at // PAGE + 1}
@@ -231,7 +231,7 @@ def tear_log(template: Template, path: Path, chance: random.Random) -> set[int]:
 
 
 def behind(template: Template, frame: int) -> set[int]:
-    """The pages of a frame, of those behind it, and of the others of its transaction."""
+    """The pages of a frame, of the frames after it, and of the others of its transaction."""
     if frame >= len(template.frames):
         return set()
     transaction = template.frames[frame][1]

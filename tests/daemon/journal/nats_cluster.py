@@ -75,7 +75,7 @@ class Proxy:
         await asyncio.start_server(self._connected, sock=self._listening)
 
     def mute(self, *, on: bool) -> None:
-        """Let no answer through, so that what was asked is carried out and nobody hears of it. Then break off."""
+        """Let no answer through, so that requests are carried out but nobody learns of it. Then disconnect."""
         self._mute = on
         if not on:
             self.break_off(lambda _: True)

@@ -302,7 +302,7 @@ async def test_emptied_file_is_the_journal_that_it_was(path: Path) -> None:
     journal = await SqliteJournal.open(path)
     assert (journal.id, journal.latest, list(journal.corrupt)) == (name, 2, [(1, 2)])
     await journal.close()
-    path.unlink()  # this says that it shall begin anew
+    path.unlink()  # this asks for a fresh start
     journal = await SqliteJournal.open(path)
     assert journal.id != name
     assert (journal.latest, list(journal.corrupt)) == (0, [])

@@ -82,7 +82,7 @@ async def test_repair_is_refused_while_a_daemon_has_the_journal(tmp_path: Path) 
         repair(tmp_path / "none.db")
     text = tmp_path / "text"
     text.write_text("this is no journal\n" * 1_000)
-    with pytest.raises(JournalError, match="nothing of it is intact"):
+    with pytest.raises(JournalError, match="no part of it is intact"):
         repair(text)
     assert text.read_text() == "this is no journal\n" * 1_000
 

@@ -1,4 +1,4 @@
-"""A server that is away, stands still, is slow or full: nothing is acknowledged, everybody is told, and it ends."""
+"""A server that is down, frozen, slow or full: nothing is acknowledged, and clients get an error."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ async def test_client_that_has_given_up_without_a_word(tmp_path: Path, monkeypat
     monkeypatch.setattr(f"{CONNECTION}.RETRY_MOST", 0.1)
 
     async def never(client: Client) -> None:
-        """What connects anew has died."""
+        """The task that reconnects has died."""
 
     with NatsServer(tmp_path) as server:
         async with opened(parse_nats_url(server.url)) as journal:

@@ -1,4 +1,4 @@
-"""A store that is wiped, truncated, restored or purged: the journal gets a new id, and everybody goes on with it."""
+"""A store that is wiped, truncated, restored or purged: the journal gets a new id, and clients continue with it."""
 
 from __future__ import annotations
 
@@ -319,7 +319,7 @@ async def test_many_daemons_agree(tmp_path: Path) -> None:
 
 
 async def test_whatever_happens_to_the_store(tmp_path: Path) -> None:
-    """Again and again, by a seed: all daemons agree on one journal, and every stream goes on."""
+    """Repeatedly, by a seed: all daemons agree on one journal, and every stream continues."""
     rounds = int(os.environ.get("TOOLTAP_NATS_WIPES", "8"))
     chance = random.Random(os.environ.get("TOOLTAP_NATS_SEED", "1"))
     (tmp_path / "nats").mkdir()
@@ -410,7 +410,7 @@ def test_clients_of_a_daemon_whose_store_is_wiped(tmp_path: Path) -> None:
 
 
 async def test_forgotten_chain_is_found_again(nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More streams than there are chains in memory: each goes on all the same."""
+    """More streams than there are chains in memory: each continues all the same."""
     monkeypatch.setattr("tooltap.daemon.journal.nats.commits.CHAINS_IN_MEMORY", 2)
     async with opened(nats_place) as one, opened(nats_place) as other:
         for line in range(3):

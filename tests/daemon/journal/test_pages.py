@@ -13,7 +13,7 @@ from tooltap.daemon.journal.sqlite.upkeep.pages import Pages, Value
 
 PAGE = 1_024
 SIZES = [*range(0, 60, 7), *range(150, 270), *range(900, 1_300), *range(3_000, 3_100)]
-"""Of values. A row of more than about a page, or in a table without row ids a quarter of one, goes on elsewhere."""
+"""Of values. A row of more than about a page (a quarter of one in a table without row ids) continues on other pages."""
 POWERS = [2**bits for bits in (0, 7, 8, 15, 16, 23, 24, 31, 47, 62)]
 INTEGERS = [*POWERS, *(-one for one in POWERS), *(one - 1 for one in POWERS), *(-one - 1 for one in POWERS)]
 

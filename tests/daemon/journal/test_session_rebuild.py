@@ -1,4 +1,4 @@
-"""Rows of sessions that were kept up to date are those that are made again of the events, over the recordings."""
+"""Session rows that were kept up to date equal those rebuilt from the events, over the recordings."""
 
 from __future__ import annotations
 

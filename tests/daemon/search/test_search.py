@@ -174,7 +174,7 @@ async def test_one_session_does_not_take_all_the_places(sqlite_journal: SqliteJo
 async def test_newest_is_what_happened_last(
     sqlite_journal: SqliteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
-    """Whenever it was ingested: old sessions are read while new ones go on. `part`: documents of a part."""
+    """Whenever it was ingested: old sessions are read while new ones run. `part`: documents of a part."""
     monkeypatch.setattr(index_module, "PART_DOCUMENTS", part)
     monkeypatch.setattr(indexer_module, "BATCH", 5)
     chosen = random.Random(2)

@@ -1,4 +1,4 @@
-"""Which sessions go on, and what each does: one derivation for `tooltap top` and the board."""
+"""Which sessions are running, and what each does: one derivation for `tooltap top` and the board."""
 
 from __future__ import annotations
 

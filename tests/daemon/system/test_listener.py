@@ -100,7 +100,7 @@ def test_file_in_place_of_the_lock_is_not_overwritten(tmp_path: Path) -> None:
 
     with pytest.raises(
         ListenError,
-        match=f"^{tmp_path}/t.sock.lock cannot be the socket's lock: it is no lock of a daemon; move it away",
+        match=f"^{tmp_path}/t.sock.lock cannot be the socket's lock: it is not a daemon's lock; move it away",
     ):
         Listener(tmp_path / "t.sock")
     assert (tmp_path / "t.sock.lock").read_text() == "notes"

@@ -121,7 +121,7 @@ def test_line_range_is_inclusive(allowed: Path) -> None:
     assert text(allowed, data, 2, 3).data == b"two\nthree\n"
     assert text(allowed, data, 4).data == b"four"
     assert text(allowed, data, 1, 99).data == data
-    with pytest.raises(NotShownError, match=r"^has no line 2 behind line 3"):
+    with pytest.raises(NotShownError, match=r"^has no line 2 after line 3"):
         text(allowed, data, 3, 2)
     with pytest.raises(NotShownError, match=r"^has no line 5"):
         text(allowed, data, 5)

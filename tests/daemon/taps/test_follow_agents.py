@@ -57,7 +57,7 @@ def item(**fields: Any) -> dict[str, Any]:
 
 
 def answered(text: str) -> dict[str, Any]:
-    """What the model gets, the line behind an item."""
+    """What the model gets: the line after an item."""
     return {"type": "response_item", "payload": {"type": "function_call_output", "call_id": "call_1", "output": text}}
 
 

@@ -1,4 +1,4 @@
-"""A session behind the gateway that is tapped as well is one session, and each event is there once."""
+"""A session that uses the gateway and is tapped as well is one session, and each event is there once."""
 
 from __future__ import annotations
 

@@ -338,7 +338,7 @@ def test_view_without_a_rule_is_stated(tmp_path: Path) -> None:
     with viewing(tmp_path, {"Bash": {"ask": True}}) as daemon:
         until(lambda: history(daemon, kind=["notice"]), "the notice")
         [notice] = history(daemon, kind=["notice"])
-        assert notice["data"]["reason"] == "no rule asks for it any more"
+        assert notice["data"]["reason"] == "no rule covers it any more"
         assert pending(tmp_path) == {}
 
 

@@ -156,7 +156,7 @@ def test_masking_is_linear(piece: bytes) -> None:
 
 
 def test_both_finders_find_the_same() -> None:
-    pytest.importorskip("hyperscan", reason="there is no wheel of it for this Python")
+    pytest.importorskip("hyperscan", reason="it has no wheel for this Python")
     literals = [literal for rule in rules() for literal in rule.literals]
     text = b"\n".join(json.dumps([fake.text.swapcase(), fake.text]).encode() for fake in FAKES)
     fast, slow = find_with_hyperscan(literals), find_with_re(literals)

@@ -90,10 +90,10 @@ def _apply_all(connection: sqlite3.Connection, rebuilt: _Sessions, damages: Dama
         rebuilt.flush()
         after = found.searched
         if time.monotonic() >= report_at:
-            _log.info("making the list of sessions again", done=after - first + 1, events=last - first + 1)
+            _log.info("rebuilding the list of sessions", done=after - first + 1, events=last - first + 1)
             report_at += REPORT_PERIOD
     seconds = round(time.monotonic() - started, 1)
-    _log.info("the list of sessions was made again", events=last - first + 1, seconds=seconds)
+    _log.info("rebuilt the list of sessions", events=last - first + 1, seconds=seconds)
 
 
 def _keep_earlier(connection: sqlite3.Connection, rebuilt: _Sessions) -> None:

@@ -1,8 +1,8 @@
 """A consistent copy of a journal, also while a daemon writes to it.
 
-The copy is written beside its place, checked, and renamed. It says of itself that it is one: whoever opens it in the
-place of the journal finds in the file of `tip.py` what has come since, and continues behind it; elsewhere it becomes a
-journal of its own, so that no cursor of the other fits.
+The copy is written beside its place, checked, and renamed. It is marked as a copy: whoever opens it in the place of
+the journal finds in the file of `tip.py` how far the journal had come, and continues after that; elsewhere it becomes
+a separate journal, so that no cursor of the original is valid.
 """
 
 from __future__ import annotations

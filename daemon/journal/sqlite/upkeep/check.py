@@ -269,7 +269,7 @@ _REFERENCES = {
         "SELECT count(*) FROM pieces WHERE content IS NOT NULL AND content NOT IN (SELECT id FROM contents)"
     ),
     "parts of outputs that are gone": "SELECT count(*) FROM pieces WHERE body NOT IN (SELECT id FROM bodies)",
-    "contents whose uses are not counted right": (
+    "contents with a wrong reference count": (
         "SELECT count(*) FROM contents LEFT JOIN"
         " (SELECT content, count(*) AS used FROM pieces WHERE content IS NOT NULL GROUP BY content)"
         " ON content=id WHERE uses<>coalesce(used, 0)"

@@ -1,7 +1,7 @@
 """The pages of a SQLite file as bytes, without SQLite: what it refuses to read as a whole is often intact in parts.
 
 A page comes from the write-ahead log if that has a later version of it. Each frame of the log is verified by itself,
-against the checksum of the frame before it: SQLite ignores everything behind a damaged frame, this does not.
+against the checksum of the frame before it: SQLite ignores everything after a damaged frame; this does not.
 
 https://www.sqlite.org/fileformat2.html describes the format.
 """

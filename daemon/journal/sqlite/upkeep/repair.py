@@ -2,7 +2,7 @@
 
 The new one is written beside the old, and checked. Then the damaged file and its log get names of what they are, as
 links, and the new file gets the name `….swap`: from then on it counts. What is left, removing the old log and renaming,
-is done by whoever opens the journal next, wherever this was killed.
+is done by the next process that opens the journal, wherever this was killed.
 
 Numbers that are missing become gaps. What can be made again from events is: a session whose row is damaged, the row of
 a stream. A stream whose snapshot or tail is not whole keeps its lines, and its parser is reset.
@@ -63,7 +63,7 @@ def repair(path: Path, progress: Callable[[int, int], None] = lambda done, pages
         finish_swap(path)
         rows = salvage(path, progress)
         if not rows["meta"] and not rows["events"]:
-            raise JournalError(f"{path} is not a tooltap journal, or nothing of it is intact")
+            raise JournalError(f"{path} is not a tooltap journal, or no part of it is intact")
         new = Path(f"{path}.repaired")
         _remove(new)
         repaired, tip = _write(rows, new, read_tip(path))
@@ -116,7 +116,7 @@ def _write(rows: Rows, new: Path, tip: Tip | None) -> tuple[Repaired, Tip]:
 
 
 class _Writing:
-    """Writes the rows that are intact, and those that are made again of them."""
+    """Writes the intact rows, and those rebuilt from them."""
 
     def __init__(self, connection: sqlite3.Connection, rows: Rows, tip: Tip | None) -> None:
         self._connection = connection
@@ -155,7 +155,7 @@ class _Writing:
             self._connection.executemany(f"INSERT INTO {table} VALUES ({marks})", values)
 
     def _add_names(self) -> None:
-        """Sources and labels that events need are made again of an event that has them."""
+        """Rebuild sources and labels that events need from an event that has them."""
         sources, labels = self._rows["sources"], self._rows["labels"]
         for seq, source, label, _, body, _ in list(self._rows["events"].values()):
             if (source,) in sources and (label,) in labels:

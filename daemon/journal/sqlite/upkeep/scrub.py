@@ -16,7 +16,7 @@ __all__ = ["Scrub"]
 STEPS = 20_000
 """Steps of SQLite between two pauses."""
 LEAST_SHARE = 0.5
-"""For the structure of the pages, which is looked at as it was at one moment: meanwhile the log is not reused."""
+"""For the structure of the pages, which is checked in one snapshot; the log is not reused meanwhile."""
 LONGEST_PAUSE = 5.0
 
 

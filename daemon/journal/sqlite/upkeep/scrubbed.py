@@ -1,4 +1,4 @@
-"""What the last scrub of a daemon found, as the journal has it. `doctor` reads it, and shall start fast."""
+"""What the last scrub of a daemon found, as the journal has it. `doctor` reads it, and must start fast."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ STALE_MS = 5_000
 
 class Column(NamedTuple):
     id: str
-    """Of the element. It is made of the session's id, which may have any characters."""
+    """Of the element. It is derived from the session's id, which may have any characters."""
     version: str
     html: Markup
     call: str | None

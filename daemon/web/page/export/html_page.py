@@ -77,7 +77,7 @@ class ExportedPage:
         return str(self._written(0, 0) + template("gap.html", first=first, last=last))
 
     def end(self, *remarks: str) -> str:
-        """Return the rest of the HTML. Without events there is no page. `remarks`: what is to be said of the file."""
+        """Return the rest of the HTML. Without events there is no page. `remarks`: remarks on the file."""
         end = template(
             "export_end.html",
             events=self._events,

@@ -1,4 +1,4 @@
-"""Markdown of agents for a Markdown file: it stays what it is, and nothing in it gets out of its block.
+"""Markdown of agents for a Markdown file: it keeps its meaning, and nothing in it escapes its block.
 
 Headings become bold text, so that only the file itself has any. HTML becomes text, images become links, because they
 would be loaded from elsewhere, and definitions of links become text, because they would hold for the whole file. Fences
@@ -88,7 +88,7 @@ def _parser() -> MarkdownIt:
 
 
 def _is_inert(tokens: list[Token], env: dict[str, Any]) -> bool:
-    """Whether nothing of that is left, and a text behind it is a paragraph of its own."""
+    """Whether none of that is left, and a text after it is a paragraph of its own."""
     kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or ()}
     last = [(token.type, token.level, token.content) for token in tokens[-3:]]
     is_contained = last == [("paragraph_open", 0, ""), ("inline", 1, SENTINEL), ("paragraph_close", 0, "")]

@@ -91,7 +91,7 @@ class MarkdownPage:
         return self._written(0) + f"*Events {first:,} to {last:,} are damaged in the journal.*\n\n"
 
     def end(self, *remarks: str) -> str:
-        """Return the rest. Without events there is no file. `remarks`: what is to be said of it."""
+        """Return the rest. Without events there is no file. `remarks`: remarks on the file."""
         left_out = counted(self._bodies.left_out, "image or long output is", "images and long outputs are")
         sentences = [f"{counted(self._events, 'event')}, exported by tooltap. Times are UTC.", *remarks]
         if self._bodies.left_out:
@@ -142,7 +142,7 @@ class MarkdownPage:
 
 
 def _other(event: AnyEvent) -> Iterator[str]:
-    """Yield the blocks of an event that is no part of a call."""
+    """Yield the blocks of an event that is not part of a call."""
     match event:
         case Message(role="assistant", agent=None):
             yield inert(event.text)

@@ -68,8 +68,8 @@ def remark(counts: Counter[str]) -> str:
 def masked_event(body: bytes, mask: Callable[[bytes], bytes]) -> AnyEvent:
     """Decode an event without its secrets, and without the provider's own object, which no exported file shows.
 
-    The preview of a call is cut, maybe within a secret, which nothing would recognise then: it is made again of the
-    masked input. `mask` returns the same object where there is no secret."""
+    The preview of a call is cut, maybe within a secret, which nothing would recognise then: it is made from the
+    masked input again. `mask` returns the same object where there is no secret."""
     shown = None
     if b'"_raw":' in body or b'"preview":' in body:
         fields = msgspec.json.decode(body)

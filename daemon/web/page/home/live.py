@@ -43,7 +43,7 @@ MOST_ROWS = 40
 MOST_GOING_ON = 250
 REMEMBERED = 1_000
 NO_EVENTS = Filter(session=("",))
-"""A subscription needs a filter. The table is made of the sessions' rows, and needs no event."""
+"""A subscription needs a filter. The table is built from the sessions' rows, and needs no events."""
 
 
 class LiveRows:
@@ -91,7 +91,7 @@ class LiveRows:
 
     async def _changed(self, latest: int) -> tuple[list[dict[str, Any]], bool]:
         """Return the rows that have changed, the one with the latest event first; and whether there are too many, or
-        the journal is another one."""
+        the journal was replaced."""
         if self._seq > latest:
             return [], True
         changed: list[dict[str, Any]] = []

@@ -1,1 +1,1 @@
-"""The overview of a session: its minimap and its outline, made of its events."""
+"""The overview of a session: its minimap and its outline, built from its events."""

@@ -69,7 +69,7 @@ class Call(msgspec.Struct):
     end_seq: int = 0
     failed: bool = False
     calls: int = 1
-    """How many calls it stands for."""
+    """How many calls it represents."""
 
 
 class Wait(msgspec.Struct):

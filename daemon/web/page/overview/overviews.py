@@ -40,7 +40,7 @@ class Overview(NamedTuple):
 class _Known:
     def __init__(self, first_seq: int) -> None:
         self.first_seq = first_seq
-        """Of the session; another one: it was deleted, or a part of it was, and the history is made again."""
+        """Of the session. If it changes, some or all of the session was deleted, and the history is rebuilt."""
         self.lock = anyio.Lock()
         self.history = History()
         self.reached = 0

@@ -196,7 +196,7 @@ def _extent_of_lane(lane: int) -> tuple[int, int]:
 
 
 def _merged(lanes: list[list[_Placed]]) -> list[list[list[_Placed]]]:
-    """Return the bars of each lane, each as the calls that it stands for."""
+    """Return the bars of each lane, each as the calls that it represents."""
     apart = 0.0
     while True:
         found = [_joined(lane, apart) for lane in lanes]

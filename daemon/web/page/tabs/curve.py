@@ -11,7 +11,7 @@ from tooltap.daemon.web.page.tabs.spending import Compaction, Point
 __all__ = ["Curve", "curve_of"]
 
 DRAWN = 600
-"""Points; with more, each stands for the highest of its neighbours."""
+"""Points; with more, each shows the highest of its neighbours."""
 TURN_LINES = 40
 """More lines than these would hide the curve."""
 TOP = 12

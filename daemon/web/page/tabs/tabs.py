@@ -74,7 +74,7 @@ def routes(services: Services, wrapped: Callable[[Callable[[Request], Awaitable[
 
 
 class _TabRoute(Route):
-    """The name of the tab is behind a slash that is not encoded, as one in the name of a session is."""
+    """The name of the tab follows a slash that is not encoded; a slash in the name of a session is."""
 
     def __init__(self, name: TabName, endpoint: Any) -> None:
         super().__init__(f"/sessions/{{session:path}}/{name}", endpoint)

@@ -1,4 +1,4 @@
-"""A process that is told to stop ends, whatever holds it."""
+"""A process that is asked to stop ends, whatever blocks it."""
 
 from __future__ import annotations
 

@@ -339,5 +339,5 @@ def test_row_shows_more_of_an_argument_than_the_event_previews() -> None:
     )
     read = made("tool-call", callId="c", name="Read", status="running", input={"path": "/src/a.py"}, preview="a.py")
 
-    assert card_of(call).one("span", class_="preview").text == command
-    assert card_of(read).one("span", class_="preview").text == "a.py"
+    assert card_of(call).one(".preview").text == command
+    assert card_of(read).one(".preview").text == "a.py"

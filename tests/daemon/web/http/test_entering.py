@@ -161,7 +161,7 @@ def test_login_makes_no_links(browser: Browser) -> None:
     """What a browser keeps must not become something that lasts longer."""
     answer = browser.get("/api/logins", browser.log_in(), method="POST")
 
-    assert answer.error == (403, "forbidden", "a link is for whoever has the token")
+    assert answer.error == (403, "forbidden", "only a request with the token gets a link")
 
 
 def test_second_login_of_a_browser_replaces_the_first(browser: Browser) -> None:

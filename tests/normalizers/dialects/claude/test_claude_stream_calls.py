@@ -95,7 +95,7 @@ def test_repeated_line_is_emitted_once() -> None:
 
 
 def test_reused_id_in_later_message_is_new_call() -> None:
-    """Models of other vendors behind Claude Code number their calls anew in each message."""
+    """Models of other vendors in Claude Code restart the numbers of their calls in each message."""
     found = read(
         init(),
         assistant(use("call_0", "Bash", command="one"), message_id="msg_1"),

@@ -229,7 +229,7 @@ def test_stop_reason_ends_turn_live(reason: str) -> None:
     assert [(one.text, one.turn, one.block) for one in of(Message, found)] == [
         ("Hi.", "t1", None),
         ("Hi.", "t1", 1),
-        ("Ho.", "t1", 2),  # behind the end, and still of that turn
+        ("Ho.", "t1", 2),  # after the end, and still of that turn
     ]
 
 

@@ -1,4 +1,4 @@
-"""Results that several lines report, and older Codex, whose own items come behind the results of their calls."""
+"""Results that several lines report, and older Codex, whose own items come after the results of their calls."""
 
 from typing import Any
 
@@ -162,7 +162,7 @@ def test_result_has_its_parts_and_what_the_model_gets() -> None:
 
     (result,) = results(found)
     assert (result.output["stderr"], result.output["exit_code"]) == ("", 0)
-    assert result.line == 49  # the model's own line, behind `exec_command_end`
+    assert result.line == 49  # the model's own line, after `exec_command_end`
     text = model_text(msgspec.to_builtins(result), lambda _: None)
     assert text is not None
     assert text.startswith("Chunk ID: ")

@@ -95,7 +95,7 @@ def test_what_waits_is_there_in_full_with_where_to_answer(daemon: Running, brows
     assert command["command"] in ask.text
     assert "Answer in the window where the agent runs, in /src/greeter" in ask.text
     assert ask.all("button") == []
-    assert waiting.all("p", class_="now") == []  # it is what is asked
+    assert waiting.all("p", class_="now") == []  # the question takes its place
     assert summary(page).split(" · ") == ["1 agent runs", "1 waits for you\n"]
     assert page.one("a", class_="waits").attributes["href"] == f"#{waiting.attributes['id']}"
 
