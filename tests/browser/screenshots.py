@@ -1,5 +1,7 @@
-"""`python -m tests.browser.screenshots [--docs]`: pictures of the main states of the page, in build/; with `--docs`, those
-of docs/reference/page.md, in docs/pictures."""
+"""`python -m tests.browser.screenshots [--docs]`: pictures of the main states of the page, in build/.
+
+With `--docs`, those of docs/reference/page.md, in docs/pictures.
+"""
 
 from __future__ import annotations
 
