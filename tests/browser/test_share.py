@@ -63,7 +63,7 @@ def test_file_is_downloaded_and_runs_nothing(site: Site, page: Page, browser: Br
     with Tab(browser) as tab:
         tab.page.goto(html.as_uri())
         expect(tab.page.locator("main")).to_contain_text("<script>alert('script')</script>")
-        assert tab.page.locator("script, iframe, form, base, link, svg, [onclick], [onload]").count() == 0
+        assert tab.page.locator("script, iframe, form, base, link, image, use, [onclick], [onload]").count() == 0
         assert [one for one in tab.requests if not one.startswith(("file:", "data:"))] == []
         tab.page.get_by_role("link", name="And again").click()
         expect(tab.page.locator("article.message:target")).to_be_in_viewport()
