@@ -94,7 +94,7 @@ class Transcript:
         self._background: dict[tuple[str, str], _Waiting] = {}
         """Calls whose first result said that they continue."""
         self._turns: dict[str | None, _Turn] = {}
-        """Calls that continue in the background."""
+        """Turns that have not ended, of the main agent and of subagents."""
         self._turns_begun = 0
 
     def add(self, event: Event) -> Iterator[Clean]:
