@@ -21,7 +21,7 @@ from tooltap.daemon.journal.gaps import Gaps
 from tooltap.daemon.journal.session_filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.replies import UsageResult
+from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction
@@ -41,13 +41,11 @@ __all__ = [
     "StoredStream",
     "StreamConflictError",
     "StreamInfo",
-    "StreamState",
     "TailRecord",
     "UnstorableError",
     "drop_fields",
 ]
 
-StreamState: TypeAlias = Literal["open", "suspended", "ended"]
 Role: TypeAlias = Literal["owner", "guest"]
 """`owner`: of a session, a stream reports everything; `guest`: only what the owner, a session file, cannot report."""
 

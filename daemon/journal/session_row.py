@@ -13,7 +13,6 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from tooltap.daemon.journal.interface import StreamState
 from tooltap.daemon.journal.prices import known_prices
 from tooltap.daemon.journal.session_activity import Activity
 from tooltap.daemon.journal.session_changes import Changes
@@ -23,7 +22,7 @@ from tooltap.daemon.journal.session_usage import NAME, SessionUsage, is_cost
 from tooltap.daemon.journal.session_work import Work
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Usage
-from tooltap.protocol.replies import Session, SessionStatus
+from tooltap.protocol.replies import Session, SessionStatus, StreamState
 
 __all__ = ["DESCRIPTION", "PARTS", "SessionRow"]
 

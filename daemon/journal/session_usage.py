@@ -13,13 +13,12 @@ from typing import ClassVar
 
 import msgspec
 
+from tooltap.daemon.journal.prices import BOUNDS
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, Usage
 
-__all__ = ["BOUNDS", "DAY_MS", "NAME", "Amount", "Key", "Part", "SessionUsage", "is_cost"]
+__all__ = ["DAY_MS", "NAME", "Amount", "Key", "Part", "SessionUsage", "is_cost"]
 
-BOUNDS = (32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288)
-"""A prompt that is longer than one of these may have another price. Size n: longer than n of them."""
 PARTS = 512
 """Of one session. What comes after that is summed up by scope and day alone, and has no price."""
 MOST_TOKENS = 10**12

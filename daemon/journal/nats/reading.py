@@ -6,14 +6,7 @@ import asyncio
 from collections import Counter, OrderedDict
 from typing import Any, Literal
 
-from tooltap.daemon.journal.interface import (
-    Journal,
-    JournalError,
-    OutputSlice,
-    StoredEvent,
-    StreamInfo,
-    StreamState,
-)
+from tooltap.daemon.journal.interface import Journal, JournalError, OutputSlice, StoredEvent, StreamInfo
 from tooltap.daemon.journal.nats.link import Link
 from tooltap.daemon.journal.nats.log import Log
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, end_of
@@ -33,7 +26,7 @@ from tooltap.daemon.journal.session_filter import (
 from tooltap.daemon.journal.usage_report import report
 from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.replies import UsageResult
+from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
 
 __all__ = ["Reading"]

@@ -26,7 +26,6 @@ from tooltap.daemon.journal.interface import (
     StoredEvent,
     StoredStream,
     StreamInfo,
-    StreamState,
     drop_fields,
 )
 from tooltap.daemon.journal.session_filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
@@ -58,7 +57,7 @@ from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.replies import UsageResult
+from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
 
 __all__ = ["SqliteJournal"]

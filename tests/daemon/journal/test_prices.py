@@ -12,7 +12,7 @@ from genai_prices.types import ModelPrice, TieredPrices
 
 from tests.prices import compared
 from tooltap.daemon.journal import prices
-from tooltap.daemon.journal.session_usage import BOUNDS
+from tooltap.daemon.journal.prices import BOUNDS
 
 FIXTURES = Path("tests/fixtures")
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.daemon.events import commit
 from tests.daemon.journal.on_nats import opened
-from tooltap.daemon.journal.interface import Journal, StreamState
+from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.nats.repair import CatchUp
 from tooltap.daemon.journal.nats.rows import Row
@@ -22,6 +22,7 @@ from tooltap.daemon.journal.sqlite.schema import connect
 from tooltap.daemon.journal.sqlite.sessions.rebuild import rebuild_sessions
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.replies import StreamState
 
 pytestmark = pytest.mark.anyio
 
