@@ -22,8 +22,8 @@ from anyio.abc import TaskGroup
 from tooltap import __version__
 from tooltap.daemon.config import Config
 from tooltap.daemon.hub.hub import Hub
-from tooltap.daemon.ingest.aside import Aside
-from tooltap.daemon.ingest.findings import Findings
+from tooltap.daemon.ingest.drift_findings import Findings
+from tooltap.daemon.ingest.offload import Aside
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.journal.open import open_journal

@@ -14,7 +14,7 @@ from tooltap.daemon.journal.nats.outputs import Outputs
 from tooltap.daemon.journal.nats.read import read, read_back
 from tooltap.daemon.journal.nats.repair import missing
 from tooltap.daemon.journal.nats.state import OwnRow, State, open_calls_of, sessions_of, spending_of
-from tooltap.daemon.journal.session_filter import (
+from tooltap.daemon.sessions.filter import (
     ANY_SESSION,
     FACETS,
     MOST_COUNTED,
@@ -23,7 +23,7 @@ from tooltap.daemon.journal.session_filter import (
     SessionPlace,
     place_of,
 )
-from tooltap.daemon.journal.usage_report import report
+from tooltap.daemon.sessions.usage import report
 from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.replies import StreamState, UsageResult

@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from tooltap.daemon.journal.interface import CorruptError, StoredEvent
-from tooltap.daemon.journal.session_filter import SessionFilter
+from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.web.cards.by_tool import TOOL_CARDS
 from tooltap.daemon.web.html.code_css import code_css
 from tooltap.daemon.web.html.look import LEVELS, Level
