@@ -21,11 +21,11 @@ from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, browsed
 from tooltap.client import Filter, Gap, subscribe
 from tooltap.daemon.client.events import EventOrGap
-from tooltap.daemon.journal.interface import StreamState
 from tooltap.daemon.journal.nats.journal import NatsJournal
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, end_of
 from tooltap.daemon.journal.nats.place import NatsPlace, parse_nats_url
 from tooltap.daemon.system.clock import wall_clock
+from tooltap.protocol.replies import StreamState
 
 LOST = (41, 42, 150)
 """Events of the SQLite file, and messages on NATS."""
