@@ -21,6 +21,7 @@ from tooltap.daemon.journal.gaps import Gaps
 from tooltap.daemon.journal.session_filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.heads import EventHead, head_of
 from tooltap.protocol.replies import UsageResult
 from tooltap.protocol.requests import UsageRequest
 from tooltap.protocol.stats import Statistics
@@ -79,10 +80,22 @@ class NotEndedError(Exception):
     """A session to be deleted is still being written; the message is one sentence for the user."""
 
 
-class StoredEvent(NamedTuple):
+class _Stored(NamedTuple):
     seq: int
     body: bytes
     """The encoded event without `seq`. Clients get `with_seq(seq, body)` and a newline."""
+
+
+class StoredEvent(_Stored):
+    """An event of the journal: `(seq, body)`."""
+
+    @property
+    def head(self) -> EventHead:
+        """The head of the event, decoded once. Raises `msgspec.DecodeError`."""
+        head: EventHead | None = self.__dict__.get("head")
+        if head is None:
+            head = self.__dict__["head"] = head_of(self.body)
+        return head
 
 
 class TailRecord(msgspec.Struct, array_like=True, omit_defaults=True):

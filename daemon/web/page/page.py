@@ -41,7 +41,6 @@ from tooltap.daemon.web.page.export import share_routes
 from tooltap.daemon.web.page.find.palette import FindQuery, find
 from tooltap.daemon.web.page.find.search_page import SearchQuery, choices, search_page
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
-from tooltap.daemon.web.page.heads import Head
 from tooltap.daemon.web.page.home.endpoints import Home
 from tooltap.daemon.web.page.live import LiveCards
 from tooltap.daemon.web.page.moved import to_home
@@ -65,6 +64,7 @@ from tooltap.daemon.web.page.turns import numbered, turns_of
 from tooltap.daemon.web.page.unknown_session import near_sessions
 from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.heads import EventHead
 
 __all__ = ["routes", "warm_up"]
 
@@ -298,7 +298,7 @@ def _with_gaps(cards: list[Row], gaps: list[tuple[int, int]]) -> list[Markup]:
 
 
 def _level_of(level: str, preferences: Preferences) -> LevelOf:
-    def level_of(head: Head) -> Level:
+    def level_of(head: EventHead) -> Level:
         if level == "expanded":
             return preferences.expanded_of(head)
         if level == "collapsed":

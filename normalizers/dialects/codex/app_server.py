@@ -23,8 +23,6 @@ from tooltap.normalizers.tools.payload import strings
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import SessionEvent
 
-__all__ = ["CodexAppServer"]
-
 MANY_CHILDREN = 512
 
 _QUESTIONS = {

@@ -17,8 +17,6 @@ from tooltap.normalizers.dialects.codex.items import call_id_of, file_changes, n
 from tooltap.normalizers.tools import tool_input
 from tooltap.normalizers.wire.values import first_string, record, records
 
-__all__ = ["CodexApprovals"]
-
 _KINDS = {
     "approved": "allow_once",
     "approved_for_session": "allow_always",

@@ -43,8 +43,6 @@ from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.tools.views import printed
 from tooltap.normalizers.wire.values import first_string, record, string
 
-__all__ = ["CodexCalls"]
-
 _SCRIPT = "exec"
 """The tool of code mode: JavaScript, from which tools are called."""
 _SCRIPTS = ("exec_command", "shell_command")

@@ -21,8 +21,6 @@ from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.codex.items import OWN, call_id_of
 
-__all__ = ["ASKED", "CodexEmitter", "CodexState"]
-
 _encode = msgspec.msgpack.Encoder().encode
 ASKED = "asked"
 """The form in which a call begins that no line shows but the question to the user."""

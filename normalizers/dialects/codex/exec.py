@@ -18,8 +18,6 @@ from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import Message, Usage
 
-__all__ = ["CodexExec"]
-
 _COUNTED_ID = re.compile(r"item_\d+")
 _RETRY = "Reconnecting..."
 """How an error begins after which Codex continues; there is no other sign."""

@@ -20,8 +20,6 @@ from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import first_string, record
 from tooltap.protocol.events import Message
 
-__all__ = ["CodexMcp"]
-
 MANY_REQUESTS = 16
 """Each may hold a prompt of `string_bytes`."""
 

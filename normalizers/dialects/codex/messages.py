@@ -18,8 +18,6 @@ from tooltap.normalizers.tools.payload import strings
 from tooltap.normalizers.wire.values import first_string, records, whole
 from tooltap.protocol.events import Attachment, Message
 
-__all__ = ["CodexMessages"]
-
 _CONTEXT = (
     "<user_instructions>",
     "<environment_context>",

@@ -32,8 +32,6 @@ from tooltap.normalizers.dialects.codex.messages import CodexMessages
 from tooltap.normalizers.wire.values import first_string, record, records, whole
 from tooltap.protocol.events import SessionEvent, Usage
 
-__all__ = ["CodexParser"]
-
 MANY_SERVERS = 64
 
 _HARMLESS_ERRORS = ("thread_rollback_failed", "active_turn_not_steerable")

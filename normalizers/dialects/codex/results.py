@@ -20,8 +20,6 @@ from tooltap.normalizers.dialects.codex.items import OWN, call_id_of, is_by_user
 from tooltap.normalizers.tools.truncate import truncate_raw
 from tooltap.protocol.events import OutputRef
 
-__all__ = ["CodexResults"]
-
 _encode = msgspec.msgpack.Encoder().encode
 _SERVER_TOOLS = ("WebSearch", "image_generation")
 """Tools that run where the model does: no line says what it gets of them."""

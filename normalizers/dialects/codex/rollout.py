@@ -18,8 +18,6 @@ from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import first_string, record, whole
 
-__all__ = ["CodexRollout"]
-
 
 class CodexRolloutState(CodexState, kw_only=True):
     thread_id: str | None = None
