@@ -367,9 +367,9 @@ class Journal(ABC):
 
     @abstractmethod
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
-        """Retention: delete the events of ended streams that have had no commit since `before` (ms since the epoch),
-        and those of the streams that ended first while more than `max_bytes` are stored. Works in bounded steps, so
-        that commits need not wait. Returns how many events were deleted."""
+        """Retention: delete the events of ended streams that have had no commit since `before` (ms since the epoch) and
+        are not `followed`, and those of the streams that ended first while more than `max_bytes` are stored. Works in
+        bounded steps, so that commits need not wait. Returns how many events were deleted."""
 
     @abstractmethod
     async def remove_session(self, session: str) -> int:

@@ -62,9 +62,10 @@ CREATE TABLE streams (
     lines INTEGER NOT NULL,
     updated INTEGER NOT NULL,
     expired INTEGER NOT NULL DEFAULT 0,
+    followed INTEGER NOT NULL,
     info BLOB NOT NULL, checksum INTEGER
 );
-CREATE INDEX streams_by_state ON streams (state, expired, updated);
+CREATE INDEX streams_by_state ON streams (state, expired, updated, followed);
 CREATE INDEX streams_by_updated ON streams (updated);
 
 -- Not in `streams`: SQLite rewrites a whole row, and a snapshot may be megabytes long.
