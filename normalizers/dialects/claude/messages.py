@@ -74,7 +74,7 @@ class ClaudeState(State, kw_only=True):
     blocks: BlocksState = msgspec.field(default_factory=BlocksState)
     deltas: DeltasState = msgspec.field(default_factory=DeltasState)
     tasks: TasksState = msgspec.field(default_factory=TasksState)
-    told: dict[str, int] = msgspec.field(default_factory=dict)
+    reported: dict[str, int] = msgspec.field(default_factory=dict)
     """CRC of what was last emitted of the session, by field."""
     notes: dict[str, TurnNotes] = msgspec.field(default_factory=dict)
     """By open turn."""
@@ -131,10 +131,10 @@ class ClaudeMessages:
     def update_session(self, fields: dict[str, Any], state: str = "updated") -> Skip:
         """Emit the fields that differ from what was last emitted of the session."""
         news = {}
-        told = self._state.told
+        reported = self._state.reported
         for key, item in fields.items():
-            if item is not None and told.get(key) != (digest := zlib.crc32(_encode(item))):
-                told[key] = digest
+            if item is not None and reported.get(key) != (digest := zlib.crc32(_encode(item))):
+                reported[key] = digest
                 news[key] = item
         if not news and state == "updated":
             return "unchanged"

@@ -147,7 +147,7 @@ class ClaudeStream(Parser):
             "mcp_servers": [{key: one[key] for key in ("name", "status") if key in one} for one in servers],
         }
         if state.started != self.session:
-            state.told = {}
+            state.reported = {}
         self.messages.report_session(fields)
         if not state.prompted:
             self.start_turn()

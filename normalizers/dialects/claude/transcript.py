@@ -10,26 +10,21 @@ Claude Code gives up on. Most lines before 2.1 state no stop reason: there a tur
 
 from __future__ import annotations
 
+import re
+import zlib
 from typing import Any, ClassVar
 
 import msgspec
 
+from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import OpenTurn, State
 from tooltap.normalizers.dialects.claude.answers import text_of
-from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING, QUEUE, bookkeeping, glance
 from tooltap.normalizers.dialects.claude.deltas import Deltas
 from tooltap.normalizers.dialects.claude.injected_text import Wrapped, read_wrapped
-from tooltap.normalizers.dialects.claude.lineage import Lineage
-from tooltap.normalizers.dialects.claude.messages import (
-    ClaudeMessages,
-    ClaudeState,
-    TurnNotes,
-    is_prompt,
-    message_of,
-)
+from tooltap.normalizers.dialects.claude.messages import ClaudeMessages, ClaudeState, TurnNotes, is_prompt, message_of
 from tooltap.normalizers.dialects.claude.reports import Reports
 from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.dialects.claude.usage import message_tokens, session_usage
@@ -37,6 +32,151 @@ from tooltap.normalizers.tools.payload import without_nulls
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import dollars, record, string, whole
 from tooltap.protocol.events import Usage
+
+# -- bookkeeping: lines that only Claude Code itself needs ------------------------------------------------------------
+#
+# They are most of a file's bytes (2.1.330 writes out every request and prompt), so they are recognised by how they
+# begin, and skipped undecoded.
+
+BOOKKEEPING = {
+    **{kind: kind for kind in ("api-request", "atis-latch", "last-prompt", "queue-operation", "tools-used")},
+    **dict.fromkeys(("api-request-blob", "api-request-shape"), "api-request"),
+    **dict.fromkeys(("attribution-snapshot", "file-history-delta", "file-history-snapshot"), "file-history"),
+    **dict.fromkeys(("content-replacement", "marble-origami-commit", "marble-origami-snapshot"), "context-management"),
+    **dict.fromkeys(("agent-color", "agent-name", "agent-setting", "pr-link", "tag"), "session-metadata"),
+    **dict.fromkeys(("artifact-autoreact-ledger", "artifact-comment-monitor", "task-summary"), "session-metadata"),
+    **dict.fromkeys(("isolation-latch", "relocated", "speculation-accept", "worktree-state"), "session-metadata"),
+}
+"""Line type -> reason. A queued prompt comes again when it is taken: as a prompt, or as an attachment."""
+QUEUE = "queue-operation"
+
+_READ_ATTACHMENT = re.compile(
+    r"hook_(?:blocking_error|cancelled|error_during_execution|non_blocking_error|stopped_continuation|success)"
+    r"|queued_command|task_status"
+)
+"""Attachments that report what happened; the others are context for the model."""
+
+_TYPE_FIRST = re.compile(rb'\{"type":"([\w-]+)"')
+_ATTACHMENT = re.compile(
+    rb'\{"parentUuid":(?:null|"[\w-]*"),"isSidechain":(?:true|false),(?:"\w+":"[^"\\]*",)*"attachment":\{"type":"(\w+)"'
+)
+_SEVERAL = re.compile(rb'\}\{"').search
+"""Finds the beginning of another object; twice as fast as `in`, whose steps through JSON are hard to predict."""
+
+
+def bookkeeping(value: Line) -> str | None:
+    """Return why a line is skipped; None for any other line."""
+    kind = str(value.get("type"))
+    if kind == "attachment":
+        return _of_attachment(str(record(value.get("attachment")).get("type")))
+    if kind == QUEUE and _is_notification(value):
+        return None
+    return BOOKKEEPING.get(kind)
+
+
+def _is_notification(value: Line) -> bool:
+    """Whether a queued text may be the end of background work: it may never come again."""
+    return value.get("operation") == "enqueue" and "-notification>" in str(value.get("content"))
+
+
+def glance(line: bytes) -> str | None:
+    """Return why an undecoded line is skipped, if it is a whole single object as far as its ends show."""
+    reason = None
+    if first := _TYPE_FIRST.match(line):
+        reason = BOOKKEEPING.get(first[1].decode())
+        if reason == QUEUE and b"-notification>" in line:
+            return None
+    elif attachment := _ATTACHMENT.match(line):
+        reason = _of_attachment(attachment[1].decode())
+    return reason if reason and line.rstrip().endswith(b"}") and not _SEVERAL(line) else None
+
+
+def _of_attachment(kind: str) -> str | None:
+    return None if _READ_ATTACHMENT.fullmatch(kind) else "attachment"
+
+
+# -- lineage: which agent a line belongs to, and which call spawned that agent ----------------------------------------
+
+LINES = 4_096
+SUBAGENTS = 512
+
+
+class SubagentPrompt(msgspec.Struct, omit_defaults=True):
+    """A prompt that calls gave to subagents."""
+
+    waiting: list[str] = []
+    """Calls whose subagent was not seen yet, oldest first."""
+    last: str | None = None
+    """The call whose subagent was seen last."""
+
+
+class Lineage(msgspec.Struct):
+    """From 2.0 on a subagent's lines name it (`agentId`). Before, its conversation is among the main agent's lines
+    (`isSidechain`), begins with the prompt of its call, and continues by `parentUuid` alone; such an agent has the id
+    of its call."""
+
+    lines: dict[str, str] = {}
+    """Uuids of the last lines -> agent; empty for the main agent."""
+    parents: dict[str, str] = {}
+    """Agent -> call that spawned it."""
+    prompts: dict[int, SubagentPrompt] = {}
+    """By the prompt's CRC."""
+
+    def seen(self, value: Line) -> bool:
+        """Whether this very line was read before: a resumed session may write its history again."""
+        return str(value.get("uuid")) in self.lines
+
+    def remember(self, value: Line, agent: str) -> None:
+        uuid = value.get("uuid")
+        if uuid and type(uuid) is str:
+            put(self.lines, uuid, agent, LINES)
+
+    def spawned(self, agent: str, call_id: str) -> None:
+        if self.parents.get(agent) != call_id:
+            put(self.parents, agent, call_id, SUBAGENTS)
+            for asked in self.prompts.values():
+                if call_id in asked.waiting:
+                    asked.waiting.remove(call_id)
+
+    def expect(self, message: Line) -> None:
+        """Remember the prompts that calls of this message give to subagents."""
+        if type(content := message.get("content")) is not list:
+            return
+        for block in content:
+            if type(block) is not dict or block.get("type") != "tool_use" or "prompt" not in record(block.get("input")):
+                continue
+            call_id, prompt = string(block.get("id")), string(block["input"]["prompt"])
+            if call_id and prompt:
+                digest = zlib.crc32(prompt.encode())
+                asked = self.prompts.pop(digest, None) or SubagentPrompt()
+                if call_id not in (*asked.waiting, asked.last):
+                    asked.waiting = [*asked.waiting, call_id][-SUBAGENTS:]
+                put(self.prompts, digest, asked, SUBAGENTS)
+
+    def place(self, value: Line) -> tuple[str, str | None]:
+        """(agent, spawning call) of a sidechain's line."""
+        known = (self.lines.get(str(value.get(key))) for key in ("uuid", "parentUuid"))
+        agent = string(value.get("agentId")) or next((one for one in known if one), None)
+        call_id = self.parents.get(agent) if agent else None
+        if call_id is None and value.get("type") == "user":
+            call_id = self._asked(text_of(record(value.get("message")).get("content")))
+        agent = agent or call_id or string(value.get("uuid")) or "sidechain"
+        if call_id is not None:
+            self.spawned(agent, call_id)
+        return agent, call_id
+
+    def _asked(self, prompt: str) -> str | None:
+        """The call that gave a subagent its prompt. Calls with the same prompt have a subagent each; before 2.0 no line
+        says which, so they are assigned in order."""
+        asked = self.prompts.get(zlib.crc32(prompt.encode()))
+        if asked is None:
+            return None
+        if asked.waiting:
+            asked.last = asked.waiting.pop(0)
+        return asked.last
+
+
+# -- the parser -------------------------------------------------------------------------------------------------------
 
 AGENTS = 64
 """Agents whose current message is followed."""
@@ -192,7 +332,7 @@ class ClaudeTranscript(Parser):
             "mode": string(value.get("permissionMode")),
         }
         if self.state.started not in (None, self.session):
-            self.state.told = {}
+            self.state.reported = {}
         self.messages.report_session(fields)
 
     @line(*_SESSION_KEYS)
