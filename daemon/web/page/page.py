@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from tooltap.daemon.journal.interface import CorruptError, StoredEvent
-from tooltap.daemon.journal.session_filter import SessionFilter
+from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.web.cards.by_tool import TOOL_CARDS
 from tooltap.daemon.web.html.code_css import code_css
 from tooltap.daemon.web.html.look import LEVELS, Level
@@ -46,14 +46,7 @@ from tooltap.daemon.web.page.live import LiveCards
 from tooltap.daemon.web.page.moved import to_home
 from tooltap.daemon.web.page.nesting import nest
 from tooltap.daemon.web.page.overview.overviews import Overviews
-from tooltap.daemon.web.page.preferences import (
-    COOKIE,
-    PreferenceError,
-    Preferences,
-    from_cookie,
-    from_form,
-    to_cookie,
-)
+from tooltap.daemon.web.page.preferences import COOKIE, PreferenceError, Preferences, from_cookie, from_form, to_cookie
 from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
 from tooltap.daemon.web.page.rows import Row, Rows, html_of
 from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
