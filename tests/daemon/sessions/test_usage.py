@@ -193,8 +193,6 @@ def test_session_and_report_have_the_same_sums() -> None:
         assert (sums.input_tokens, sums.output_tokens) == (session["inputTokens"], session["outputTokens"]) == (150, 15)
         assert (sums.cost_usd, sums.cost_estimated) == (session["costUsd"], False) == (0.3, False)
     by_model = report([row.spending("s")], UsageRequest(id=None, by="model"))
-    assert {one.key: (one.cost_usd, one.cost_estimated) for one in by_model.rows} == {
-        "a": (pytest.approx(0.2), True),
-        "b": (pytest.approx(0.1), True),
-    }
+    assert {one.key: one.cost_usd for one in by_model.rows} == pytest.approx({"a": 0.2, "b": 0.1})
+    assert all(one.cost_estimated for one in by_model.rows)
     assert "cacheReadTokens" not in session
