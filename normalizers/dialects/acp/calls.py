@@ -16,8 +16,8 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
-from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.state import Call
 from tooltap.normalizers.dialects.acp.answers import printed_so_far, read_result
 from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, text_of
 from tooltap.normalizers.dialects.acp.inputs import ToolUse, json_object, read_input

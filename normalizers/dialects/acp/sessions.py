@@ -13,9 +13,9 @@ from zlib import crc32
 import msgspec
 
 from tooltap.normalizers.core.bounded import is_short, learn, make_room
-from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import Call
 from tooltap.normalizers.core.tokens import token_fields
 from tooltap.normalizers.dialects.acp.state import AcpState, Asked, SessionInfo
 from tooltap.normalizers.wire.values import dollars, record, records, string, whole
@@ -87,7 +87,7 @@ def provider_name(agent: str) -> str:
     return _PROVIDERS.get(slug, slug)
 
 
-class Sessions(Emitter):
+class Sessions(Parser):
     """The tables have the readers of derived classes, too."""
 
     request = Lines("method", {**SKIPPED, "initialize": "handshake", "session/close": "request"})

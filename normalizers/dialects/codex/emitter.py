@@ -13,10 +13,10 @@ import msgspec
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bounded import make_room
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.running import Running, RunningState
+from tooltap.normalizers.core.live_output import LiveOutput, LiveOutputState
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.codex.items import OWN, call_id_of
@@ -109,7 +109,7 @@ class Held(msgspec.Struct, omit_defaults=True):
 class CodexState(State, kw_only=True):
     agent_version: str | None = None
     threads: dict[str, Thread] = msgspec.field(default_factory=dict)
-    running: RunningState = msgspec.field(default_factory=RunningState)
+    running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
     made_up: dict[str, int] = msgspec.field(default_factory=dict)
     """Kind of call -> how many of them got a synthetic id: plans, diffs, searches without one."""
     has_raw: bool = False
@@ -126,7 +126,7 @@ class CodexState(State, kw_only=True):
     """The held call whose picture may come next."""
 
 
-class CodexEmitter(Emitter):
+class CodexEmitter(Parser):
     protocol = default_provider = "codex"
     state_type = CodexState
     state: CodexState
@@ -167,7 +167,7 @@ class CodexEmitter(Emitter):
         self.begins = ""
         """The form in which the object being read begins a call: `item`, `event` or `model`; empty if it is not the
         beginning of one. One call may begin in all three forms. Scope of the line, too."""
-        self.running = Running(self, self.state.running)
+        self.running = LiveOutput(self, self.state.running)
 
     @property
     def thread(self) -> Thread:

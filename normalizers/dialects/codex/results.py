@@ -13,8 +13,8 @@ import msgspec
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
-from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.state import Call
 from tooltap.normalizers.dialects.codex.emitter import ASKED, CodexEmitter, Held
 from tooltap.normalizers.dialects.codex.items import OWN, call_id_of, is_by_user, nonempty
 from tooltap.normalizers.tools.truncate import truncate_raw

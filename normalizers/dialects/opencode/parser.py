@@ -16,16 +16,17 @@ from zlib import crc32
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT
-from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.live_output import LiveOutput
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.running import RunningCalls
+from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.core.tokens import token_fields
 from tooltap.normalizers.dialects.opencode.answers import INVALID, attachments_of, mcp_name, read_result
 from tooltap.normalizers.dialects.opencode.state import MESSAGES, MessageInfo, OpencodeState, PartInfo
 from tooltap.normalizers.tools.outcome import error_words, status_word
 from tooltap.normalizers.wire.values import dollars, first_string, record, whole
-from tooltap.protocol.events import Message
+from tooltap.protocol.events import Message, OutputRef
 
 __all__ = ["OpencodeParser", "model_name", "outcome_of", "read_error", "read_usage"]
 
@@ -36,9 +37,16 @@ _STREAM = "stdout"
 """The shell tool merges its streams."""
 
 
-class OpencodeParser(RunningCalls, Parser):
+class OpencodeParser(Parser):
     protocol = default_provider = "opencode"
     state: OpencodeState
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.running = LiveOutput(self, self.state.running)
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return self.running.take(call.id)
 
     # -- text, reasoning and files ------------------------------------------------------------------------------
 
