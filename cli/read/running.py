@@ -9,7 +9,7 @@ from tooltap.cli.common.printing import Clean, joined, short, styled
 from tooltap.cli.common.terminal.columns import columns_of, fit, padded
 from tooltap.cli.read.transcript.calls import tool_name
 from tooltap.cli.read.transcript.head import title_of
-from tooltap.daemon.server.going_on import GoingOn, going_on
+from tooltap.daemon.sessions.running import RunningSession, find_running
 from tooltap.daemon.wording import counted, dollars, duration, rounded
 
 __all__ = ["COLUMNS", "Running", "board", "row_of", "running_sessions"]
@@ -33,11 +33,11 @@ class Running(NamedTuple):
 
 def running_sessions(sessions: Sequence[dict[str, Any]], opened: dict[str, Any]) -> list[Running]:
     """`opened`: the open calls and permissions (the result of `calls`)."""
-    found = [Running(one.session, one.status, _doing(one), one.since) for one in going_on(sessions, opened)]
+    found = [Running(one.session, one.status, _doing(one), one.since) for one in find_running(sessions, opened)]
     return sorted(found, key=lambda one: STATES.index(one.state))
 
 
-def _doing(one: GoingOn) -> str:
+def _doing(one: RunningSession) -> str:
     if one.asked:
         return _asked(one.session, one.asked[0])
     return _called(one.calls) if one.calls else "▸ thinking"

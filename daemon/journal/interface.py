@@ -18,10 +18,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from tooltap.daemon.journal.gaps import Gaps
-from tooltap.daemon.journal.session_filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.replies import UsageResult
+from tooltap.protocol.heads import EventHead, head_of
+from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction
@@ -41,13 +42,11 @@ __all__ = [
     "StoredStream",
     "StreamConflictError",
     "StreamInfo",
-    "StreamState",
     "TailRecord",
     "UnstorableError",
     "drop_fields",
 ]
 
-StreamState: TypeAlias = Literal["open", "suspended", "ended"]
 Role: TypeAlias = Literal["owner", "guest"]
 """`owner`: of a session, a stream reports everything; `guest`: only what the owner, a session file, cannot report."""
 
@@ -79,10 +78,22 @@ class NotEndedError(Exception):
     """A session to be deleted is still being written; the message is one sentence for the user."""
 
 
-class StoredEvent(NamedTuple):
+class _Stored(NamedTuple):
     seq: int
     body: bytes
     """The encoded event without `seq`. Clients get `with_seq(seq, body)` and a newline."""
+
+
+class StoredEvent(_Stored):
+    """An event of the journal: `(seq, body)`."""
+
+    @property
+    def head(self) -> EventHead:
+        """The head of the event, decoded once. Raises `msgspec.DecodeError`."""
+        head: EventHead | None = self.__dict__.get("head")
+        if head is None:
+            head = self.__dict__["head"] = head_of(self.body)
+        return head
 
 
 class TailRecord(msgspec.Struct, array_like=True, omit_defaults=True):
@@ -161,7 +172,7 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     prompts: list[tuple[str, str]] = []
     """Ids and beginnings of the latest prompts that this stream has reported, and that another stream may repeat."""
     held: list[str] = []
-    """Events that are not reported yet: see `ingest/displays.py`."""
+    """Events that are not reported yet: see `sessions/display_results.py`."""
     rewriting: dict[str, str] = {}
     """Ids of results for which a command makes a view -> the daemon that was to run it (`views/unmade.py`)."""
     repeated: list[str] = []

@@ -9,6 +9,7 @@ import msgspec
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES
 from tooltap.protocol.events import Event, decode, encode
 from tooltap.protocol.filters import meta_of
+from tooltap.protocol.heads import EventHead, head_of
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,6 +78,8 @@ class Produced(msgspec.Struct):
     replay: bool
     fields: Any
     """The kind's own fields, by their names in the event's class. Dropped when the event is stored."""
+    decoded: EventHead | None = None
+    """The head, once somebody has asked for it."""
 
     @classmethod
     def of(cls, event: Event, body: bytes | None = None) -> Self:
@@ -100,6 +103,13 @@ class Produced(msgspec.Struct):
             event.replay,
             event,
         )
+
+    @property
+    def head(self) -> EventHead:
+        """The head of the event, decoded once for all that need it."""
+        if self.decoded is None:
+            self.decoded = head_of(self.body)
+        return self.decoded
 
     @property
     def event(self) -> Event:

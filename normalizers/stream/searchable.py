@@ -11,11 +11,15 @@ provider's own object. History that an agent sent again has none: it is found wh
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-__all__ = ["SPACE", "VERSION", "Searchable", "searchable", "spaced"]
+from tooltap.protocol.heads import EventHead, head_of, raw_tool_of
+
+Payload: TypeAlias = dict[str, msgspec.Raw]
+"""The values of an input or an output, still encoded."""
 
 VERSION = 1
 
@@ -77,15 +81,24 @@ class Searchable(NamedTuple):
 def searchable(body: bytes) -> Searchable | None:
     """None for an event that this version cannot read. `body`: the encoded event."""
     try:
-        event = _decoder.decode(body)
-        text = "" if event.replay else event.searched()[:LONGEST]
-        raw_tool = event.raw_tool
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        event = head_of(body)
+        payload = event.payload
+        text = "" if event.replay else _SEARCHED[event.kind](event, payload)[:LONGEST]
+        raw_tool = raw_tool_of(payload)
+    except (KeyError, msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    kind = str(event.__struct_config__.tag)
     text = _CONTROLS.sub(" ", text)
     return Searchable(
-        kind, event.stream, event.session, event.provider, event.ts, event.name, raw_tool, event.cwd, event.alias, text
+        event.kind,
+        event.stream,
+        event.session,
+        event.provider,
+        event.ts,
+        event.name,
+        raw_tool,
+        event.cwd,
+        event.alias,
+        text,
     )
 
 
@@ -94,145 +107,57 @@ def spaced(text: str) -> str:
     return text if text.isascii() else _UNSPACED.sub(f"{SPACE}\\1{SPACE}", text)
 
 
-class _Event(msgspec.Struct, rename="camel", tag_field="kind"):
-    stream: str
-    session: str
-    provider: str
-    ts: int | None = None
-    replay: bool = False
-    name: str | None = None
-    cwd: str | None = None
-    alias: str | None = None
-
-    def searched(self) -> str:
-        return ""
-
-    @property
-    def raw_tool(self) -> str | None:
-        return None
+def _nothing(event: EventHead, payload: Payload) -> str:
+    return ""
 
 
-class _Session(_Event, tag="session"):
-    title: str | None = None
-    model: str | None = None
-
-    def searched(self) -> str:
-        return _lines(self.title, self.cwd, self.model)
+def _session(event: EventHead, payload: Payload) -> str:
+    return _lines(event.title, event.cwd, event.model)
 
 
-class _Turn(_Event, tag="turn"):
-    pass
+def _text(event: EventHead, payload: Payload) -> str:
+    return event.text[:LONGEST]
 
 
-class _Usage(_Event, tag="usage"):
-    pass
+def _line(event: EventHead, payload: Payload) -> str:
+    return event.text[:PART]
 
 
-class _Text(_Event):
-    text: str = ""
-    """Of a message or of reasoning."""
-
-    def searched(self) -> str:
-        return self.text[:LONGEST]
+def _call(event: EventHead, payload: Payload) -> str:
+    arguments = _arguments(payload)
+    title = (event.title or "")[:PART]
+    return _lines(event.name, "" if title in arguments else title, *arguments)
 
 
-class _Message(_Text, tag="message"):
-    pass
+def _update(event: EventHead, payload: Payload) -> str:
+    return _call(event, payload) if payload else _lines(event.title)
 
 
-class _Reasoning(_Text, tag="reasoning"):
-    pass
+def _response(event: EventHead, payload: Payload) -> str:
+    return _lines(event.message)
 
 
-class _Notice(_Text, tag="notice"):
-    pass
+def _result(event: EventHead, payload: Payload) -> str:
+    return _lines(*[_strings(payload[key]) for key in OUTPUTS if key in payload])
 
 
-class _Unparsed(_Event, tag="unparsed"):
-    text: str = ""
-
-    def searched(self) -> str:
-        return self.text[:PART]
-
-
-class _Happy(msgspec.Struct, rename="camel"):
-    raw_tool_name: str | None = None
-
-
-class _Call(_Event):
-    input: dict[str, msgspec.Raw] | None = None
-    title: str | None = None
-
-    def searched(self) -> str:
-        arguments = _arguments(self.input or {})
-        title = (self.title or "")[:PART]
-        return _lines(self.name, "" if title in arguments else title, *arguments)
-
-    @property
-    def raw_tool(self) -> str | None:
-        return _raw_tool(self.input)
-
-
-class _ToolCall(_Call, tag="tool-call"):
-    pass
-
-
-class _ToolUpdate(_Call, tag="tool-update"):
-    def searched(self) -> str:
-        return super().searched() if self.input else _lines(self.title)
-
-
-class _PermissionRequest(_Call, tag="permission-request"):
-    pass
-
-
-class _PermissionResponse(_Event, tag="permission-response"):
-    message: str | None = None
-
-    def searched(self) -> str:
-        return _lines(self.message)
-
-
-class _ToolResult(_Event, tag="tool-result"):
-    output: dict[str, msgspec.Raw] = {}
-
-    def searched(self) -> str:
-        output = self.output
-        return _lines(*[_strings(output[key]) for key in OUTPUTS if key in output])
-
-    @property
-    def raw_tool(self) -> str | None:
-        return _raw_tool(self.output)
-
-
-_decoder = msgspec.json.Decoder(
-    _Session
-    | _Turn
-    | _Message
-    | _Reasoning
-    | _ToolCall
-    | _ToolUpdate
-    | _ToolResult
-    | _PermissionRequest
-    | _PermissionResponse
-    | _Usage
-    | _Notice
-    | _Unparsed
-)
-_happy_decoder = msgspec.json.Decoder(_Happy)
+_SEARCHED: dict[str, Callable[[EventHead, Payload], str]] = {
+    "session": _session,
+    "turn": _nothing,
+    "message": _text,
+    "reasoning": _text,
+    "tool-call": _call,
+    "tool-update": _update,
+    "tool-result": _result,
+    "permission-request": _call,
+    "permission-response": _response,
+    "usage": _nothing,
+    "notice": _text,
+    "unparsed": _line,
+}
 _string_decoder = msgspec.json.Decoder(str)
 _list_decoder = msgspec.json.Decoder(list[Any])
 _keys_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-def _raw_tool(payload: dict[str, msgspec.Raw] | None) -> str | None:
-    happy = payload.get("_happy") if payload else None
-    if happy is None:
-        return None
-    try:
-        return _happy_decoder.decode(happy).raw_tool_name
-    except msgspec.DecodeError:
-        return None
 
 
 def _arguments(payload: dict[str, msgspec.Raw]) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 import orjson
 
+from tooltap.protocol.heads import EventHead, head_of
 from tooltap.traces.recording.secrets import mask_secrets
 from tooltap.traces.replay.replay import Covered
 
@@ -59,21 +60,6 @@ class Tally(msgspec.Struct):
     changed: int = 0
 
 
-class _Head(msgspec.Struct):
-    stream: str
-    line: int
-    id: str
-
-    @property
-    def mark(self) -> str:
-        """`c` (close) or `d` (daemon) for an event that does not come from a line; else empty."""
-        middle = self.id.removeprefix(f"{self.stream}:").split(":")[0]
-        return middle[-1] if middle[-1:].isalpha() else ""
-
-
-_heads = msgspec.json.Decoder(_Head)
-
-
 class _Stream:
     def __init__(self) -> None:
         self.lines: dict[int, tuple[list[bytes], list[bytes]]] = {}
@@ -100,22 +86,22 @@ class EventDiff:
 
     def take(self, body: bytes) -> None:
         """Take the journal's next event. Raises what `replayed` raises."""
-        head = _heads.decode(body)
+        head = head_of(body)
         covered = self.covered.get(head.stream)
         if covered is None:
             return
         self.seen.add(head.stream)
-        at_end = head.line == covered.last and head.mark == "c"
+        at_end = head.line == covered.last and _mark(head) == "c"
         if not covered.first <= head.line <= covered.last or (at_end and not covered.closed):
             return
         self._add(0, head, body)
         if (other := next(self._replayed, None)) is not None:
-            self._add(1, _heads.decode(other), other)
+            self._add(1, head_of(other), other)
 
     def finish(self) -> None:
         """The journal has no more. Raises what `replayed` does."""
         for body in self._replayed:
-            self._add(1, _heads.decode(body), body)
+            self._add(1, head_of(body), body)
         for name, stream in self._streams.items():
             for line in sorted(stream.lines) if name in self.seen else ():
                 self._settle(name, *stream.lines[line])
@@ -127,8 +113,8 @@ class EventDiff:
         tallies = self.tallies.values()
         return Tally(*(sum(getattr(one, name) for one in tallies) for name in Tally.__struct_fields__))
 
-    def _add(self, side: int, head: _Head, body: bytes) -> None:
-        if head.mark == "d":  # made by a daemon when it resumed the stream, not by a line
+    def _add(self, side: int, head: EventHead, body: bytes) -> None:
+        if _mark(head) == "d":  # made by a daemon when it resumed the stream, not by a line
             return
         stream = self._streams[head.stream]
         stream.lines.setdefault(head.line, ([], []))[side].append(mask_secrets(body))
@@ -143,7 +129,7 @@ class EventDiff:
         for side, bodies in enumerate((before, after)):
             for body in bodies:
                 event: Event = orjson.loads(body)
-                pairs[_identity(event, _heads.decode(body).mark)][side].append(event)
+                pairs[_identity(event, _mark(head_of(body)))][side].append(event)
         for olds, news in pairs.values():
             for old, new in zip(olds, news, strict=False):
                 self._compare(name, old, new)
@@ -164,6 +150,12 @@ class EventDiff:
         setattr(tally, change, getattr(tally, change) + 1)
         place = {"stream": event["stream"], "line": event["line"], "kind": event["kind"], "about": _about(event)}
         self.changes.append(Change(change=change, **place, **details))
+
+
+def _mark(head: EventHead) -> str:
+    """`c` (close) or `d` (daemon) for an event that does not come from a line; else empty."""
+    middle = head.id.removeprefix(f"{head.stream}:").split(":")[0]
+    return middle[-1] if middle[-1:].isalpha() else ""
 
 
 def _identity(event: Event, mark: str) -> tuple[Any, ...]:

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.web.cards.cards import card_key, key_of
-from tooltap.daemon.web.page.heads import CallKey, head_of
 from tooltap.daemon.web.page.timeline import Page, Selection
-from tooltap.protocol.events import decode
-from tooltap.protocol.filters import MAX_VALUES, Filter, meta_of
+from tooltap.protocol.filters import MAX_VALUES, Filter
+from tooltap.protocol.heads import CallKey
 
 __all__ = ["CALL_KINDS", "Calls", "States", "calls_of_page", "of_call", "parents_of", "states_of"]
 
@@ -55,14 +54,14 @@ async def calls_of_page(
     found = await _calls_of_results(journal, selection, page) if selection.is_searched else []
     states = await states_of(journal, [*shown, *found], search_bytes)
     wanted = selection.narrowed
-    results = [one for one in states.results if wanted.matches(meta_of(decode(one.body)))]
+    results = [one for one in states.results if wanted.matches(one.head)]
     return Calls([*found, *results], states.of_cards)
 
 
 async def states_of(journal: Journal, events: Iterable[StoredEvent], search_bytes: int) -> States:
     """Find the states of the calls among the events, or that the events are about, and the results of those that ended.
     Raises `JournalError`."""
-    heads = [(one.seq, head_of(one)) for one in events]
+    heads = [(one.seq, one.head) for one in events]
     ended = {head.key for _, head in heads if head.is_end and not head.synthetic}
     guessed = {head.key for _, head in heads if head.is_end and head.synthetic}
     shown = {head.key for _, head in heads if head.kind == "tool-call"}
@@ -79,18 +78,18 @@ async def states_of(journal: Journal, events: Iterable[StoredEvent], search_byte
     results = await _results(journal, sought, sought.keys() - guessed, search_bytes) if sought else []
     states |= {key: ENDED for key in sought if key not in guessed}
     for one in results:
-        head = head_of(one)
+        head = one.head
         if head.is_end and head.status is not None:
             states[head.key] = head.status
     of_cards = {key_of(*key): state for key, state in states.items()}
     of_cards |= {card_key(seq): ANSWERED for seq in asked if seq not in opened.asked}
-    return States(of_cards, [one for one in results if head_of(one).key in shown])
+    return States(of_cards, [one for one in results if one.head.key in shown])
 
 
 async def parents_of(journal: Journal, events: Iterable[StoredEvent]) -> dict[str, str]:
     """Find the calls of subagents whose events do not state them, because they were known only later: key of a subagent
     -> key by the session of its call. Raises `JournalError`."""
-    heads = [head for head in map(head_of, events) if head.agent is not None and head.parent is None]
+    heads = [head for head in (one.head for one in events) if head.agent is not None and head.parent is None]
     unknown = {(head.stream, head.agent) for head in heads}
     found: dict[str, str] = {}
     for session in {head.session for head in heads}:
@@ -102,27 +101,27 @@ async def parents_of(journal: Journal, events: Iterable[StoredEvent]) -> dict[st
 
 async def of_call(journal: Journal, event: StoredEvent) -> list[StoredEvent]:
     """Return the event and nearby events about the same call, oldest first. Raises `JournalError`."""
-    head = head_of(event)
+    head = event.head
     if head.call_id is None:
         return [event]
     wanted = Filter(stream=(head.stream,), kind=CALL_KINDS)
     before, _ = await journal.read_back(event.seq, wanted, limit=NEAR, max_bytes=NEAR_BYTES)
     behind, _ = await journal.read(event.seq, wanted, max_bytes=NEAR_BYTES)
-    return [one for one in [*before[::-1], event, *behind] if one == event or head_of(one).key == head.key]
+    return [one for one in [*before[::-1], event, *behind] if one == event or one.head.key == head.key]
 
 
 async def _calls_of_results(journal: Journal, selection: Selection, page: Page) -> list[StoredEvent]:
     """Return nearby calls of results that were found without them."""
     if selection.wanted.kind is not None and "tool-call" not in selection.wanted.kind:
         return []
-    heads = [(one.seq, head_of(one)) for one in page.events]
+    heads = [(one.seq, one.head) for one in page.events]
     calls = {head.key for _, head in heads if head.kind == "tool-call"}
     alone = {head.key: seq for seq, head in heads if head.kind == "tool-result" and head.key not in calls}
     if not alone:
         return []
     wanted = _of_streams(alone, "tool-call")
     before, _ = await journal.read_back(max(alone.values()), wanted, limit=NEAR, max_bytes=NEAR_BYTES)
-    return [one for one in before if head_of(one).key in alone]
+    return [one for one in before if one.head.key in alone]
 
 
 class _Open(NamedTuple):
@@ -158,7 +157,7 @@ async def _results(
         events, reached = await journal.read(reached, wanted, up_to=latest, max_bytes=min(NEAR_BYTES, search_bytes))
         for one in events:
             search_bytes -= len(one.body)
-            head = head_of(one)
+            head = one.head
             if head.key in calls and one.seq > calls[head.key]:
                 found.append(one)
                 if head.is_end:

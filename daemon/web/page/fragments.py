@@ -19,9 +19,9 @@ from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.web.cards.cards import Fragment, fragment_of
 from tooltap.daemon.web.html.look import Call, Level, Look
-from tooltap.daemon.web.page.heads import CallKey, Head, head_of
 from tooltap.protocol.events import AnyEvent, Notice, ToolCall, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.heads import CallKey, EventHead
 
 __all__ = ["Fragments", "Cache", "LevelOf", "rendered"]
 
@@ -36,7 +36,7 @@ Value = TypeVar("Value")
 _log = get_logger("web")
 
 
-LevelOf: TypeAlias = Callable[[Head], Level]
+LevelOf: TypeAlias = Callable[[EventHead], Level]
 
 
 class Cache(Generic[Key, Value]):
@@ -72,7 +72,7 @@ class Cache(Generic[Key, Value]):
 
 class _Request(NamedTuple):
     stored: StoredEvent
-    head: Head
+    head: EventHead
     level: Level
 
 
@@ -131,7 +131,7 @@ class Fragments:
         for stream, before in last.items():
             wanted = Filter(stream=(stream,), kind=("tool-result",))
             events, _ = await self._journal.read_back(before, wanted, limit=LOOK_BACK, max_bytes=LOOK_BACK_BYTES)
-            found |= {head.id: head.synthetic for head in map(head_of, events)}
+            found |= {head.id: head.synthetic for head in (one.head for one in events)}
         return found
 
     def _render(
@@ -178,7 +178,7 @@ class Fragments:
 
 
 def _requests(stored: Sequence[StoredEvent], level_of: LevelOf) -> list[_Request]:
-    heads = [head_of(one) for one in stored]
+    heads = [one.head for one in stored]
     return [_Request(one, head, level_of(head)) for one, head in zip(stored, heads, strict=True)]
 
 

@@ -37,7 +37,6 @@ from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream, message
 from tooltap.daemon.web.page.calls import CALL_KINDS
 from tooltap.daemon.web.page.fragments import Fragments
-from tooltap.daemon.web.page.heads import head_of
 from tooltap.daemon.web.page.nesting import nest
 from tooltap.daemon.web.page.preferences import Preferences
 from tooltap.daemon.web.page.rows import html_of
@@ -48,6 +47,7 @@ from tooltap.daemon.web.page.turns import numbered, turn_numbers
 from tooltap.protocol.events import Message, Reasoning, ToolUpdate, decode
 from tooltap.protocol.filters import Filter, meta_of
 from tooltap.protocol.frames import At, Gap, Live, Subscribe, decode_daemon_frame
+from tooltap.protocol.heads import EventHead, head_of
 
 __all__ = ["LiveCards"]
 
@@ -57,23 +57,6 @@ STATED = frozenset(["tool-call", "tool-update", "permission-request"])
 """Kinds of events whose cards show a state that later events change."""
 EVENT = b'{"seq":'
 CONTROL = b'{"op":'
-
-
-class _TextHead(msgspec.Struct, rename="camel"):
-    """The fields of a message or its partials that identify the text."""
-
-    kind: str
-    stream: str
-    agent: str | None = None
-    message_id: str | None = None
-    block: int | None = None
-
-    @property
-    def key(self) -> str:
-        return " ".join(str(one) for one in (self.stream, self.kind, self.agent, self.message_id, self.block))
-
-
-_text_head_decoder = msgspec.json.Decoder(_TextHead)
 
 
 class LiveCards:
@@ -132,11 +115,7 @@ class LiveCards:
     def _wanted(self, events: list[StoredEvent]) -> list[StoredEvent]:
         """Leave out the events that only change the states of calls."""
         matches = self._selection.narrowed.matches
-        return [
-            event
-            for event in events
-            if matches(meta_of(decode(event.body))) and (self._test is None or self._test(event))
-        ]
+        return [event for event in events if matches(event.head) and (self._test is None or self._test(event))]
 
     async def _cards(self, events: list[StoredEvent]) -> dict[int, str]:
         found = await self._fragments.of(events, self._preferences.level_of)
@@ -153,7 +132,7 @@ class LiveCards:
             return b""
         match event:
             case Message(text=text) | Reasoning(text=text):
-                key = _text_head_decoder.decode(line).key
+                key = _text_key(head_of(line))
                 self._unfinished[key] = None
                 role = event.role if isinstance(event, Message) else "reasoning"
                 partial = {"key": key, "role": role, "text": harmless(text), **_extent(event.offset, text)}
@@ -173,11 +152,12 @@ class LiveCards:
         """Report which unfinished texts the event ends: a message its own, a turn all of its stream."""
         if not self._unfinished:
             return []
-        event = _text_head_decoder.decode(line)
-        if event.kind == "turn":
-            ended = [key for key in self._unfinished if key.startswith(f"{event.stream} ")]
+        head = head_of(line)
+        if head.kind == "turn":
+            ended = [key for key in self._unfinished if key.startswith(f"{head.stream} ")]
         else:
-            ended = [event.key] if event.key in self._unfinished else []
+            key = _text_key(head)
+            ended = [key] if key in self._unfinished else []
         for key in ended:
             del self._unfinished[key]
         return [message(b"whole", msgspec.json.encode({"key": key}).decode()) for key in ended]
@@ -194,6 +174,11 @@ class LiveCards:
         names = self._selection.wanted.session or ()
         head = await SessionHead.of(self._services.journal, self._fragments, names[0]) if len(names) == 1 else None
         return b"" if head is None else message(b"head", head.html)
+
+
+def _text_key(head: EventHead) -> str:
+    """Return the key of the text that a message, or a partial of it, is of."""
+    return " ".join(str(one) for one in (head.stream, head.kind, head.agent, head.message_id, head.block))
 
 
 def _stored(line: bytes) -> StoredEvent:
@@ -237,9 +222,9 @@ def _states(hidden: Set[int], events: list[StoredEvent]) -> dict[int, str]:
     for event in events:
         if event.seq not in hidden:
             continue
-        head = head_of(event)
+        head = event.head
         answered = head.kind == "permission-response"
-        if head.kind != "tool-call" and head.call_id is not None and (answered or head.state is not None):
-            state = {"into": key_of(*head.key), "state": head.state, "end": head.is_end, "answered": answered}
+        if head.kind != "tool-call" and head.call_id is not None and (answered or head.call_state is not None):
+            state = {"into": key_of(*head.key), "state": head.call_state, "end": head.is_end, "answered": answered}
             found[event.seq] = msgspec.json.encode(state).decode()
     return found

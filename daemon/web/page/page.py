@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from tooltap.daemon.journal.interface import CorruptError, StoredEvent
-from tooltap.daemon.journal.session_filter import SessionFilter
+from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.web.cards.by_tool import TOOL_CARDS
 from tooltap.daemon.web.html.code_css import code_css
 from tooltap.daemon.web.html.look import LEVELS, Level
@@ -41,20 +41,12 @@ from tooltap.daemon.web.page.export import share_routes
 from tooltap.daemon.web.page.find.palette import FindQuery, find
 from tooltap.daemon.web.page.find.search_page import SearchQuery, choices, search_page
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
-from tooltap.daemon.web.page.heads import Head
 from tooltap.daemon.web.page.home.endpoints import Home
 from tooltap.daemon.web.page.live import LiveCards
 from tooltap.daemon.web.page.moved import to_home
 from tooltap.daemon.web.page.nesting import nest
 from tooltap.daemon.web.page.overview.overviews import Overviews
-from tooltap.daemon.web.page.preferences import (
-    COOKIE,
-    PreferenceError,
-    Preferences,
-    from_cookie,
-    from_form,
-    to_cookie,
-)
+from tooltap.daemon.web.page.preferences import COOKIE, PreferenceError, Preferences, from_cookie, from_form, to_cookie
 from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
 from tooltap.daemon.web.page.rows import Row, Rows, html_of
 from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
@@ -65,6 +57,7 @@ from tooltap.daemon.web.page.turns import numbered, turns_of
 from tooltap.daemon.web.page.unknown_session import near_sessions
 from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.heads import EventHead
 
 __all__ = ["routes", "warm_up"]
 
@@ -298,7 +291,7 @@ def _with_gaps(cards: list[Row], gaps: list[tuple[int, int]]) -> list[Markup]:
 
 
 def _level_of(level: str, preferences: Preferences) -> LevelOf:
-    def level_of(head: Head) -> Level:
+    def level_of(head: EventHead) -> Level:
         if level == "expanded":
             return preferences.expanded_of(head)
         if level == "collapsed":

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from tooltap.daemon.web.html.look import Level
-from tooltap.daemon.web.page.heads import Head
+from tooltap.protocol.heads import EventHead
 
 __all__ = [
     "COOKIE",
@@ -59,7 +59,7 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Whether the provider's raw object is unfolded at first."""
     theme: Theme = "auto"
 
-    def level_of(self, head: Head) -> Level:
+    def level_of(self, head: EventHead) -> Level:
         """Return the level of a card at first. Messages and what waits for a person are always shown in
         full."""
         if head.kind in ("message", "permission-request"):
@@ -74,7 +74,7 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         levels = {name: "summary" for name in ("level", "transcripts") if getattr(self, name) == "title"}
         return msgspec.structs.replace(self, **levels)
 
-    def expanded_of(self, head: Head) -> Level:
+    def expanded_of(self, head: EventHead) -> Level:
         return self.expanded if head.name is None else self.tools_expanded.get(head.name, self.expanded)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import anyio
 from markupsafe import Markup
 
-from tooltap.daemon.journal.session_filter import SessionPlace, place_of
+from tooltap.daemon.sessions.filter import SessionPlace, place_of
 from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url

@@ -210,18 +210,10 @@ def live_test(selection: Selection) -> Test:
     return lambda event: all(test(event) for test in (tests if _status(event) else text))
 
 
-class _Status(msgspec.Struct):
-    kind: str
-    status: str = ""
-
-
-_status_decoder = msgspec.json.Decoder(_Status)
-
-
 def _status(event: StoredEvent) -> str:
     """Return the status of a result; of any other event nothing."""
-    read = _status_decoder.decode(event.body)
-    return read.status if read.kind == "tool-result" else ""
+    head = event.head
+    return head.status or "" if head.kind == "tool-result" else ""
 
 
 SEARCHED_KEYS = frozenset(

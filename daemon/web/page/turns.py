@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.journal.session_filter import SessionFilter
+from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.web.cards.cards import Fragment, card_key
-from tooltap.daemon.web.page.heads import Head, head_of
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.heads import EventHead
 
 __all__ = ["Turns", "numbered", "turn_numbers", "turns_of"]
 
@@ -32,15 +32,15 @@ class Turns(NamedTuple):
 
 async def turns_of(journal: Journal, events: Iterable[StoredEvent]) -> Turns:
     """Find what the dividers of a page say. Raises `JournalError`."""
-    last: dict[str, tuple[int, Head]] = {}
+    last: dict[str, tuple[int, EventHead]] = {}
     found: list[StoredEvent] = []
     states: dict[str, str] = {}
     open_at: dict[str, int] = {}
     for one in events:
-        head = head_of(one)
+        head = one.head
         if head.kind != "turn" or head.agent is not None:
             continue
-        if head.turn_state == "started":
+        if head.state == "started":
             if head.stream in open_at:
                 states[card_key(open_at[head.stream])] = OVER
             open_at[head.stream] = one.seq
@@ -60,7 +60,7 @@ async def turn_numbers(journal: Journal, events: Iterable[StoredEvent]) -> dict[
     `JournalError`."""
     begins: dict[str, list[int]] = {}
     for one in events:
-        head = head_of(one)
+        head = one.head
         if _is_begin(head):
             begins.setdefault(head.session, []).append(one.seq)
     numbers: dict[int, int] = {}
@@ -89,19 +89,19 @@ async def _rest_of_turn(journal: Journal, stream: str, seq: int) -> _Rest:
     events, reached = await journal.read(seq, wanted, max_bytes=READ_BYTES)
     used: dict[str, StoredEvent] = {}
     for one in events:
-        head = head_of(one)
+        head = one.head
         if head.agent is not None:
             continue
         if head.kind == "usage":
             used[head.scope or ""] = one
-        elif head.turn_state == "started":
+        elif head.state == "started":
             return _Rest([*used.values()], is_ended=False, is_over=True)
         else:
             return _Rest([*used.values(), one], is_ended=True, is_over=True)
     return _Rest([*used.values()], is_ended=False, is_over=reached < journal.latest)
 
 
-async def _is_open(journal: Journal, head: Head) -> bool:
+async def _is_open(journal: Journal, head: EventHead) -> bool:
     streams = await journal.streams_of(head.session)
     return any(one.stream == head.stream and one.state == "open" for one in streams)
 
@@ -120,9 +120,9 @@ async def _number(journal: Journal, session: str, seq: int) -> int | None:
 
 
 def _begins(events: Iterable[StoredEvent]) -> int:
-    return sum(_is_begin(head_of(one)) for one in events)
+    return sum(_is_begin(one.head) for one in events)
 
 
-def _is_begin(head: Head) -> bool:
+def _is_begin(head: EventHead) -> bool:
     """Whether a turn of the main agent begins."""
-    return head.kind == "turn" and head.agent is None and head.turn_state == "started"
+    return head.kind == "turn" and head.agent is None and head.state == "started"

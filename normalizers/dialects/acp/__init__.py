@@ -6,8 +6,6 @@ from typing import Any
 
 from tooltap.normalizers.catalog.dialect import Dialect
 
-__all__ = ["DIALECTS", "PRODUCT"]
-
 
 def _is_acp(value: dict[str, Any]) -> bool:
     method, params, result = value.get("method"), value.get("params"), value.get("result")

@@ -16,23 +16,22 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
-from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call
-from tooltap.normalizers.dialects.acp.answers import printed_so_far, read_result
+from tooltap.normalizers.dialects.acp.answers import ended_shells, printed_so_far, read_result, started_shell
 from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, text_of
 from tooltap.normalizers.dialects.acp.inputs import ToolUse, json_object, read_input
 from tooltap.normalizers.dialects.acp.names import KINDS, PROXY, mcp_name, raw_name, stated_name
-from tooltap.normalizers.dialects.acp.relayed import ended_shells, started_shell
 from tooltap.normalizers.dialects.acp.sessions import Sessions
-from tooltap.normalizers.dialects.acp.terminals import Terminals
+from tooltap.normalizers.dialects.acp.state import AcpState
+from tooltap.normalizers.dialects.acp.terminals import Terminals, emit_output
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.tools import tool_input
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import without_nulls
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import OutputRef
-
-__all__ = ["ToolCalls", "response_in", "use_of"]
 
 SHELLS = 64
 _RUNNING = ("in_progress", "paused")
@@ -42,45 +41,54 @@ _INPUT_FIELDS = frozenset({"rawInput", "title", "kind", "name", "content", "loca
 _VERDICTS = {"approved": "allowed", "denied": "denied", "aborted": "cancelled", "timedOut": "expired"}
 
 
-class ToolCalls(Terminals):
+class ToolCalls:
+    update = Lines("sessionUpdate")
+
+    def __init__(self, emitter: Parser, state: AcpState, sessions: Sessions, terminals: Terminals) -> None:
+        self._emitter = emitter
+        self._calls = emitter.calls
+        self._state = state
+        self._sessions = sessions
+        self._terminals = terminals
+
     # -- updates ------------------------------------------------------------------------------------------------
 
-    @Sessions.update("tool_call", "tool_call_update")
+    @update("tool_call", "tool_call_update")
     def _tool_call(self, update: Line) -> Skip:
         call_id = update.get("toolCallId")
-        call = self.calls.get(call_id) if type(call_id) is str else None
-        if call is None and (type(call_id) is not str or not self.calls.is_known(call_id)):
-            self.ensure_turn()
+        call = self._calls.get(call_id) if type(call_id) is str else None
+        if call is None and (type(call_id) is not str or not self._calls.is_known(call_id)):
+            self._sessions.ensure_turn()
         stated = update.get("rawOutput") or update.get("rawInput")
         if type(stated) is dict and "reviewId" in stated and type(stated.get("targetItemId")) is str:
             return self._review(update, stated, stated["targetItemId"])
-        return self._report(call_id, call, update, self.info.stopping)
+        return self._report(call_id, call, update, self._sessions.info.stopping)
 
     def _report(self, call_id: Any, call: Call | None, update: Line, stopping: bool) -> Skip:
         """Read what an update states of its call, which may be open. `stopping`: the client asked to stop the turn."""
         if type(call_id) is not str:
-            return self.unparsed("unknown-type", update)
-        self.texts.flush()
+            return self._emitter.unparsed("unknown-type", update)
+        self._emitter.texts.flush()
         if call is not None and "_meta" in update and record(update["_meta"]).get("subagentProgress") is True:
             # Qwen Code 0.24.4: what the subagent does, which its own calls state, too
-            self.calls.update(call, status="running", progress={"text": text_of(update.get("content"))})
+            self._calls.update(call, status="running", progress={"text": text_of(update.get("content"))})
             return None
-        bodies, response = Bodies(self), response_in(update)
+        bodies, response = Bodies(self._emitter), response_in(update)
         if response is None:  # else it stays as it is until the result, which has the same bodies
             update = bodies.take(update)
         ended, skip = _has_ended(update), None
-        if (call is None and not self.calls.is_done(call_id)) or (
+        if (call is None and not self._calls.is_done(call_id)) or (
             update["sessionUpdate"] == "tool_call" and self._begins_another(call_id, update)
         ):
-            opens = update["sessionUpdate"] == "tool_call" or self.state.protocol_version >= 2
+            opens = update["sessionUpdate"] == "tool_call" or self._state.protocol_version >= 2
             use = ToolUse()
             if opens or not ended or _names_tool(update, call_id):
-                call = self.open_call(call_id, use, update, response, synthetic=not opens)
+                call = self.open(call_id, use, update, response, synthetic=not opens)
             else:  # the call itself may still come
                 call, _ = None, _merge(use, update)
         elif call is not None:
             use = use_of(call)
-            skip = self.update_call(call, use, update, response)
+            skip = self.update_open(call, use, update, response)
         elif ended:
             use = ToolUse()
         else:
@@ -91,51 +99,51 @@ class ToolCalls(Terminals):
             use = ToolUse()
         return self._end_call(call_id, use, update, bodies, stopping)
 
-    @Sessions.update("tool_call_content_chunk")
+    @update("tool_call_content_chunk")
     def _add_content(self, chunk: Line) -> Skip:
         """v2: one more item of a call's content."""
         call_id = chunk.get("toolCallId")
-        call = self.calls.get(call_id) if isinstance(call_id, str) else None
+        call = self._calls.get(call_id) if isinstance(call_id, str) else None
         if call is None:
             return "late-update"
         use = use_of(call)
-        items = [Bodies(self).take(chunk.get("content"))]
-        self.embed_terminals(use, call.id, items)
+        items = [Bodies(self._emitter).take(chunk.get("content"))]
+        self._terminals.embed(use, call.id, items)
         if (text := text_of(items)) is not None and call.status == "running":
-            self.emit_output(call, text, len(use.running or ""))
+            emit_output(self._emitter, call, text, len(use.running or ""))
             use.running = (use.running or "") + text
         else:
             use.content = [*use.content, *items]
-        self.calls.remember(call, use.memory())
+        self._calls.remember(call, use.memory())
         return None
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         use = use_of(call)
-        terminal = self.terminal_of(use)
+        terminal = self._terminals.newest(use)
         return printed_so_far(use, terminal), terminal.printed.outputs("/output/stdout") if terminal else None
 
     # -- plans --------------------------------------------------------------------------------------------------
 
-    @Sessions.update("plan", "plan_update")
+    @update("plan", "plan_update")
     def _plan(self, update: Line) -> Skip:
         """The whole to-do list, which comes without a call (v2: `plan_update`): a synthetic call and result."""
-        self.ensure_turn()
+        self._sessions.ensure_turn()
         plan = record(update.get("plan")) or update
         todos, text = plan.get("entries"), plan.get("content") or plan.get("uri")
         if isinstance(todos, list):
             digest = todos_digest(todos)
-            if digest == self.info.todos or (not todos and self.info.todos is None):
+            if digest == self._sessions.info.todos or (not todos and self._sessions.info.todos is None):
                 return "unchanged"
-            self.info.todos = digest
-            self.state.plans += 1
-            self.texts.flush()
-            call_id, value = f"plan-{self.state.plans}", {"todos": todos}
-            self.calls.open(call_id, "plan", value, raw=update, name="TodoWrite", synthetic=True)
-            return self.calls.answer(call_id, Answer(value), raw=update, synthetic=True)
+            self._sessions.info.todos = digest
+            self._state.plans += 1
+            self._emitter.texts.flush()
+            call_id, value = f"plan-{self._state.plans}", {"todos": todos}
+            self._calls.open(call_id, "plan", value, raw=update, name="TodoWrite", synthetic=True)
+            return self._calls.answer(call_id, Answer(value), raw=update, synthetic=True)
         if not isinstance(text, str):
-            return self.unparsed("unknown-type", update)
-        self.texts.flush()
-        self.notice("plan", text)
+            return self._emitter.unparsed("unknown-type", update)
+        self._emitter.texts.flush()
+        self._emitter.notice("plan", text)
         return None
 
     # -- reviews ------------------------------------------------------------------------------------------------------
@@ -143,14 +151,16 @@ class ToolCalls(Terminals):
     def _review(self, update: Line, stated: Line, target: str) -> Skip:
         """codex-acp 2.6.0: a second model decides about risky calls. The wire shows its review as a call of kind
         `think`, whose input and output are the same object. It is also a permission, which an agent answers."""
-        review, permissions = without_nulls(record(stated.get("review"))), self.permissions
+        review, permissions = without_nulls(record(stated.get("review"))), self._emitter.permissions
         call_id, permission_id = string(update.get("toolCallId")), string(stated.get("reviewId"))
         if call_id is None or permission_id is None:
-            return self.unparsed("unknown-type", update)
-        self.texts.flush()
+            return self._emitter.unparsed("unknown-type", update)
+        self._emitter.texts.flush()
         status, message = string(review.get("status")), string(review.get("rationale"))
         value = {"review": review, "action": stated.get("action"), "targetItemId": target}
-        skip = self.calls.show(call_id, raw_name(update, call_id), value, raw=update, title=string(update.get("title")))
+        skip = self._calls.show(
+            call_id, raw_name(update, call_id), value, raw=update, title=string(update.get("title"))
+        )
         if status == "inProgress":
             permissions.ask(permission_id, call_id=target, title=string(update.get("title")))
         elif type(status) is str and status in _VERDICTS:
@@ -158,26 +168,26 @@ class ToolCalls(Terminals):
         if not _has_ended(update):
             return skip
         ended = status_word(update.get("status")) or "completed"
-        return self.calls.answer(call_id, Answer(None, ended, message), raw=update)
+        return self._calls.answer(call_id, Answer(None, ended, message), raw=update)
 
     # -- calls --------------------------------------------------------------------------------------------------
 
     def _begins_another(self, call_id: str, update: Line) -> bool:
         """Whether a `tool_call` opens a new call under the id of one that has ended, or that another session has."""
-        if self.replay:
+        if self._emitter.replay:
             return False
-        if self.calls.session_of(call_id) != self.session:
+        if self._calls.session_of(call_id) != self._emitter.session:
             return True
-        if not self.calls.is_done(call_id):
+        if not self._calls.is_done(call_id):
             return False
         use, name = ToolUse(), raw_name(update, call_id)
         _merge(use, update)
         if not _has_ended(update) and isinstance(update.get("content"), list):
             use.content = update["content"]
         value, canonical = self._read_input(use, name)
-        return not self.calls.repeats(call_id, name, value, name=canonical)
+        return not self._calls.repeats(call_id, name, value, name=canonical)
 
-    def open_call(
+    def open(
         self, call_id: str, use: ToolUse, update: Line, response: Any, *, synthetic: bool, status: str | None = None
     ) -> Call:
         self._learn(use, call_id, update, response, runs=False)
@@ -187,17 +197,17 @@ class ToolCalls(Terminals):
         value, canonical = self._read_input(use, name)
         canonical = canonical if is_named else "Unknown"
         status = status or ("running" if update.get("status") in _RUNNING else "pending")
-        call = self.calls.open(
+        call = self._calls.open(
             call_id, name, value, raw=update, name=canonical, status=status, title=use.title, synthetic=synthetic
         )
         self._note_todos(call, value)
         if "_meta" in update:
-            self.read_terminal_meta(use, call_id, update["_meta"])
-        if self.calls.get(call_id) is call:  # else its result came before it
-            self.calls.remember(call, use.memory())
+            self._terminals.read_meta(use, call_id, update["_meta"])
+        if self._calls.get(call_id) is call:  # else its result came before it
+            self._calls.remember(call, use.memory())
         return call
 
-    def update_call(self, call: Call, use: ToolUse, update: Line, response: Any) -> Skip:
+    def update_open(self, call: Call, use: ToolUse, update: Line, response: Any) -> Skip:
         was_known, before, terminals = bool(call.memory), use.running or "", use.terminals
         runs = update.get("status") in _RUNNING
         learned, carries = self._learn(use, call.id, update, response, runs=runs or call.status == "running")
@@ -209,16 +219,16 @@ class ToolCalls(Terminals):
             value, canonical = self._read_input(use, name)
             self._note_todos(call, value)
         status = "running" if runs else None
-        changed = self.calls.update(
+        changed = self._calls.update(
             call, value, raw=update, raw_name=name, name=canonical, status=status, title=use.title
         )
         running = use.running or ""
         if running != before and running.startswith(before):
-            self.emit_output(call, running[len(before) :], len(before))
+            emit_output(self._emitter, call, running[len(before) :], len(before))
         if "_meta" in update:
-            carries = self.read_terminal_meta(use, call.id, update["_meta"]) or carries
+            carries = self._terminals.read_meta(use, call.id, update["_meta"]) or carries
         if learned or use.terminals is not terminals:
-            self.calls.remember(call, use.memory())
+            self._calls.remember(call, use.memory())
         if changed or carries:
             return None
         return "partial" if running != before else "unchanged"
@@ -246,7 +256,7 @@ class ToolCalls(Terminals):
         if content and type(content) is list:
             if not ended and _are_arguments(use, content, is_given="rawInput" in update, runs=runs):
                 return True, use.raw_input is not None
-            self.embed_terminals(use, call_id, content)
+            self._terminals.embed(use, call_id, content)
             if not (runs or ended) or diffs(content):
                 use.content, learned = content, True
             elif not ended:
@@ -257,16 +267,16 @@ class ToolCalls(Terminals):
         return True, True
 
     def _read_input(self, use: ToolUse, name: str) -> tuple[Any, str | None]:
-        servers = (*self.context.mcp_servers, *self.state.servers)
+        servers = (*self._emitter.context.mcp_servers, *self._state.servers)
         return read_input(use, name, mcp_name(name, use.title or "", use.raw_input, servers))
 
     def _end_call(self, call_id: str, use: ToolUse, update: Line, bodies: Bodies, stopping: bool) -> Skip:
         """Emit the result. If the call ended before, the result may replace a synthetic one."""
-        terminal = self.terminal_of(use) if use.terminals else None
+        terminal = self._terminals.newest(use) if use.terminals else None
         if use.response is not None:
             use.response = bodies.take(use.response)
-        name = self.calls.name_of(call_id) or ""
-        answer = read_result(name, use, update, terminal, provider=self.provider, stopping=stopping)
+        name = self._calls.name_of(call_id) or ""
+        answer = read_result(name, use, update, terminal, provider=self._emitter.provider, stopping=stopping)
         attachments = bodies.attachments or []
         if type(content := update.get("content")) is list:
             for block in blocks(content):
@@ -275,29 +285,29 @@ class ToolCalls(Terminals):
         outputs = terminal.printed.outputs("/output/stdout") if terminal else None
         if attachments or outputs or answer.attachments:
             answer = answer.replace(attachments=attachments or None, outputs=outputs)
-        skip = self.calls.answer(call_id, answer, raw=update)
+        skip = self._calls.answer(call_id, answer, raw=update)
         if use.terminals and not answer.is_async:
-            self.release_terminals(use)
+            self._terminals.release(use)
         if skip is None:
             self._end_shells(call_id, name, use, update, answer)
         return skip
 
     def _end_shells(self, call_id: str, name: str, use: ToolUse, update: Line, answer: Answer) -> None:
         """Remember the shell of a command that runs on; end the calls whose shells have ended."""
-        shells = self.state.shells
+        shells = self._state.shells
         if answer.is_async and (shell := started_shell(update)) is not None:
-            put(shells, f"{self.session}/{shell}", call_id, SHELLS)
+            put(shells, f"{self._emitter.session}/{shell}", call_id, SHELLS)
         elif shells:
             for shell, ended in ended_shells(name, use.raw_input, update.get("rawOutput")):
-                if (started := shells.pop(f"{self.session}/{shell}", None)) is not None:
-                    self.calls.answer(started, ended, raw=update)
+                if (started := shells.pop(f"{self._emitter.session}/{shell}", None)) is not None:
+                    self._calls.answer(started, ended, raw=update)
 
     def _note_todos(self, call: Call, value: Any) -> None:
         """Remember a to-do list: a plan that repeats it is not shown again (OpenCode before 1.0, Vibe, Kimi Code)."""
         if call.name == "TodoWrite" and isinstance(value, dict) and value:
             todos = tool_input("TodoWrite", value, call.raw_name).get("todos")
             if isinstance(todos, list):
-                self.info.todos = todos_digest(todos)
+                self._sessions.info.todos = todos_digest(todos)
 
 
 def _has_ended(update: Line) -> bool:

@@ -10,8 +10,6 @@ from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Attachment
 
-__all__ = ["attach", "blocks", "diffs", "is_block", "linked", "questions", "read_prompt", "text_of", "texts_of"]
-
 _BLOCK_TYPES = ("text", "image", "audio", "resource", "resource_link")
 
 

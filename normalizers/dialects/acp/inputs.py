@@ -18,8 +18,6 @@ from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.wire.decode import decode_text
 from tooltap.normalizers.wire.values import record, records, string
 
-__all__ = ["ToolUse", "decoded", "json_object", "read_input"]
-
 
 class ToolUse(msgspec.Struct, omit_defaults=True):
     """What the updates of an open call have stated so far, merged. `Call.memory` holds it between lines."""

@@ -16,8 +16,6 @@ from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
 from tooltap.normalizers.wire.values import first_string, record, string
 
-__all__ = ["CODEX_EVENT", "KINDS", "PROXY", "mcp_name", "name_in_id", "raw_name", "says_more", "stated_name"]
-
 DEFAULT_KIND = "other"
 """The protocol's default."""
 KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", DEFAULT_KIND)

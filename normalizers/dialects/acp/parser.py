@@ -2,13 +2,14 @@
 
 Learned from Gemini CLI 0.61, OpenCode 1.18, claude-agent-acp 0.23 and 0.100, codex-acp 0.16 and 2.6, Copilot CLI
 1.0.102, Qwen Code 0.24.4, Vibe 3.0.2, Kimi Code 2.1 and Droid 0.215, and from the protocol's schemas (v1, v2 and what
-is marked unstable in SDK 2.4). What vendors add to it is in `names`, `relayed` and `extensions`.
+is marked unstable in SDK 2.4). What vendors add to it is in `names` and `answers`, and at
+the end of this module: methods of their own, which are skipped, and the lineage of subagents in `_meta`.
 
 A turn runs from a `session/prompt` to its answer; v2 states `idle` instead. Where only the agent's side is on the wire,
 content opens a turn and an answer with a stop reason ends it.
 
-This module ties answers to requests, and reads messages. The rest is read in `sessions` (set-up, changes, usage),
-`calls`, `permissions` and `terminals`.
+The parser ties answers to requests, and reads messages. Its helpers read the rest: `sessions` (set-up, changes, turns,
+usage), `tool_calls`, `permission_requests` and `terminals`.
 """
 
 from __future__ import annotations
@@ -18,22 +19,39 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.bounded import keep_newest
-from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import Call, State
+from tooltap.normalizers.dialects.acp.calls import ToolCalls
 from tooltap.normalizers.dialects.acp.content import attach, is_block, read_prompt
-from tooltap.normalizers.dialects.acp.extensions import is_extension, stated_lineage
 from tooltap.normalizers.dialects.acp.permissions import PERMISSIONS, PermissionRequests, id_in
-from tooltap.normalizers.dialects.acp.sessions import SKIPPED, Sessions, read_usage
-from tooltap.normalizers.dialects.acp.state import AcpState, Asked
-from tooltap.normalizers.wire.values import record, string
-from tooltap.protocol.events import Message, Notice, Usage
-
-__all__ = ["Acp"]
+from tooltap.normalizers.dialects.acp.sessions import Sessions, read_usage
+from tooltap.normalizers.dialects.acp.state import AcpState, PendingRequest
+from tooltap.normalizers.dialects.acp.terminals import Terminals
+from tooltap.normalizers.wire.values import first_string, record, string
+from tooltap.protocol.events import Message, Notice, OutputRef, Usage
 
 CLIENT = "in"
 AGENT = "out"
 ASKED = 1_024
 CHILDREN = 256
+
+SKIPPED = {
+    method: reason
+    for reason, *methods in (
+        ("administration", "providers/disable", "providers/list", "providers/set"),
+        ("administration", "session/archive", "session/delete", "session/list", "session/status", "session/unarchive"),
+        ("auth", "authenticate", "logout", "auth/login", "auth/logout"),
+        ("auth", "auth/status", "auth/status_update", "_auth/status_update"),
+        ("client-fs", "fs/read_text_file", "fs/write_text_file"),
+        ("client-mcp", "mcp/connect", "mcp/disconnect", "mcp/message"),
+        ("client-terminal", "terminal/cancel", "terminal/kill", "terminal/release"),
+        ("request", "elicitation/complete", "tool_call/cancel"),
+    )
+    for method in methods
+}
+"""Method -> why it and its answer are skipped."""
 
 _FROM_AGENT = (
     *("session/update", "session/request_permission", "session/elicitation", "elicitation/"),
@@ -67,10 +85,45 @@ _ROLES = {
 }
 
 
-class Acp(PermissionRequests, Parser):
+class Acp(Parser):
     dialect = protocol = default_provider = "acp"
     SKIPS = frozenset({"echo", "empty", "extension", "late-update", "partial"})
     state_type = AcpState
+    state: AcpState
+
+    request = Lines(
+        "method",
+        {**SKIPPED, "initialize": "handshake", "session/close": "request"},
+        sessions=Sessions.request,
+        terminals=Terminals.request,
+        permission_requests=PermissionRequests.request,
+    )
+    """Requests and notifications. Methods get the parameters, and the request's key in the state."""
+    answer = Lines(
+        "method",
+        {**SKIPPED, "$/cancel_request": "answer", "session/cancel": "answer"},
+        sessions=Sessions.answer,
+        terminals=Terminals.answer,
+        permission_requests=PermissionRequests.answer,
+    )
+    """Answers, by the method of their request. Methods get the result, the request and its key."""
+    update = Lines(
+        "sessionUpdate",
+        {"plan_removed": "unchanged"},
+        sessions=Sessions.update,
+        terminals=Terminals.update,
+        tool_calls=ToolCalls.update,
+    )
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.sessions = Sessions(self, self.state)
+        self.terminals = Terminals(self, self.state)
+        self.tool_calls = ToolCalls(self, self.state, self.sessions, self.terminals)
+        self.permission_requests = PermissionRequests(self, self.sessions, self.tool_calls)
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return self.tool_calls.unfinished(call)
 
     def read(self, value: Line) -> Skip:
         method = value.get("method")
@@ -81,9 +134,9 @@ class Acp(PermissionRequests, Parser):
         direction, state = self.direction, self.state
         is_agents = direction == AGENT if direction is not None else method.startswith(_FROM_AGENT)
         if not is_agents and (direction is not None or not is_extension(method)):
-            state.hears_client = True
+            state.client_seen = True
         params = record(value.get("params"))
-        self.enter_session(params.get("sessionId"))
+        self.sessions.enter(params.get("sessionId"))
         if method == "session/update":
             update = record(params.get("update"))
             if "_meta" in update:
@@ -92,9 +145,9 @@ class Acp(PermissionRequests, Parser):
         key = ""
         if "id" in value:
             key = f"{AGENT if is_agents else CLIENT}:{_id_of(value['id'])}"
-            asked = state.asked
+            asked = state.requests
             asked.pop(key, None)
-            asked[key] = Asked(method, self.session)
+            asked[key] = PendingRequest(method, self.session)
             if len(asked) > ASKED:
                 keep_newest(asked, ASKED)
         if is_extension(method) and not self.request.knows(method):
@@ -127,32 +180,32 @@ class Acp(PermissionRequests, Parser):
 
     # -- requests -----------------------------------------------------------------------------------------------
 
-    @Sessions.request("session/prompt")
+    @request("session/prompt")
     def _prompt(self, params: Line, key: str) -> None:
-        turn = self.begin_prompted_turn()
-        if key in self.state.asked:
-            self.state.asked[key].turn = turn
+        turn = self.sessions.begin_prompted_turn()
+        if key in self.state.requests:
+            self.state.requests[key].turn = turn
         text, attachments = read_prompt(self, params.get("prompt"))
         self.emit(Message, role="user", text=text, attachments=attachments)
 
-    @Sessions.request("session/cancel")
+    @request("session/cancel")
     def _cancel(self, params: Line, key: str) -> None:
-        info = self.info
+        info = self.sessions.info
         info.stopping = self.turn is not None
         info.cutting = info.stopping and self.calls.is_open(self.session, self.turn, self.agent)
         self.notice("interrupt", "The client cancelled the turn.")
 
-    @Sessions.request("$/cancel_request")
+    @request("$/cancel_request")
     def _cancel_request(self, params: Line, key: str) -> Skip:
         """One side no longer wants the answer to its request."""
         asked_id = _id_of(params.get("requestId"))
         if self.permissions.is_pending(asked_id):
             self.permissions.answer(asked_id, "cancelled")
             return None
-        asked = self.state.asked.get(f"{CLIENT}:{asked_id}")
+        asked = self.state.requests.get(f"{CLIENT}:{asked_id}")
         if asked is None or asked.method != "session/prompt" or asked.session is None:
             return "request"
-        self.enter_session(asked.session)
+        self.sessions.enter(asked.session)
         self._cancel(params, key)
         return None
 
@@ -160,37 +213,37 @@ class Acp(PermissionRequests, Parser):
 
     def _read_answer(self, value: Line) -> Skip:
         result, error = record(value.get("result")), value.get("error")
-        key, asked = self._asked(_id_of(value["id"]), result)
+        key, asked = self._request_of(_id_of(value["id"]), result)
         if asked is None and isinstance(error, dict) and self.direction != CLIENT:
-            asked = Asked("session/prompt" if self.turn is not None else "")
+            asked = PendingRequest("session/prompt" if self.turn is not None else "")
         if asked is None:
             return "answer"
-        self.enter_session(asked.session)
+        self.sessions.enter(asked.session)
         if is_extension(asked.method) and not self.answer.knows(asked.method):
             return "extension"
         if isinstance(error, dict):
             return self._error(asked, key, error)
         return self.answer.read(self, result, asked, key, kind=asked.method, line=value)
 
-    def _asked(self, answer_id: str, result: Line) -> tuple[str, Asked | None]:
+    def _request_of(self, answer_id: str, result: Line) -> tuple[str, PendingRequest | None]:
         """The request that an answer belongs to. Both sides number theirs from zero."""
-        shape, asked = None, self.state.asked
+        shape, asked = None, self.state.requests
         for one in _SHAPES:
             if one[0] in result:
                 shape = one
                 break
         answerer = self.direction or (shape[1] if shape is not None else None)
         askers = _BY_AGENT if answerer == CLIENT else _BY_CLIENT
-        if answerer is None and self.state.hears_client:
+        if answerer is None and self.state.client_seen:
             askers = _BY_BOTH
         keys = [key for asker in askers if (key := f"{asker}:{answer_id}") in asked]
         if len(keys) == 2:  # a prompt's answer comes after those to what the agent requested for it
             keys = [key for key in reversed(asked) if key in keys]
         if keys:
             return keys[0], asked.pop(keys[0])
-        return f"{askers[0]}:{answer_id}", Asked(shape[2]) if shape is not None else None
+        return f"{askers[0]}:{answer_id}", PendingRequest(shape[2]) if shape is not None else None
 
-    def _error(self, asked: Asked, key: str, error: Line) -> Skip:
+    def _error(self, asked: PendingRequest, key: str, error: Line) -> Skip:
         text = string(error.get("message"))
         if key.startswith(AGENT):  # the client refused what the agent requested
             if asked.method in PERMISSIONS:
@@ -200,32 +253,32 @@ class Acp(PermissionRequests, Parser):
         data = {name: error[name] for name in ("code", "data") if error.get(name) is not None} or None
         notice = {"level": "error", "code": "provider-error", "text": text or "error", "data": data}
         if asked.method == "session/prompt":
-            self.end_running_turn("failed", asked.turn, before=((Notice, notice),))
+            self.sessions.end_running_turn("failed", asked.turn, before=((Notice, notice),))
         else:
-            self.end_history()
+            self.sessions.end_history()
             self.emit(Notice, **notice)
         return None
 
-    @Sessions.answer("session/prompt")
-    def _prompt_answered(self, result: Line, asked: Asked, key: str) -> Skip:
+    @answer("session/prompt")
+    def _prompt_answered(self, result: Line, asked: PendingRequest, key: str) -> Skip:
         if result.get("stopReason") is None and self.state.protocol_version >= 2:
             return "answer"  # v2: the prompt is accepted; the turn ends when the session is idle
         if asked.turn is None:
-            self.ensure_turn()
-        self.end_stopped_turn(result, asked.turn)
+            self.sessions.ensure_turn()
+        self.sessions.end_stopped_turn(result, asked.turn)
         return None
 
     # -- updates: messages, thoughts, and what the agent reports beside them -------------------------------------
 
-    @Sessions.update("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
+    @update("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
     def _message_chunk(self, update: Line) -> Skip:
         role, block = _ROLES[update["sessionUpdate"]], update.get("content")
         if type(block) is not dict or not is_block(block):
             return self.unparsed("unknown-type", update)
-        if role == "user" and self.is_prompted:
+        if role == "user" and self.sessions.is_prompted:
             return "echo"
-        self.ensure_turn()
-        message_id = self.info.last_message = string(update.get("messageId"))
+        self.sessions.ensure_turn()
+        message_id = self.sessions.info.last_message = string(update.get("messageId"))
         text = block.get("text")
         if text == "":
             return self._empty_chunk(update)
@@ -241,63 +294,63 @@ class Acp(PermissionRequests, Parser):
 
     def _empty_chunk(self, update: Line) -> Skip:
         """Qwen Code 0.24.4: the tokens of the model's answer, which ends here."""
-        ended, usage = self.end_block(), read_usage(record(update.get("_meta")), "step")
+        ended, usage = self.sessions.end_block(), read_usage(record(update.get("_meta")), "step")
         if usage is None:
             return None if ended else "empty"
         self.emit(Usage, **usage)
         return None
 
-    @Sessions.update("user_message", "agent_message", "agent_thought")
+    @update("user_message", "agent_message", "agent_thought")
     def _whole_message(self, update: Line) -> Skip:
         """v2: a message as a whole, perhaps after its chunks."""
         role, message_id = _ROLES[update["sessionUpdate"]], string(update.get("messageId"))
-        if role == "user" and self.is_prompted:
+        if role == "user" and self.sessions.is_prompted:
             return "echo"
         if not isinstance(update.get("content"), list):
             return "unchanged"
-        if message_id is not None and message_id == self.info.last_message:
+        if message_id is not None and message_id == self.sessions.info.last_message:
             return "partial"
-        self.ensure_turn()
+        self.sessions.ensure_turn()
         self.texts.flush()
         text, attachments = read_prompt(self, update["content"])
         shown = {} if role == "reasoning" else {"attachments": attachments}
         self.emit_text(role, text, message_id=message_id, **shown)
         return None
 
-    @Sessions.update("state_update")
+    @update("state_update")
     def _state(self, update: Line) -> Skip:
         """v2: what the session does as a whole."""
-        info, state = self.info, update.get("state")
+        info, state = self.sessions.info, update.get("state")
         before, info.state = info.state, string(state)
         if self.turn is None:
             if state != "running":
                 return "unchanged"
-            self.ensure_turn()
+            self.sessions.ensure_turn()
             return None
         if state != "idle" or (update.get("stopReason") is None and before != "running"):
             return "unchanged"
-        self.end_stopped_turn(update)
+        self.sessions.end_stopped_turn(update)
         return None
 
-    @Sessions.update("notice")
+    @update("notice")
     def _agent_notice(self, update: Line) -> None:
         severity = update.get("severity")
         level = severity if severity in ("info", "warning", "error") else "info"
         self.notice("agent", _words(update, "title", "description"), level)
 
-    @Sessions.update("compaction_update")
+    @update("compaction_update")
     def _compaction(self, update: Line) -> None:
         status = str(update.get("status"))
         summary, _ = read_prompt(self, update.get("summary"))
         text = str(update.get("error") or summary or status)
         self.notice("compaction", text, "error" if status == "failed" else "info", {"status": status})
 
-    @Sessions.update("compaction_summary_chunk")
+    @update("compaction_summary_chunk")
     def _compaction_summary(self, update: Line) -> None:
         text, _ = read_prompt(self, [update.get("content")])
         self.texts.append("system", text, message_id=update.get("compactionId"), key="compaction")
 
-    @Sessions.update("subagent_spawned", "subagent_state_update", "subagent_update")
+    @update("subagent_spawned", "subagent_state_update", "subagent_update")
     def _subagent(self, update: Line) -> Skip:
         """A session of a subagent, announced or changed; its updates carry its own id."""
         child = string(update.get("sessionId") or update.get("subagentSessionId"))
@@ -321,3 +374,31 @@ def _id_of(request_id: Any) -> str:
 
 def _words(update: Line, *keys: str) -> str:
     return ": ".join(filter(None, (string(update.get(key)) for key in keys)))
+
+
+# -- extensions ------------------------------------------------------------------------------------------------------
+
+_OWN = frozenset({"$", "auth", "elicitation", "fs", "mcp", "providers", "session", "terminal", "tool_call"})
+"""First parts of the protocol's own methods. What is unknown of these is a newer protocol, not an extension."""
+_PARENTS = ("parentToolUseId", "parentToolCallId", "parent_tool_use_id", "parentToolUseID")
+"""Claude Code's adapters; Qwen Code 0.24.4; the same in other spellings."""
+_AGENTS = ("agentId", "agent_id")
+"""Copilot CLI 1.0.102."""
+
+
+def is_extension(method: str) -> bool:
+    """Whether it is in the form of an extension's name (`_x`, `x/y`): a vendor's method or kind of update."""
+    namespace, separator, _ = method.partition("/")
+    return method.startswith("_") or (bool(separator) and namespace not in _OWN)
+
+
+def stated_lineage(meta: Any) -> tuple[str | None, str | None]:
+    """The call that spawned the subagent of an update, and the subagent."""
+    if type(meta) is not dict:
+        return None, None
+    parent, agent = first_string(meta, *_PARENTS), first_string(meta, *_AGENTS)
+    for owner in meta.values():
+        if type(owner) is dict:
+            parent = parent or first_string(owner, *_PARENTS)
+            agent = agent or first_string(owner, *_AGENTS)
+    return parent, agent

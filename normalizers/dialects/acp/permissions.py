@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from tooltap.normalizers.core.lines import Line
+from tooltap.normalizers.core.lines import Line, Lines
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.acp.calls import ToolCalls, response_in, use_of
 from tooltap.normalizers.dialects.acp.content import questions
 from tooltap.normalizers.dialects.acp.inputs import ToolUse
 from tooltap.normalizers.dialects.acp.sessions import Sessions
-from tooltap.normalizers.dialects.acp.state import Asked
+from tooltap.normalizers.dialects.acp.state import PendingRequest
 from tooltap.normalizers.wire.values import record, records, string
-
-__all__ = ["PERMISSIONS", "PermissionRequests", "id_in"]
 
 ELICITATIONS = ("elicitation/create", "session/elicitation")
 PERMISSIONS = ("session/request_permission", *ELICITATIONS)
@@ -23,17 +22,26 @@ def id_in(key: str) -> str:
     return key.partition(":")[2]
 
 
-class PermissionRequests(ToolCalls):
-    @Sessions.request("session/request_permission")
+class PermissionRequests:
+    request = Lines("method")
+    answer = Lines("method")
+
+    def __init__(self, emitter: Parser, sessions: Sessions, tool_calls: ToolCalls) -> None:
+        self._emitter = emitter
+        self._permissions = emitter.permissions
+        self._sessions = sessions
+        self._tool_calls = tool_calls
+
+    @request("session/request_permission")
     def _permission_asked(self, params: Line, key: str) -> None:
         """v2 has a subject where v1 has the call, and a title of its own."""
         subject = record(params.get("subject"))
-        self.ensure_turn()
-        self.texts.flush()
+        self._sessions.ensure_turn()
+        self._emitter.texts.flush()
         tool_call = record(params.get("toolCall") or subject.get("toolCall"))
         call_id = self._before_permission(tool_call) or string(subject.get("toolCallId"))
         command = subject and {name: subject[name] for name in ("command", "cwd") if type(subject.get(name)) is str}
-        self.permissions.ask(
+        self._permissions.ask(
             id_in(key),
             call_id=call_id,
             type=self._type(call_id, "permission"),
@@ -46,20 +54,20 @@ class PermissionRequests(ToolCalls):
             ],
         )
 
-    @Sessions.answer("session/request_permission")
-    def _permission_answered(self, result: Line, asked: Asked, key: str) -> None:
+    @answer("session/request_permission")
+    def _permission_answered(self, result: Line, asked: PendingRequest, key: str) -> None:
         answer, permission_id = record(result.get("outcome")), id_in(key)
         option_id = string(answer.get("optionId"))
-        outcome = "allowed" if self.permissions.allows(permission_id, option_id) else "denied"
+        outcome = "allowed" if self._permissions.allows(permission_id, option_id) else "denied"
         if answer.get("outcome") == "cancelled" or option_id is None:
             outcome = "cancelled"
-        self.permissions.answer(permission_id, outcome, by="user", option_id=option_id)
+        self._permissions.answer(permission_id, outcome, by="user", option_id=option_id)
 
-    @Sessions.request(*ELICITATIONS)
+    @request(*ELICITATIONS)
     def _elicit(self, params: Line, key: str) -> None:
-        self.texts.flush()
+        self._emitter.texts.flush()
         call_id = string(params.get("toolCallId"))
-        self.permissions.ask(
+        self._permissions.ask(
             id_in(key),
             call_id=call_id,
             type=self._type(call_id, "elicitation"),
@@ -67,11 +75,11 @@ class PermissionRequests(ToolCalls):
             questions=questions(params) or None,
         )
 
-    @Sessions.answer(*ELICITATIONS)
-    def _elicited(self, result: Line, asked: Asked, key: str) -> None:
+    @answer(*ELICITATIONS)
+    def _elicited(self, result: Line, asked: PendingRequest, key: str) -> None:
         content, outcome = result.get("content"), _ACTIONS.get(str(result.get("action")), "cancelled")
         answers = content if isinstance(content, dict) else None
-        self.permissions.answer(id_in(key), outcome, by="user", answers=answers)
+        self._permissions.answer(id_in(key), outcome, by="user", answers=answers)
 
     def _before_permission(self, tool_call: Line) -> str | None:
         """Open the call that a permission is requested for, unless it is known; returns its id.
@@ -81,18 +89,20 @@ class PermissionRequests(ToolCalls):
         call_id = tool_call.get("toolCallId")
         if not isinstance(call_id, str):
             return None
-        call = self.calls.get(call_id)
+        call = self._emitter.calls.get(call_id)
         if call is not None:
             use = use_of(call)
             if not use.has_input:
                 stated = {key: item for key, item in tool_call.items() if key != "status"}
-                self.update_call(call, use, stated, response_in(stated))
-        elif not self.calls.is_done(call_id):
+                self._tool_calls.update_open(call, use, stated, response_in(stated))
+        elif not self._emitter.calls.is_done(call_id):
             response = response_in(tool_call)
-            self.open_call(call_id, ToolUse(), tool_call, response, synthetic=False, status="awaiting-permission")
+            self._tool_calls.open(
+                call_id, ToolUse(), tool_call, response, synthetic=False, status="awaiting-permission"
+            )
         return call_id
 
     def _type(self, call_id: str | None, default: str) -> str:
         """The type of a request about this call."""
-        is_question = call_id is not None and self.calls.name_of(call_id) == "AskUserQuestion"
+        is_question = call_id is not None and self._emitter.calls.name_of(call_id) == "AskUserQuestion"
         return "question" if is_question else default

@@ -15,32 +15,13 @@ import msgspec
 from tooltap.normalizers.core.bounded import is_short, learn, make_room
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call
 from tooltap.normalizers.core.tokens import token_fields
-from tooltap.normalizers.dialects.acp.state import AcpState, Asked, SessionInfo
+from tooltap.normalizers.dialects.acp.state import AcpState, PendingRequest, SessionInfo
 from tooltap.normalizers.wire.values import dollars, record, records, string, whole
-from tooltap.protocol.events import Chunk, SessionEvent, ToolUpdate, Usage
-
-__all__ = ["SKIPPED", "Sessions", "provider_name", "read_usage"]
+from tooltap.protocol.events import SessionEvent, Usage
 
 SESSIONS = 64
 SERVERS = 256
-
-SKIPPED = {
-    method: reason
-    for reason, *methods in (
-        ("administration", "providers/disable", "providers/list", "providers/set"),
-        ("administration", "session/archive", "session/delete", "session/list", "session/status", "session/unarchive"),
-        ("auth", "authenticate", "logout", "auth/login", "auth/logout"),
-        ("auth", "auth/status", "auth/status_update", "_auth/status_update"),
-        ("client-fs", "fs/read_text_file", "fs/write_text_file"),
-        ("client-mcp", "mcp/connect", "mcp/disconnect", "mcp/message"),
-        ("client-terminal", "terminal/cancel", "terminal/kill", "terminal/release"),
-        ("request", "elicitation/complete", "tool_call/cancel"),
-    )
-    for method in methods
-}
-"""Method -> why it and its answer are skipped."""
 
 _OUTCOMES = {"cancelled": "cancelled", "error": "failed", "max_turn_requests": "failed", "refusal": "failed"}
 """Stop reason -> outcome of the turn, unless it completed."""
@@ -87,20 +68,19 @@ def provider_name(agent: str) -> str:
     return _PROVIDERS.get(slug, slug)
 
 
-class Sessions(Parser):
-    """The tables have the readers of derived classes, too."""
+class Sessions:
+    request = Lines("method")
+    answer = Lines("method")
+    update = Lines("sessionUpdate")
 
-    request = Lines("method", {**SKIPPED, "initialize": "handshake", "session/close": "request"})
-    """Its methods get the parameters, and the key of the request in the state."""
-    answer = Lines("method", {**SKIPPED, "$/cancel_request": "answer", "session/cancel": "answer"})
-    """Its methods get the result, the request and its key."""
-    update = Lines("sessionUpdate", {"plan_removed": "unchanged"})
-    state: AcpState
+    def __init__(self, emitter: Parser, state: AcpState) -> None:
+        self._emitter = emitter
+        self._state = state
 
     @property
     def info(self) -> SessionInfo:
         """The session that the line belongs to."""
-        sessions, session = self.state.sessions, self.session
+        sessions, session = self._state.sessions, self._emitter.session
         try:
             info: SessionInfo = sessions[session]
         except KeyError:
@@ -108,41 +88,35 @@ class Sessions(Parser):
             info = sessions[session] = SessionInfo()
         return info
 
-    def enter_session(self, session_id: Any) -> None:
+    def enter(self, session_id: Any) -> None:
         """Set the line's scope. A subagent's session is part of its root session."""
         if not isinstance(session_id, str) or not session_id:
             return
-        state = self.state
+        state = self._state
         root = state.children.get(session_id)
         if root is not None:
-            self.set_session(root or session_id)
-            self.agent = session_id
+            self._emitter.set_session(root or session_id)
+            self._emitter.agent = session_id
         elif session_id != state.session:
-            self.set_session(session_id)
+            self._emitter.set_session(session_id)
         else:
-            self.session = session_id
+            self._emitter.session = session_id
         info = self.info
         state.cwd = info.cwd
-        self.replay = info.loading
+        self._emitter.replay = info.loading
 
     def expect(self, key: str, **params: Any) -> None:
         """Remember what the answer to this request will confirm."""
-        if key in self.state.asked:
-            self.state.asked[key].params = params
-
-    def emit_output(self, call: Call, text: str, offset: int) -> None:
-        """Emit a partial event with what a call printed or showed while it runs."""
-        if self.partials:
-            chunk = Chunk(stream="output", text=text, offset=offset)
-            self.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk)
+        if key in self._state.requests:
+            self._state.requests[key].params = params
 
     def end_block(self) -> bool:
         """The model's answer is complete, so that a text without a message id ends; returns whether there was one."""
-        opened = self.state.texts.open
+        opened = self._state.texts.open
         if not opened or self.info.last_message is not None:
             return False
         before = len(opened)
-        self.texts.flush()
+        self._emitter.texts.flush()
         return len(opened) < before
 
     # -- turns --------------------------------------------------------------------------------------------------
@@ -150,7 +124,7 @@ class Sessions(Parser):
     @property
     def is_prompted(self) -> bool:
         """Whether a prompt on the wire began the running turn."""
-        return self.turn is not None and self.turn != self.info.own_turn
+        return self._emitter.turn is not None and self._emitter.turn != self.info.own_turn
 
     def begin_prompted_turn(self) -> str:
         """Start the turn of a prompt; a turn that no prompt began ends."""
@@ -158,12 +132,12 @@ class Sessions(Parser):
         if info.own_turn is not None:
             self.end_running_turn("completed", info.own_turn, synthetic=True)
         info.stopping = info.cutting = False
-        return self.start_turn()
+        return self._emitter.start_turn()
 
     def ensure_turn(self) -> None:
         """Open a turn for content outside of any, unless it is replayed."""
-        if not self.replay and self.turn is None:
-            self.info.own_turn = self.start_turn(synthetic=True)
+        if not self._emitter.replay and self._emitter.turn is None:
+            self.info.own_turn = self._emitter.start_turn(synthetic=True)
 
     def end_stopped_turn(self, stated: Line, turn_id: str | None = None) -> None:
         """End a turn as the agent states it: its stop reason, and the tokens it used."""
@@ -174,7 +148,7 @@ class Sessions(Parser):
         self.end_running_turn(outcome, turn_id, reason=string(reason), before=before)
 
     def end_running_turn(self, outcome: str, turn_id: str | None, **fields: Any) -> None:
-        self.end_turn(outcome, turn_id=turn_id, **fields)
+        self._emitter.end_turn(outcome, turn_id=turn_id, **fields)
         info = self.info
         if turn_id in (None, info.own_turn):
             info.own_turn = None
@@ -183,23 +157,23 @@ class Sessions(Parser):
         """End what is open of a session that was replayed."""
         info = self.info
         if info.loading:
-            self.texts.flush()
-            self.calls.close_turn(self.session, None, None, "interrupted")
-            info.loading = self.replay = False
+            self._emitter.texts.flush()
+            self._emitter.calls.close_turn(self._emitter.session, None, None, "interrupted")
+            info.loading = self._emitter.replay = False
         elif info.own_turn is not None:  # the request is not on the wire, and the history looked like content
             self.end_running_turn("completed", info.own_turn, synthetic=True)
 
     # -- setting up ---------------------------------------------------------------------------------------------
 
     @answer("initialize")
-    def _initialized(self, result: Line, asked: Asked, key: str) -> Skip:
+    def _initialized(self, result: Line, asked: PendingRequest, key: str) -> Skip:
         """The agent states who it is; the events of its sessions carry it."""
-        state, agent = self.state, record(result.get("agentInfo") or result.get("info"))
+        state, agent = self._state, record(result.get("agentInfo") or result.get("info"))
         logins = (_LOGINS.get(str(method.get("id"))) for method in records(result.get("authMethods")))
         name = string(agent.get("name"))
         provider = provider_name(name) if name else next(filter(None, logins), None)
         if provider is not None:
-            self.set_provider(provider)
+            self._emitter.set_provider(provider)
         state.agent_version = string(agent.get("version")) or state.agent_version
         state.protocol_version = whole(result.get("protocolVersion")) or state.protocol_version
         return None if agent else "handshake"
@@ -207,7 +181,7 @@ class Sessions(Parser):
     @request("session/new", "session/fork")
     def _set_up(self, params: Line, key: str) -> None:
         names = [one.get("name") for one in records(params.get("mcpServers"))][:SERVERS]
-        short, servers, cwd = [name for name in names if is_short(name)], self.state.servers, params.get("cwd")
+        short, servers, cwd = [name for name in names if is_short(name)], self._state.servers, params.get("cwd")
         servers += [name for name in short if name not in servers]
         del servers[:-SERVERS]
         self.expect(key, cwd=cwd if is_short(cwd) else None, servers=short)
@@ -219,27 +193,29 @@ class Sessions(Parser):
         self._set_up(params, key)
 
     @answer("session/new", "session/fork")
-    def _began(self, result: Line, asked: Asked, key: str) -> None:
-        self.enter_session(result.get("sessionId"))
+    def _began(self, result: Line, asked: PendingRequest, key: str) -> None:
+        self.enter(result.get("sessionId"))
         self._emit_set_up("started", asked.params, result)
 
     @answer("session/load", "session/resume")
-    def _loaded(self, result: Line, asked: Asked, key: str) -> None:
-        self.enter_session(result.get("sessionId"))
+    def _loaded(self, result: Line, asked: PendingRequest, key: str) -> None:
+        self.enter(result.get("sessionId"))
         self.end_history()
         self._emit_set_up("resumed", asked.params, result)
 
     def _emit_set_up(self, state: str, asked: dict[str, Any], result: Line) -> None:
         info = self.info
-        info.cwd = self.state.cwd = asked.get("cwd") or info.cwd
+        info.cwd = self._state.cwd = asked.get("cwd") or info.cwd
         changes = self._configured(result)
         servers = [{"name": name} for name in asked.get("servers", [])] or None
-        version = self.state.agent_version
-        self.emit(SessionEvent, state=state, cwd=info.cwd, agent_version=version, mcp_servers=servers, **changes)
+        version = self._state.agent_version
+        self._emitter.emit(
+            SessionEvent, state=state, cwd=info.cwd, agent_version=version, mcp_servers=servers, **changes
+        )
 
     @answer("session/close")
-    def _closed(self, result: Line, asked: Asked, key: str) -> None:
-        self.emit(SessionEvent, state="ended")
+    def _closed(self, result: Line, asked: PendingRequest, key: str) -> None:
+        self._emitter.emit(SessionEvent, state="ended")
 
     # -- changes ------------------------------------------------------------------------------------------------
 
@@ -251,12 +227,12 @@ class Sessions(Parser):
         return "request"
 
     @answer("session/set_config_option", "session/set_mode", "session/set_model", "session/set_title")
-    def _changed(self, result: Line, asked: Asked, key: str) -> Skip:
-        return self.update_session({**learn(self.info, **asked.params), **self._configured(result)})
+    def _changed(self, result: Line, asked: PendingRequest, key: str) -> Skip:
+        return self._emitter.update_session({**learn(self.info, **asked.params), **self._configured(result)})
 
     @update("available_commands_update", "config_option_update", "current_mode_update")
     def _reconfigured(self, update: Line) -> Skip:
-        return self.update_session(self._configured(update))
+        return self._emitter.update_session(self._configured(update))
 
     @update("session_info_update")
     def _described(self, update: Line) -> Skip:
@@ -265,7 +241,7 @@ class Sessions(Parser):
         changes = learn(info, title=update["title"]) if "title" in update else {}
         codex = record(update["_meta"]).get("codex") if "_meta" in update else None
         has_reported = type(codex) is dict and self._report_codex(codex)
-        skip = self.update_session(changes)
+        skip = self._emitter.update_session(changes)
         return None if has_reported else skip
 
     def _configured(self, result: Line) -> dict[str, Any]:
@@ -297,7 +273,7 @@ class Sessions(Parser):
         """codex-acp 2.6.0: an error it will retry, and a thread that failed, whose turn then ends as completed."""
         if error := record(codex.get("error")):
             code, level = ("retry", "warning") if error.get("willRetry") is True else ("provider-error", "error")
-            self.notice(code, str(error.get("additionalDetails") or error.get("message")), level, error)
+            self._emitter.notice(code, str(error.get("additionalDetails") or error.get("message")), level, error)
             return True
         status, info = record(codex.get("threadStatus")), self.info
         kind = string(status.get("type"))
@@ -306,7 +282,7 @@ class Sessions(Parser):
         info.state = kind
         if kind != "systemError":
             return False
-        self.notice("provider-error", kind, "error", status)
+        self._emitter.notice("provider-error", kind, "error", status)
         return True
 
     @update("usage_update")
@@ -320,7 +296,7 @@ class Sessions(Parser):
         if usage == info.usage:
             return None if ended else "unchanged"
         info.usage = usage
-        self.emit(Usage, scope="session", context_used=usage[0], context_size=usage[1], cost_usd=usage[2])
+        self._emitter.emit(Usage, scope="session", context_used=usage[0], context_size=usage[1], cost_usd=usage[2])
         return None
 
 

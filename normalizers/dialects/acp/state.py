@@ -9,10 +9,8 @@ import msgspec
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.text_buffer import TextBuffer
 
-__all__ = ["AcpState", "Asked", "SessionInfo", "Terminal"]
 
-
-class Asked(msgspec.Struct, omit_defaults=True):
+class PendingRequest(msgspec.Struct, omit_defaults=True):
     """A JSON-RPC request that was not answered yet."""
 
     method: str
@@ -66,14 +64,14 @@ class AcpState(State, kw_only=True):
     """Session of a subagent -> root session."""
     agents: dict[str, str] = msgspec.field(default_factory=dict)
     """Subagent -> id of the call that spawned it, where the wire states only the subagent."""
-    asked: dict[str, Asked] = msgspec.field(default_factory=dict)
+    requests: dict[str, PendingRequest] = msgspec.field(default_factory=dict)
     """`<side that asked>:<JSON-RPC id>` -> request."""
     shells: dict[str, str] = msgspec.field(default_factory=dict)
     """`<session>/<shell>` of a command that runs in the background -> id of its call."""
     terminals: dict[str, Terminal] = msgspec.field(default_factory=dict)
     servers: list[str] = msgspec.field(default_factory=list)
     """Names of the MCP servers that sessions were set up with."""
-    hears_client: bool = False
+    client_seen: bool = False
     """The client's side is on the wire, too."""
     agent_version: str | None = None
     protocol_version: int = 1

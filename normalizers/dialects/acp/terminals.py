@@ -11,14 +11,14 @@ import base64
 from typing import Any
 
 from tooltap.normalizers.core.bounded import keep_newest
-from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import Call
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.acp.inputs import ToolUse
-from tooltap.normalizers.dialects.acp.sessions import Sessions
-from tooltap.normalizers.dialects.acp.state import Asked, Terminal
+from tooltap.normalizers.dialects.acp.state import AcpState, PendingRequest, Terminal
 from tooltap.normalizers.wire.values import record, string, whole
-
-__all__ = ["Terminals"]
+from tooltap.protocol.events import Chunk, ToolUpdate
 
 TERMINALS = 16
 """Each stores the head of its output."""
@@ -26,25 +26,34 @@ _SKIP = "client-terminal"
 _TERMINAL_META = frozenset({"terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit"})
 
 
-class Terminals(Sessions):
+class Terminals:
+    request = Lines("method")
+    answer = Lines("method")
+    update = Lines("sessionUpdate")
+
+    def __init__(self, emitter: Parser, state: AcpState) -> None:
+        self._emitter = emitter
+        self._terminals = state.terminals
+        self._asked = state.requests
+
     # -- for calls ----------------------------------------------------------------------------------------------
 
-    def embed_terminals(self, use: ToolUse, call_id: str, content: list[Any]) -> None:
+    def embed(self, use: ToolUse, call_id: str, content: list[Any]) -> None:
         """Note the terminals in a call's content."""
         for item in content:
             if type(item) is dict and item.get("type") == "terminal" and isinstance(item.get("terminalId"), str):
                 self._embed_terminal(use, call_id, item["terminalId"])
 
-    def terminal_of(self, use: ToolUse) -> Terminal | None:
+    def newest(self, use: ToolUse) -> Terminal | None:
         """The newest terminal of a call."""
-        return next((self.state.terminals[one] for one in reversed(use.terminals) if one in self.state.terminals), None)
+        return next((self._terminals[one] for one in reversed(use.terminals) if one in self._terminals), None)
 
-    def release_terminals(self, use: ToolUse) -> None:
+    def release(self, use: ToolUse) -> None:
         """Forget the terminals of a call that has ended."""
         for terminal_id in use.terminals:
-            self.state.terminals.pop(terminal_id, None)
+            self._terminals.pop(terminal_id, None)
 
-    def read_terminal_meta(self, use: ToolUse, call_id: str, meta: Any) -> bool:
+    def read_meta(self, use: ToolUse, call_id: str, meta: Any) -> bool:
         """Read what an adapter put into `_meta`; returns whether the terminal printed or ended."""
         if type(meta) is not dict or _TERMINAL_META.isdisjoint(meta):
             return False
@@ -61,19 +70,20 @@ class Terminals(Sessions):
 
     # -- requests to the client ---------------------------------------------------------------------------------
 
-    @Sessions.request("terminal/create", "terminal/output", "terminal/wait_for_exit")
+    @request("terminal/create", "terminal/output", "terminal/wait_for_exit")
     def _terminal_requested(self, params: Line, key: str) -> Skip:
-        self.expect(key, terminal=params.get("terminalId"))
+        if key in self._asked:
+            self._asked[key].params = {"terminal": params.get("terminalId")}
         return _SKIP
 
-    @Sessions.answer("terminal/create")
-    def _terminal_created(self, result: Line, asked: Asked, key: str) -> Skip:
+    @answer("terminal/create")
+    def _terminal_created(self, result: Line, asked: PendingRequest, key: str) -> Skip:
         if isinstance(result.get("terminalId"), str):
             self._terminal(result["terminalId"])
         return _SKIP
 
-    @Sessions.answer("terminal/output", "terminal/wait_for_exit")
-    def _terminal_printed(self, result: Line, asked: Asked, key: str) -> Skip:
+    @answer("terminal/output", "terminal/wait_for_exit")
+    def _terminal_printed(self, result: Line, asked: PendingRequest, key: str) -> Skip:
         """What a terminal has printed so far, and perhaps how it ended."""
         terminal_id = asked.params.get("terminal")
         if not isinstance(terminal_id, str):
@@ -87,11 +97,11 @@ class Terminals(Sessions):
 
     # -- v2 -----------------------------------------------------------------------------------------------------
 
-    @Sessions.update("terminal_update", "terminal_output_chunk")
+    @update("terminal_update", "terminal_output_chunk")
     def _terminal_updated(self, update: Line) -> Skip:
         """The state of an agent's terminal, or more output."""
         if not isinstance(update.get("terminalId"), str):
-            return self.unparsed("unknown-type", update)
+            return self._emitter.unparsed("unknown-type", update)
         terminal = self._terminal(update["terminalId"])
         if (more := _decoded(update.get("data"))) is not None:
             self._print_terminal(terminal, more)
@@ -111,9 +121,9 @@ class Terminals(Sessions):
         return terminal
 
     def _terminal(self, terminal_id: str) -> Terminal:
-        known = self.state.terminals.pop(terminal_id, None) or Terminal()
-        self.state.terminals[terminal_id] = known
-        keep_newest(self.state.terminals, TERMINALS)
+        known = self._terminals.pop(terminal_id, None) or Terminal()
+        self._terminals[terminal_id] = known
+        keep_newest(self._terminals, TERMINALS)
         return known
 
     def _replace_output(self, terminal: Terminal, output: str) -> None:
@@ -123,13 +133,20 @@ class Terminals(Sessions):
             self._print_terminal(terminal, output[known.chars :])
         else:
             terminal.printed = TextBuffer()
-            terminal.printed.append(output, self, "text/plain")
+            terminal.printed.append(output, self._emitter, "text/plain")
 
     def _print_terminal(self, terminal: Terminal, text: str) -> None:
-        call = self.calls.get(terminal.call_id) if terminal.call_id is not None else None
+        call = self._emitter.calls.get(terminal.call_id) if terminal.call_id is not None else None
         if call is not None and text:
-            self.emit_output(call, text, terminal.printed.chars)
-        terminal.printed.append(text, self, "text/plain")
+            emit_output(self._emitter, call, text, terminal.printed.chars)
+        terminal.printed.append(text, self._emitter, "text/plain")
+
+
+def emit_output(emitter: Parser, call: Call, text: str, offset: int) -> None:
+    """Emit a partial event with what a call printed or showed while it runs."""
+    if emitter.partials:
+        chunk = Chunk(stream="output", text=text, offset=offset)
+        emitter.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk)
 
 
 def _note_exit(terminal: Terminal, exit_code: Any, signal: Any) -> None:

@@ -9,8 +9,6 @@ from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING
 from tooltap.normalizers.wire.values import record, string
 
-__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
-
 
 def _is_claude_stream(value: dict[str, Any]) -> bool:
     """Qwen Code prints almost the same lines; one with neither agent's marks decides nothing."""

@@ -20,8 +20,6 @@ from tooltap.normalizers.wire.marks import last_part
 from tooltap.normalizers.wire.values import record, string, strings, whole
 from tooltap.protocol.events import Display
 
-__all__ = ["BACKGROUND_TOOLS", "read_answer", "read_server_answer", "text_of"]
-
 _EXIT_CODE = re.compile(r"Exit code (-?\d{1,15})(?:\n|$)")
 _ERROR_TAG = re.compile(r"<tool_use_error>(.*)</tool_use_error>\s*", re.S)
 _IN_BACKGROUND = re.compile(r"Command [^\n]{0,200}?background[^\n]{0,40}? with ID: ([\w-]+)")

@@ -32,8 +32,6 @@ from tooltap.normalizers.dialects.claude.wrapped import INTERRUPTED, Wrapped, as
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Attachment, Message, Reasoning, SessionEvent
 
-__all__ = ["ClaudeParser", "ClaudeState", "TurnNotes", "is_prompt", "message_of"]
-
 MESSAGES = 1_024
 
 _CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})

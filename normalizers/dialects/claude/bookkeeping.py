@@ -10,8 +10,6 @@ import re
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.wire.values import record
 
-__all__ = ["BOOKKEEPING", "QUEUE", "bookkeeping", "glance"]
-
 BOOKKEEPING = {
     **{kind: kind for kind in ("api-request", "atis-latch", "last-prompt", "queue-operation", "tools-used")},
     **dict.fromkeys(("api-request-blob", "api-request-shape"), "api-request"),

@@ -13,8 +13,6 @@ from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.wire.values import record, string, whole
 
-__all__ = ["Deltas", "DeltasState"]
-
 STREAMED = 64
 """Agents whose current message is followed."""
 

@@ -16,8 +16,6 @@ from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.wire.values import record, string
 
-__all__ = ["Lineage"]
-
 LINES = 4_096
 AGENTS = 512
 

@@ -10,8 +10,6 @@ from tooltap.normalizers.tools.payload import without_nulls
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Notice
 
-__all__ = ["Reports"]
-
 _ENVELOPE = frozenset({"type", "subtype", "uuid", "session_id", "parent_tool_use_id", "timestamp"})
 _TEXT_KEYS = ("error", "content", "text", "message", "summary", "suggestion", "reason", "name")
 _REPEATING = {

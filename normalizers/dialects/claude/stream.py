@@ -31,8 +31,6 @@ from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Message, Notice
 
-__all__ = ["ClaudeStream", "StreamState"]
-
 DENIALS = 1_024
 FAILURES = 64
 FAILURE_TEXT = 2_000

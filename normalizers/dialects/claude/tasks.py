@@ -29,8 +29,6 @@ from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.wire.values import first_string, record, string, whole
 from tooltap.protocol.events import Notice
 
-__all__ = ["Tasks", "TasksState", "task_named"]
-
 TASKS = 1_024
 
 _RAW_NAMES = {"local_agent": "Agent", "local_bash": "Bash"}

@@ -29,8 +29,6 @@ from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import dollars, record, string, whole
 from tooltap.protocol.events import Usage
 
-__all__ = ["ClaudeTranscript"]
-
 AGENTS = 64
 """Agents whose current message is followed."""
 

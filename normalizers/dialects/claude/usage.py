@@ -9,8 +9,6 @@ from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.wire.values import dollars, record, whole
 from tooltap.protocol.events import Event, ModelUsage, Usage
 
-__all__ = ["Usages", "message_tokens", "result_usage", "session_usage", "turn_usage"]
-
 Usages: TypeAlias = tuple[tuple[type[Event], dict[str, Any]], ...]
 """Events that come before the end of a turn."""
 

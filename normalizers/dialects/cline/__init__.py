@@ -7,8 +7,6 @@ from typing import Any
 
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 
-__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
-
 
 def _is_cline_json(value: dict[str, Any]) -> bool:
     key = _CLINE_JSON_KEYS.get(str(value.get("type")))

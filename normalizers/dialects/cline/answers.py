@@ -15,8 +15,6 @@ from tooltap.normalizers.tools.outcome import error_words, stated_status, status
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.wire.values import record, records, string
 
-__all__ = ["read_result"]
-
 _NUMBERED = re.compile(r" *(\d+) \| ?(.*)", re.ASCII | re.DOTALL)
 _EXIT_CODE = re.compile(r"\[Command exited with code (-?\d+)\]\n?", re.ASCII)
 _STDERR = "\n[stderr]\n"

@@ -25,8 +25,6 @@ from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import dollars, record, string, whole
 from tooltap.protocol.events import OutputRef, Usage
 
-__all__ = ["ClineJson"]
-
 MANY_AGENTS = 1_024
 
 _OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": "cancelled"}

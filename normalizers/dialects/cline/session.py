@@ -24,8 +24,6 @@ from tooltap.normalizers.wire.history import History
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Message, Usage
 
-__all__ = ["ClineSession"]
-
 MESSAGES = 4_096
 """Latest messages that are remembered."""
 _INPUT = re.compile(r"<user_input mode=\"[a-z]{1,20}\">(.*)</user_input>\s*", re.DOTALL)

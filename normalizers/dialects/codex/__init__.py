@@ -8,8 +8,6 @@ from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.wire.values import record, string
 
-__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
-
 _APP_SERVER_METHODS = ("account/", "item/", "mcpServer/", "remoteControl/", "serverRequest/", "thread/", "turn/")
 _ROLLOUT_LINES = (
     "compacted",

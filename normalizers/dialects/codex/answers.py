@@ -21,16 +21,6 @@ from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.tools.views import by_structure
 from tooltap.normalizers.wire.values import first_string, record
 
-__all__ = [
-    "dynamic_answer",
-    "end_of_process",
-    "mcp_answer",
-    "model_output",
-    "patch_answer",
-    "process_of",
-    "read_answer",
-]
-
 _HEADER = re.compile(
     r"(?:(?:Chunk ID: \S*|Original token count: \d+|Total output lines: \d+"
     r"|Script (?:running with cell ID (?P<cell>\S+)|(?P<script>\w+))"

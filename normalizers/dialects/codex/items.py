@@ -16,27 +16,6 @@ from urllib.parse import unquote
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.wire.values import first_string, whole
 
-__all__ = [
-    "CALL_ITEMS",
-    "OWN",
-    "as_event",
-    "call_id_of",
-    "core_item",
-    "counts_of",
-    "cwd_of",
-    "duration_of",
-    "file_changes",
-    "is_by_user",
-    "local_path",
-    "mode_of",
-    "nonempty",
-    "own_object",
-    "raw_name_of",
-    "snake",
-    "snake_keys",
-    "with_type",
-]
-
 OWN = "<item>"
 """The key under which a translated object holds the provider's own."""
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
 
-__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
-
 
 def _is_continue_session(value: dict[str, Any]) -> bool:
     return value.keys() >= {"history", "sessionId", "workspaceDirectory"}

@@ -11,8 +11,6 @@ from tooltap.normalizers.tools.outcome import status_in_words, status_word
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.values import records, string
 
-__all__ = ["blocks_of", "read_result"]
-
 _FAILED_COMMAND = re.compile(r"Error executing tool \w{1,80}: Error \(exit code (-?\d{1,9})\): ?", re.ASCII)
 _FILE = re.compile(r"Content of [^\n]{1,4096}:\n", re.ASCII)
 _FOLDER = re.compile(r"Files in [^\n]{1,4096}:\n", re.ASCII)

@@ -7,8 +7,6 @@ from typing import Any
 
 from tooltap.normalizers.wire.values import record, string
 
-__all__ = ["read_input"]
-
 _ENTRY = re.compile(r"^\s{0,20}[-*] \[([ xX])\] (.+)$", re.MULTILINE)
 
 

@@ -23,8 +23,6 @@ from tooltap.normalizers.wire.history import History
 from tooltap.normalizers.wire.values import dollars, record, records, string, whole
 from tooltap.protocol.events import Message, Usage
 
-__all__ = ["ContinueSession"]
-
 ITEMS = 4_096
 """Latest items of a history that are remembered."""
 _UNTITLED = frozenset({"New Session", "Untitled Session"})

@@ -7,8 +7,6 @@ from typing import Any
 
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 
-__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
-
 _COMMON_KEYS = {"id", "timestamp", "parentId"}
 
 

@@ -15,8 +15,6 @@ from tooltap.normalizers.tools.outcome import error_words, stated_status, status
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Display, OutputRef
 
-__all__ = ["read_result", "read_shell_text"]
-
 _SHELL_ENDED = re.compile(r"<(shellId: \S+ completed with exit code (-?\d+))>\s*\Z", re.ASCII)
 _SHELL_RUNS = re.compile(r"<command [^<>]*(?:in (?:\w+ )?background|is still running)[^<>]*>\s*\Z")
 _TOO_LARGE = "Output too large to read at once"

@@ -19,8 +19,6 @@ from tooltap.normalizers.dialects.copilot.answers import read_result
 from tooltap.normalizers.dialects.copilot.session import CopilotSession, CopilotState, stated
 from tooltap.normalizers.wire.values import first_string, record, records, string
 
-__all__ = ["CopilotJson"]
-
 MANY_AGENTS = 1_024
 _JOINTS = (b"", b"\n", b"\n\n")
 """What may stand between the pieces of reasoning that a message repeats."""

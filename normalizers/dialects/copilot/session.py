@@ -20,8 +20,6 @@ from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Message, OutputRef, SessionEvent, Usage
 
-__all__ = ["CopilotSession", "CopilotState", "stated"]
-
 MANY_SERVERS = 256
 
 _SKIPPED = {

@@ -6,8 +6,6 @@ from typing import Any
 
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt
 
-__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
-
 
 def _is_cursor_stream(value: dict[str, Any]) -> bool:
     if "session_id" not in value:

@@ -20,8 +20,6 @@ from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.values import record, string, whole
 
-__all__ = ["CursorStream"]
-
 _SUFFIX = "ToolCall"
 _THOUGHT = "thought"
 _MESSAGE = "said"

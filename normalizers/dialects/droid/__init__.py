@@ -8,8 +8,6 @@ from typing import Any
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
 from tooltap.normalizers.wire.values import record
 
-__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
-
 
 def _is_droid_session(value: dict[str, Any]) -> bool:
     match value.get("type"):

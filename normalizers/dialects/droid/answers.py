@@ -9,8 +9,6 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.tools.outcome import status_in_words
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
 
-__all__ = ["read_result"]
-
 _EXITED = re.compile(r"\n\n\[Process exited with code (-?\d{1,9})\]\Z", re.ASCII)
 _FAILED = re.compile(r"Error: Command failed \(exit code: -?\d{1,9}\)\n", re.ASCII)
 

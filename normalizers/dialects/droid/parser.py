@@ -19,8 +19,6 @@ from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string
 from tooltap.protocol.events import Message
 
-__all__ = ["DroidSession"]
-
 _OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": "cancelled", "aborted": "cancelled"}
 """Reason of the end of a turn -> outcome; every other is a failure."""
 _REMINDER = "<system-reminder>"

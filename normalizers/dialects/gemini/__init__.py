@@ -7,9 +7,6 @@ from typing import Any
 
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 
-__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
-
-
 _STREAM_KEYS = {
     "init": {"session_id", "model"},
     "message": {"role", "content"},

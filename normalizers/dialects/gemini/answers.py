@@ -20,18 +20,6 @@ from tooltap.normalizers.tools.outcome import error_words, stated_status, status
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Display
 
-__all__ = [
-    "learn_server",
-    "mcp_name",
-    "mcp_name_in_error",
-    "name_in_id",
-    "parts_of",
-    "read_call",
-    "read_response",
-    "read_shown",
-    "text_of",
-]
-
 _TITLE = re.compile(r"(?P<tool>\S+) \((?P<server>[^()]+) MCP Server\)")
 _MCP_FAILED = re.compile(r"MCP tool '(?P<tool>[^']+)' reported tool error")
 MANY_SERVERS = 64

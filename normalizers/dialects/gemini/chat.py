@@ -24,8 +24,6 @@ from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Message, SessionEvent, Usage
 
-__all__ = ["GeminiChat"]
-
 _SNAPSHOT = "<state_snapshot>"
 _HARNESS = ("<session_context>", "<hook_context>", _SNAPSHOT)
 """First words of texts among the user's parts that the user did not write."""

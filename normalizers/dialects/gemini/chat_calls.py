@@ -19,8 +19,6 @@ from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string
 
-__all__ = ["ChatCalls", "ChatState", "Emitted"]
-
 _BEFORE_IT_RUNS = {"awaiting_approval": "awaiting-permission", "scheduled": "pending", "validating": "pending"}
 
 

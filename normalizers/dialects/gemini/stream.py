@@ -27,8 +27,6 @@ from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Message, Usage
 
-__all__ = ["GeminiStream"]
-
 _CANCELLED = "FatalCancellationError"
 _LEVELS = ("info", "warning", "error")
 

@@ -28,8 +28,6 @@ from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import first_string, record, records, string, whole
 
-__all__ = ["Legacy"]
-
 _RESULT_KEYS = frozenset(
     {"stdout", "stderr", "aggregated_output", "formatted_output", "output", "content", "exit_code", "exitCode"}
     | {"success", "applied", "error", "errorMessage", "matches", "entries", "results", "_happy"}

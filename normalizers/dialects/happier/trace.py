@@ -31,8 +31,6 @@ from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
 from tooltap.normalizers.wire.values import first_string, record, records, string, whole
 from tooltap.protocol.events import OutputRef
 
-__all__ = ["HappierTrace", "PayloadParser", "PayloadsState", "is_wrapped"]
-
 _ID_KEYS = {
     "tool-call": ("callId", "id", "toolCallId"),
     "tool-result": ("callId", "tool_use_id", "toolUseId", "tool_useId"),

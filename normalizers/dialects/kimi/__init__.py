@@ -8,8 +8,6 @@ from typing import Any
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 from tooltap.normalizers.wire.values import record, records
 
-__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
-
 
 def _is_kimi_json(value: dict[str, Any]) -> bool:
     if "jsonrpc" in value:

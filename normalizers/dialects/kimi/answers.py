@@ -21,8 +21,6 @@ from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.wire.values import record, records, string
 from tooltap.protocol.events import Display
 
-__all__ = ["Stated", "TaskReport", "notified_result", "read_result", "task_status"]
-
 _NOTE = re.compile(r"<system>(.*)</system>", re.DOTALL)
 _EXIT_CODE = re.compile(r"Command failed with exit code: (-?\d+)\.?", re.ASCII)
 _TOTAL_LINES = re.compile(r"Total lines in file: (\d+)\.", re.ASCII)

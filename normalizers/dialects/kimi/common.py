@@ -16,8 +16,6 @@ from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.wire.values import records, string
 from tooltap.protocol.events import Message
 
-__all__ = ["KimiParser", "KimiState"]
-
 MANY_TASKS = 1_024
 """Background tasks whose calls the parser remembers."""
 

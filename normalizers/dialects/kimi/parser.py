@@ -14,8 +14,6 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.dialects.kimi.wire import KimiWire, WireState
 from tooltap.normalizers.wire.values import number, record, records, string, whole
 
-__all__ = ["KimiJson"]
-
 _RPC_KEYS = frozenset({"jsonrpc", "method", "result"})
 """A client may leave out the first."""
 _HOOK = re.compile(r"(\w{1,40}) hook( blocked)?\n\n(.*)", re.ASCII | re.DOTALL)

@@ -14,8 +14,6 @@ from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Usage
 
-__all__ = ["KimiSession"]
-
 MAIN = "main"
 _OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": "cancelled", "aborted": "cancelled"}
 """Reason of the end of a turn -> outcome; every other is a failure."""

@@ -20,8 +20,6 @@ from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.wire.values import record, records, string
 
-__all__ = ["KimiWire", "WireState"]
-
 ASKED = 1_024
 """Requests whose answers are still to come, of each side."""
 _OUTCOMES = {"finished": "completed", "cancelled": "cancelled", "max_steps_reached": "failed"}

@@ -14,8 +14,6 @@ from tooltap.normalizers.tools.payload import decode_json, strings
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import SessionEvent, Usage
 
-__all__ = ["BETWEEN", "WireCalls", "WireCallsState"]
-
 SERVED = 4_096
 """MCP servers, and their tools, that the parser remembers."""
 STREAMING = 64

@@ -7,8 +7,6 @@ from typing import Any
 from tooltap.normalizers.catalog.dialect import Dialect
 from tooltap.normalizers.wire.values import record, records
 
-__all__ = ["DIALECTS", "PRODUCT"]
-
 _EVENT_KEYS = frozenset({"response", "item", "output_index", "item_id"})
 _REQUEST_KEYS = frozenset(
     {"instructions", "tools", "store", "stream", "include", "reasoning", "text", "previous_response_id"}

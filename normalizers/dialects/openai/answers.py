@@ -17,8 +17,6 @@ from tooltap.normalizers.tools.outcome import stated_status
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.wire.values import record
 
-__all__ = ["read_result"]
-
 _HEAD = re.compile(
     r"(?:\[?Command (?:exited|failed) with (?:exit )?code:? (?P<command>-?\d+)\]?\.?"  # Cline 3.0.65
     r"|<system>ERROR: Command failed with exit code: (?P<system>-?\d+)\.?</system>"  # Kimi 1.40

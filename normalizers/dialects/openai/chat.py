@@ -35,8 +35,6 @@ from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, records, string
 from tooltap.protocol.events import Message, Usage
 
-__all__ = ["OpenAIChat"]
-
 HISTORY = 65_536
 """Messages of a conversation that are recognised when they come again."""
 SAID = 1_024

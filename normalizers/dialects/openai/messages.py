@@ -16,20 +16,6 @@ from tooltap.normalizers.wire.decode import decode_text
 from tooltap.normalizers.wire.values import dollars, first_string, record, records, whole
 from tooltap.protocol.events import Attachment
 
-__all__ = [
-    "PendingCall",
-    "ToolUse",
-    "collect",
-    "digest_of",
-    "links_in",
-    "media_in",
-    "result_ids",
-    "text_of",
-    "texts_of",
-    "usage_of",
-    "uses_of",
-]
-
 _MIME_TYPES = {"image_url": "image/*", "video_url": "video/*", "audio_url": "audio/*"}
 MANY_CALLS = 128
 """Calls of one answer."""

@@ -38,8 +38,6 @@ from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import number, record, records, string, whole
 from tooltap.protocol.events import Message, SessionEvent, Usage
 
-__all__ = ["OpenAIResponses"]
-
 MANY_ITEMS = 1_024
 """Items of one response that are tracked by their place; further ones are read when the response is whole."""
 

@@ -18,18 +18,6 @@ from tooltap.normalizers.dialects.codex.answers import read_answer
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.values import first_string, record, records, string, whole
 
-__all__ = [
-    "ItemCall",
-    "PromptsState",
-    "answer_of",
-    "call_of",
-    "is_answer",
-    "item_text",
-    "news_of",
-    "own_answer",
-    "with_image",
-]
-
 _ENVELOPE = frozenset({"id", "type", "status", "call_id"})
 _UNDONE = frozenset({"in_progress", "searching", "interpreting", "generating", "incomplete", "None"})
 _RESULTS = frozenset({"outputs", "results", "output", "result", "data", "mimeType", "error"})

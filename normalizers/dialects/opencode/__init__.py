@@ -7,8 +7,6 @@ from typing import Any
 
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 
-__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
-
 _BUS_SUBJECTS = ("file", "message", "permission", "plugin", "question", "server", "session", "todo")
 _BUS_PATHS = ("/session", "/permission/", "/question/")
 _RUN_PARTS = {

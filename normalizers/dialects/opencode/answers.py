@@ -18,18 +18,6 @@ from tooltap.normalizers.tools.payload import strings
 from tooltap.normalizers.wire.values import first_string, record, records, whole
 from tooltap.protocol.events import Attachment, Display
 
-__all__ = [
-    "INVALID",
-    "answers_by_question",
-    "attachments_of",
-    "listing",
-    "mcp_name",
-    "read_result",
-    "servers_in",
-    "split_note",
-    "todos_digest",
-]
-
 INVALID = "invalid"
 """The tool that OpenCode runs in place of one that does not exist or was called wrongly. It always succeeds."""
 

@@ -22,8 +22,6 @@ from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import SessionEvent, Usage
 
-__all__ = ["OpencodeBus"]
-
 _SKIPPED = {
     subject: reason
     for reason, *subjects in (

@@ -18,8 +18,6 @@ from tooltap.normalizers.dialects.opencode.sessions import BusSessions
 from tooltap.normalizers.wire.values import first_string, record, records
 from tooltap.protocol.events import Message
 
-__all__ = ["Client", "method_and_path"]
-
 METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 _OF_REQUESTS = frozenset({*METHODS, "method"})
 ASKED = 64

@@ -28,8 +28,6 @@ from tooltap.normalizers.tools.outcome import error_words, status_word
 from tooltap.normalizers.wire.values import dollars, first_string, record, whole
 from tooltap.protocol.events import Message, OutputRef
 
-__all__ = ["OpencodeParser", "model_name", "outcome_of", "read_error", "read_usage"]
-
 _ENDED = ("completed", "error")
 _STATUSES = ("pending", "running", *_ENDED)
 _RUNNING = ("in_progress", "queued", "started")

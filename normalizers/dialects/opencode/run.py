@@ -13,8 +13,6 @@ from tooltap.normalizers.dialects.opencode.state import OpencodeState
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import Usage
 
-__all__ = ["OpencodeRun"]
-
 _CONTINUES = ("tool-calls", "unknown", None)
 """Reasons of a step that another one follows (1.18.33); before 1.0 a step may have none."""
 

@@ -14,8 +14,6 @@ from tooltap.normalizers.dialects.opencode.state import MESSAGES, BusState, Sess
 from tooltap.normalizers.wire.values import first_string, record, records
 from tooltap.protocol.events import SessionEvent, Usage
 
-__all__ = ["BusSessions"]
-
 SESSIONS = 256
 SERVERS = 64
 

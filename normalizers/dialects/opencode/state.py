@@ -10,8 +10,6 @@ from tooltap.normalizers.core.live_output import LiveOutputState
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.text_buffer import TextBuffer
 
-__all__ = ["MESSAGES", "BusState", "MessageInfo", "OpencodeState", "PartInfo", "SessionInfo"]
-
 MESSAGES = 1_024
 """Messages, and parts of messages, that are remembered: the newest."""
 

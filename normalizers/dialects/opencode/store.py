@@ -13,8 +13,6 @@ from tooltap.normalizers.dialects.opencode.bus import OpencodeBus
 from tooltap.normalizers.dialects.opencode.parser import outcome_of
 from tooltap.normalizers.wire.values import first_string, record, whole
 
-__all__ = ["OpencodeDb"]
-
 _VERSION = re.compile(r"\.\d{1,9}$")
 _CONTINUES = ("tool-calls", "unknown")
 """How a message finishes that does not end the turn."""

@@ -8,8 +8,6 @@ from typing import Any
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
 from tooltap.normalizers.wire.values import string
 
-__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
-
 
 def _is_pi_json(value: dict[str, Any]) -> bool:
     kind = string(value.get("type"))

@@ -13,8 +13,6 @@ from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Display
 
-__all__ = ["Shown", "read_result"]
-
 _ENDING = re.compile(
     r"(?:\A|\n\n)(Command (?:exited with code (?P<code>-?\d+)|(?P<aborted>aborted)|timed out after \S+ seconds))\Z",
     re.ASCII,

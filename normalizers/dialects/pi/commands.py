@@ -18,8 +18,6 @@ from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.wire.values import dollars, record, string, whole
 from tooltap.protocol.events import Message, Usage
 
-__all__ = ["COMMANDS", "PiCommands", "PiCommandsState"]
-
 MANY_COMMANDS = 256
 """Commands whose texts are remembered until the response."""
 

@@ -25,8 +25,6 @@ from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import dollars, record, records, string, whole
 from tooltap.protocol.events import Chunk, Message, OutputRef, ToolUpdate, Usage
 
-__all__ = ["PiJson"]
-
 MANY_RUNNING = 16
 """Calls whose output so far is remembered."""
 

@@ -11,8 +11,6 @@ from tooltap.normalizers.dialects.pi.parser import PiJson, PiState
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import string
 
-__all__ = ["PiSession"]
-
 _SKIPPED = {
     "thinking_level_change": "setting",
     "custom": "session-file",

@@ -8,8 +8,6 @@ from typing import Any
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 from tooltap.normalizers.wire.values import record
 
-__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
-
 _CLAUDE_USER_KEYS = {"timestamp", "tool_use_result", "isReplay", "isSynthetic", "agent_id"}
 _CLAUDE_RESULT_KEYS = {"total_cost_usd", "cost_usd"}
 

@@ -14,8 +14,6 @@ from tooltap.normalizers.tools.outcome import status_in_words
 from tooltap.normalizers.wire.decode import decode_text
 from tooltap.normalizers.wire.values import record, records
 
-__all__ = ["read_qwen_answer"]
-
 _OUTPUT = re.compile(r"\nDirectory: [^\n]*\nOutput: ")
 _EXIT = re.compile(r"\nExit Code: (?P<code>[^\n]*)\nSignal: (?P<signal>[^\n]*)")
 _NOTHING = ("(none)", "(empty)")

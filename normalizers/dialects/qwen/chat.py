@@ -19,8 +19,6 @@ from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Display, Message, Usage
 
-__all__ = ["QwenChat"]
-
 _PROXY = "tool_call"
 """Calls tools that were not offered up front."""
 _SKIPPED = {

@@ -18,8 +18,6 @@ from tooltap.normalizers.dialects.claude.usage import Usages, turn_usage
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.wire.values import record, string, whole
 
-__all__ = ["QwenStream"]
-
 _PROXY = "tool_call"
 _API_ERROR = "[API Error: "
 _GOALS = ("active_goal", "goal_state")

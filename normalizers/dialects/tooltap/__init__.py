@@ -6,8 +6,6 @@ from typing import Any
 
 from tooltap.normalizers.catalog.dialect import Dialect
 
-__all__ = ["DIALECTS"]
-
 
 def _is_tooltap_trace(value: dict[str, Any]) -> bool:
     return (

@@ -21,8 +21,6 @@ from tooltap.normalizers.tools.names import OWN_SERVER
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Display, SessionEvent
 
-__all__ = ["DisplayTools"]
-
 _STATUSES = ("completed", "failed", "denied", "cancelled")
 
 

@@ -28,8 +28,6 @@ from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine
 from tooltap.normalizers.wire.values import whole
 from tooltap.protocol.tapped import NotTappedError, TappedLine, read_record
 
-__all__ = ["TooltapTrace"]
-
 NAME = "tooltap-trace"
 BUDGET = 4 * 1024 * 1024
 """Bytes of state that all traced streams may hold together; beyond it the least recently read stream is closed."""

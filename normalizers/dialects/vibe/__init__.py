@@ -7,8 +7,6 @@ from typing import Any
 
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 
-__all__ = ["AGENTS", "DIALECTS", "PRODUCT"]
-
 
 def _is_vibe_json(value: dict[str, Any]) -> bool:
     return value.keys() >= {"id", "sessionId", "turnId", "generationStatus", "type"}

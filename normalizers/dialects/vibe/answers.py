@@ -10,8 +10,6 @@ from tooltap.normalizers.tools.outcome import error_words, status_word
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Display
 
-__all__ = ["read_state"]
-
 _FAILED_COMMAND = re.compile(
     r"Command failed: .*?\nReturn code: (?P<code>-?\d+)(?:\nStderr: (?P<stderr>.*?))?(?:\nStdout: (?P<stdout>.*))?\Z",
     re.ASCII | re.DOTALL,

@@ -18,8 +18,6 @@ from tooltap.normalizers.dialects.vibe.answers import read_state
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import number, record, string, whole
 
-__all__ = ["VibeJson"]
-
 MANY_MESSAGES = 4_096
 """Ids of messages that the parser remembers."""
 

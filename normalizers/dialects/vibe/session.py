@@ -18,8 +18,6 @@ from tooltap.normalizers.wire.history import History
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Usage
 
-__all__ = ["VibeSession"]
-
 ENTRIES = 4_096
 """Latest entries of a history that are remembered."""
 _OUTCOMES = {"completed": "completed", "failed": "failed", "errored": "failed"}

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import anyio
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
-from tooltap.daemon.journal.session_filter import SessionFilter
-from tooltap.daemon.server.going_on import GoingOn, going_on
+from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.sessions.running import RunningSession, find_running
 from tooltap.daemon.web.cards.blocks import short
 from tooltap.daemon.web.cards.cards import Fragment, key_of
 from tooltap.daemon.web.page.fragments import Fragments
@@ -128,7 +128,7 @@ class SessionsNow:
         rows = await self._journal.sessions(
             limit=LOOKED_AT, order="time", wanted=SessionFilter(status=("running", "waiting"))
         )
-        found = going_on(rows, await self._journal.open_calls())
+        found = find_running(rows, await self._journal.open_calls())
         waiting = [one for one in found if one.status == "waiting"]
         running = [one for one in found if one.status == "running"]
         shown = sorted([*waiting, *running][:MOST], key=lambda one: _start(one.session), reverse=True)
@@ -145,7 +145,7 @@ class SessionsNow:
         self._told = {name: told for name, told in self._told.items() if name in names}
         return Gathered(columns, len(running), len(waiting), len(found) - len(shown), len(rows) == LOOKED_AT)
 
-    async def _of(self, one: GoingOn) -> Facts:
+    async def _of(self, one: RunningSession) -> Facts:
         asked = {(row["stream"], row.get("callId")) for row in one.asked}
         main = [row for row in one.calls if "agent" not in row and not _is_task(row)]
         runs = [_call(row) for row in main if (row["stream"], row["callId"]) not in asked]

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.session_filter import SessionFilter
+from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.web.cards.by_tool import TOOL_CARDS
 from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.html.products import product

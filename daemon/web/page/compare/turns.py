@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import anyio
-import msgspec
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.journal.session_title import title_of
+from tooltap.daemon.sessions.title import title_of
 from tooltap.normalizers.tools.families import family_of
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.heads import EventHead
 
 __all__ = ["MOST_BYTES", "MOST_TURNS", "Said", "Turn", "Turns", "turns_of"]
 
@@ -75,24 +75,6 @@ class Turns(NamedTuple):
     """Whether these are all turns of the session, with all that happened in them."""
 
 
-class _Event(msgspec.Struct, rename="camel"):
-    """What is read of an event."""
-
-    kind: str
-    ts: int | None = None
-    agent: str | None = None
-    replay: bool = False
-    state: str = ""
-    duration_ms: int | None = None
-    role: str = ""
-    text: str = ""
-    name: str | None = None
-    is_error: bool = False
-
-
-_decoder = msgspec.json.Decoder(_Event)
-
-
 async def turns_of(journal: Journal, session: str) -> Turns:
     """Raises `JournalError`."""
     wanted = Filter(session=(session,), kind=KINDS)
@@ -115,11 +97,11 @@ class _Found:
 
     def note(self, events: Iterable[StoredEvent]) -> None:
         for stored in events:
-            event = _decoder.decode(stored.body)
+            event = stored.head
             if not event.replay:
                 self._note(stored.seq, event)
 
-    def _note(self, seq: int, event: _Event) -> None:
+    def _note(self, seq: int, event: EventHead) -> None:
         is_main = event.agent is None
         prompts = is_main and event.kind == "message" and event.role == "user" and bool(title_of(event.text))
         starts = is_main and event.kind == "turn" and event.state == "started"

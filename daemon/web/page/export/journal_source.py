@@ -17,7 +17,6 @@ from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.views.model_view import whole_body
 from tooltap.daemon.web.page.export.bodies import Bodies, Body, body_ids
 from tooltap.daemon.web.page.export.redaction import Redaction, masked_event
-from tooltap.daemon.web.page.heads import head_of
 from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.filters import Filter
 
@@ -42,7 +41,7 @@ class Part(NamedTuple):
     """`conversation`: what the user and the agent said to each other, without calls and subagents."""
 
     def has(self, stored: StoredEvent) -> bool:
-        return self.content == "all" or head_of(stored).agent is None
+        return self.content == "all" or stored.head.agent is None
 
 
 class JournalSource:

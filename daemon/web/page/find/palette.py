@@ -112,19 +112,12 @@ class _Search:
         ]
 
 
-class _Call(msgspec.Struct):
-    preview: str | None = None
-
-
-_decoder = msgspec.json.Decoder(_Call)
-
-
 async def _preview(journal: Journal, seq: int) -> str | None:
     try:
         event = await journal.event(seq)
     except CorruptError:
         return None
-    return None if event is None else _decoder.decode(event.body).preview
+    return None if event is None else event.head.preview
 
 
 def _distinct(found: Iterable[FoundEvent]) -> list[FoundEvent]:

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from tooltap.daemon.journal.session_filter import SessionFilter
+from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.system.harmless import visible
 from tooltap.daemon.web.html.figures import amount
 from tooltap.daemon.web.http.services import Services

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from tooltap.daemon.journal.session_filter import SessionPlace, place_of
+from tooltap.daemon.sessions.filter import SessionPlace, place_of
 from tooltap.daemon.web.html.markup import clock, template
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of

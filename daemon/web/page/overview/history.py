@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.journal.session_title import title_of
+from tooltap.daemon.sessions.title import title_of
 from tooltap.daemon.web.page.overview.spending import Ledger, Spent
 from tooltap.protocol.events import Usage
+from tooltap.protocol.heads import EventHead
 
 __all__ = ["CALLS", "KINDS", "TURNS", "Agent", "Call", "History", "Share", "Turn", "Wait"]
 
@@ -34,28 +35,6 @@ LATEST = 2**53
 """Times beyond are no times: agents write them."""
 NAME = 80
 """Code points of the name of a call or a subagent."""
-
-
-class _Head(msgspec.Struct, rename="camel"):
-    kind: str
-    stream: str
-    ts: int | None = None
-    agent: str | None = None
-    parent: str | None = None
-    replay: bool = False
-    call_id: str = ""
-    permission_id: str = ""
-    name: str | None = None
-    preview: str | None = None
-    title: str | None = None
-    status: str | None = None
-    is_error: bool = False
-    async_: bool = msgspec.field(default=False, name="async")
-    state: str = ""
-    duration_ms: int | None = None
-    role: str = ""
-    text: str = ""
-    model: str | None = None
 
 
 class Call(msgspec.Struct):
@@ -153,10 +132,11 @@ class History:
         self._now = 0
 
     def add(self, events: Iterable[StoredEvent]) -> None:
-        for seq, body in events:
+        for stored in events:
+            seq = stored.seq
             if seq <= self.seq:
                 continue
-            head = _decoder.decode(body)
+            head = stored.head
             self.seq = seq
             if head.replay:
                 continue
@@ -167,7 +147,7 @@ class History:
             if head.agent is not None:
                 self._note_agent(seq, head)
             if head.kind == "usage":
-                self._share(head).spent.add(_usage_decoder.decode(body), head.agent, head.ts)
+                self._share(head).spent.add(_usage_decoder.decode(stored.body), head.agent, head.ts)
             elif (rule := _RULES.get(head.kind)) is not None:
                 rule(self, seq, head)
         if len(self.calls) > CALLS:
@@ -203,14 +183,14 @@ class History:
             self.turns.append(Turn(0, self.seq, self._now, self._new_share(), end=self._now, state=""))
         return self.turns[-1]
 
-    def _share(self, head: _Head) -> Share:
+    def _share(self, head: EventHead) -> Share:
         agent = self.agents.get(head.agent or "")
         return self._turn.share if agent is None else agent.share
 
     def _new_share(self) -> Share:
         return Share(Spent(self._ledger))
 
-    def _note_agent(self, seq: int, head: _Head) -> None:
+    def _note_agent(self, seq: int, head: EventHead) -> None:
         agent = self.agents.get(head.agent or "")
         if agent is None:
             if len(self.agents) >= AGENTS:
@@ -220,11 +200,11 @@ class History:
         agent.end = max(agent.end, self._now)
         agent.parent = agent.parent or head.parent
 
-    def _note_session(self, seq: int, head: _Head) -> None:
+    def _note_session(self, seq: int, head: EventHead) -> None:
         if head.model is not None:
             self._ledger.use_model(head.agent, head.model)
 
-    def _note_turn(self, seq: int, head: _Head) -> None:
+    def _note_turn(self, seq: int, head: EventHead) -> None:
         if head.agent is not None:
             return
         if head.state == "started":
@@ -235,12 +215,12 @@ class History:
             self._prompt = ""
             return
         turn = self._turn
-        turn.state, turn.end, turn.duration = head.state, self._now, head.duration_ms
+        turn.state, turn.end, turn.duration = head.state or "", self._now, head.duration_ms
         turn.share.errors += head.state == "failed"
         for key in [key for key in self._asked if key[0] == head.stream]:
             self._answer(key, seq)
 
-    def _note_message(self, seq: int, head: _Head) -> None:
+    def _note_message(self, seq: int, head: EventHead) -> None:
         if head.agent is not None:
             return
         if head.role == "assistant":
@@ -253,28 +233,28 @@ class History:
         elif not self.turns[-1].prompt:
             self.turns[-1].prompt = title_of(head.text)
 
-    def _open_call(self, seq: int, head: _Head) -> None:
+    def _open_call(self, seq: int, head: EventHead) -> None:
         agent = head.agent or ""
         preview = (head.preview or head.title or "")[:NAME]
         call = Call(seq, agent, (head.name or "")[:NAME], preview, self._now)
         self.calls.append(call)
-        self._by_key[head.stream, head.call_id] = call
+        self._by_key[head.key] = call
         share = self._share(head)
         share.calls += 1
         if len(self._tasks) < 8 * AGENTS:
-            self._tasks[head.call_id] = _Task(preview, agent, self._turn.number)
+            self._tasks[head.call_id or ""] = _Task(preview, agent, self._turn.number)
 
-    def _update_call(self, seq: int, head: _Head) -> None:
-        call = self._by_key.get((head.stream, head.call_id))
+    def _update_call(self, seq: int, head: EventHead) -> None:
+        call = self._by_key.get(head.key)
         if call is not None and head.preview is not None:
             call.preview = head.preview[:NAME]
             if head.call_id in self._tasks:
-                self._tasks[head.call_id].title = call.preview
+                self._tasks[head.call_id or ""].title = call.preview
 
-    def _end_call(self, seq: int, head: _Head) -> None:
+    def _end_call(self, seq: int, head: EventHead) -> None:
         if head.async_:
             return
-        call = self._by_key.get((head.stream, head.call_id))
+        call = self._by_key.get(head.key)
         share = self._share(head)
         if call is None:
             share.errors += head.is_error
@@ -282,20 +262,18 @@ class History:
             share.errors += head.is_error - call.failed
             call.failed = head.is_error
             call.end, call.end_seq = max(self._now, call.start), seq
-        for key in [
-            key for key, (_, of_call) in self._asked.items() if (key[0], of_call) == (head.stream, head.call_id)
-        ]:
+        for key in [key for key, (_, of_call) in self._asked.items() if (key[0], of_call) == head.key]:
             self._answer(key, seq)
 
-    def _ask(self, seq: int, head: _Head) -> None:
+    def _ask(self, seq: int, head: EventHead) -> None:
         wait = Wait(seq, head.agent or "", self._now)
-        self._asked[head.stream, head.permission_id] = wait, head.call_id
+        self._asked[head.stream, head.permission_id or ""] = wait, head.call_id or ""
         self.waits.append(wait)
         if len(self.waits) > WAITS:
             del self.waits[0]
 
-    def _note_response(self, seq: int, head: _Head) -> None:
-        self._answer((head.stream, head.permission_id), seq)
+    def _note_response(self, seq: int, head: EventHead) -> None:
+        self._answer((head.stream, head.permission_id or ""), seq)
 
     def _answer(self, key: tuple[str, str], seq: int) -> None:
         found = self._asked.pop(key, None)
@@ -332,9 +310,8 @@ def _commoner(one: Call, other: Call) -> str:
     return counts.most_common(1)[0][0]
 
 
-_decoder = msgspec.json.Decoder(_Head)
 _usage_decoder = msgspec.json.Decoder(Usage)
-_RULES: dict[str, Callable[[History, int, _Head], None]] = {
+_RULES: dict[str, Callable[[History, int, EventHead], None]] = {
     "session": History._note_session,
     "turn": History._note_turn,
     "message": History._note_message,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Literal, NamedTuple, TypeAlias
 
-from tooltap.daemon.journal.session_cost import Cost
+from tooltap.daemon.sessions.usage import Cost
 from tooltap.daemon.web.html.figures import spent
 from tooltap.daemon.web.page.overview.history import Agent, History, Share, Turn
 from tooltap.daemon.web.page.overview.spending import cost_of

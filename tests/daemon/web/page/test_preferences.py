@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tooltap.daemon.web.page.heads import Head
 from tooltap.daemon.web.page.preferences import (
     PreferenceError,
     Preferences,
@@ -15,10 +14,11 @@ from tooltap.daemon.web.page.preferences import (
     from_form,
     to_cookie,
 )
+from tooltap.protocol.heads import EventHead
 
 
-def head(kind: str = "tool-call", dialect: str = "claude-stream", name: str | None = "Bash") -> Head:
-    return Head(kind=kind, stream="s", dialect=dialect, name=name)
+def head(kind: str = "tool-call", dialect: str = "claude-stream", name: str | None = "Bash") -> EventHead:
+    return EventHead(kind=kind, stream="s", dialect=dialect, name=name)
 
 
 def form(*more: tuple[str, str], **fields: str) -> bytes:

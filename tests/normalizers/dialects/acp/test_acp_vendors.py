@@ -27,9 +27,8 @@ from tests.normalizers.dialects.acp.helpers import (
 )
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context, Produced
-from tooltap.normalizers.dialects.acp.extensions import is_extension
 from tooltap.normalizers.dialects.acp.names import raw_name
-from tooltap.normalizers.dialects.acp.parser import Acp
+from tooltap.normalizers.dialects.acp.parser import Acp, is_extension
 from tooltap.normalizers.stream.contract import read_recording
 from tooltap.protocol.events import (
     Event,

@@ -12,10 +12,8 @@ from typing import Any
 
 import msgspec
 
-from tooltap.daemon.journal.session_row import DESCRIPTION, SessionRow
+from tooltap.daemon.sessions.row import DESCRIPTION, SessionRow
 from tooltap.normalizers.core.items import Produced
-
-__all__ = ["CALL", "PERMISSION", "CallRow", "Projection"]
 
 CALL = "call"
 PERMISSION = "permission"

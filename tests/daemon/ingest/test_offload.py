@@ -11,7 +11,7 @@ import pytest
 
 from tests.daemon.adversaries import answer, call, said, start
 from tests.daemon.publishing import Publisher, daemon, events, journal_of, publish, tapped
-from tooltap.daemon.ingest.aside import Aside
+from tooltap.daemon.ingest.offload import Aside
 from tooltap.protocol.frames import Ack, Done, ErrorFrame, Ingesting, Suspended
 
 pytestmark = pytest.mark.anyio

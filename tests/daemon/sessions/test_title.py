@@ -7,8 +7,8 @@ import random
 import pytest
 
 from tests.daemon.events import call
-from tooltap.daemon.journal.session_activity import MAX_SLICES, Activity
-from tooltap.daemon.journal.session_title import MAX_TITLE, title_of
+from tooltap.daemon.sessions.row import MAX_SLICES, Activity
+from tooltap.daemon.sessions.title import MAX_TITLE, title_of
 
 
 @pytest.mark.parametrize(

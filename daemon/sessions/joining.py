@@ -14,9 +14,11 @@ of its file, if these have named the session before the model answers; else thes
 A tap's role in a session is decided when its first event of the session is about to be committed. It is part of that
 commit (`StreamInfo.roles`), so it holds for good. A file waits until the role of every tap of its session is durable.
 
-A prompt is ingested from whoever reports it first; the other one is left out (`prompts.py`).
+A prompt is ingested from whoever reports it first; the other one is left out. The two may differ in their words: each
+stream remembers the ids and beginnings of the latest prompts it has reported (`StreamInfo.prompts`), and which prompts
+of others it has left out for them (`StreamInfo.repeated`). So the same words, said twice, are reported twice.
 
-What is left out is counted under `told-elsewhere`.
+Events that are left out are counted under `told-elsewhere`.
 """
 
 from __future__ import annotations
@@ -24,14 +26,11 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from typing import Final
 
-from tooltap.daemon.ingest.displays import DISPLAY_TOOLS, Displays
-from tooltap.daemon.ingest.live_stream import LiveStream
-from tooltap.daemon.ingest.prompts import is_prompt, is_repeated
 from tooltap.daemon.journal.interface import Journal, Role, StreamInfo
+from tooltap.daemon.sessions.display_results import DISPLAY_TOOLS, Displays
+from tooltap.daemon.sessions.next_commit import NextCommit
 from tooltap.normalizers.catalog.registry import agents
-from tooltap.normalizers.core.items import Produced
-
-__all__ = ["FILE_DIALECTS", "Joining", "is_file", "is_silent_gateway", "is_tap", "names_session"]
+from tooltap.normalizers.core.items import Item, Produced
 
 FILE_DIALECTS: Final = frozenset(
     agent.store.dialect for agent in agents().values() if agent.store is not None and not agent.store.printed
@@ -53,7 +52,7 @@ class Joining:
         self._journal = journal
         self._connected = connected
 
-    async def join(self, live: LiveStream) -> None:
+    async def join(self, live: NextCommit) -> None:
         """Leave out of the next commit what another stream reports, and add what the user was shown. The commit must be
         taken before anything else is fed. Raises `JournalError`."""
         if live.info.asked_dialect == DISPLAY_TOOLS:
@@ -67,7 +66,7 @@ class Joining:
             await self._leave_out(live)
         self.displays.give(live, previews)
 
-    def concerns(self, live: LiveStream) -> bool:
+    def concerns(self, live: NextCommit) -> bool:
         """Say whether `join` may have something to do."""
         return (
             live.is_shared
@@ -76,7 +75,7 @@ class Joining:
             or live.info.asked_dialect == DISPLAY_TOOLS
         )
 
-    async def _leave_out(self, live: LiveStream) -> None:
+    async def _leave_out(self, live: NextCommit) -> None:
         info = live.info
         stored: dict[str, list[StreamInfo]] = {}
         undecided = {one for one, role in info.roles.items() if role == "owner"} if is_silent_gateway(info) else set()
@@ -165,3 +164,39 @@ def _told(info: StreamInfo) -> int:
 
 def _is_guest_notice(event: Produced) -> bool:
     return event.kind == "notice" and event.fields.code in GUEST_NOTICES
+
+
+PROMPTS_REMEMBERED: Final = 64
+"""Latest prompts that a stream remembers."""
+BEGINNING: Final = 100
+"""Code points by which prompts are compared: an agent may add to a prompt what it was given on standard input."""
+
+
+def is_prompt(item: Item) -> bool:
+    """Say whether an item is something that the user said to the agent itself."""
+    return (
+        isinstance(item, Produced)
+        and item.kind == "message"
+        and not (item.partial or item.replay or item.agent)
+        and item.fields.role == "user"
+    )
+
+
+def is_repeated(prompt: Produced, info: StreamInfo, others: Iterable[StreamInfo]) -> bool:
+    """Say whether one of the other streams has reported the prompt; else remember that the stream with `info` does."""
+    said = _beginning(prompt)
+    for other in others:
+        for event_id, text in other.prompts:
+            if event_id not in info.repeated and _is_same(said, text):
+                info.repeated = [*info.repeated, event_id][-PROMPTS_REMEMBERED:]
+                return True
+    info.prompts = [*info.prompts, (prompt.id, said)][-PROMPTS_REMEMBERED:]
+    return False
+
+
+def _beginning(prompt: Produced) -> str:
+    return " ".join(prompt.fields.text[: 4 * BEGINNING].split())[:BEGINNING]
+
+
+def _is_same(one: str, other: str) -> bool:
+    return bool(one) == bool(other) and (one.startswith(other) or other.startswith(one))

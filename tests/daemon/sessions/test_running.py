@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.daemon.server.going_on import going_on
+from tooltap.daemon.sessions.running import find_running
 
 
 def session(name: str, **fields: Any) -> dict[str, Any]:
@@ -16,28 +16,27 @@ def test_sessions_that_run_or_wait() -> None:
         session("runs", status="running"),
         session("done", status="completed"),
         session("asks", status="waiting"),
+        session("idle", status="running"),
         session("left", status="interrupted", state="suspended"),
-        session("old-daemon", turn="started"),
-        session("old-daemon-idle", turn="completed"),
     ]
     opened = {
         "calls": [{"session": "runs", "callId": "1", "ts": 7}, {"session": "runs", "callId": "2", "ts": 8}],
         "permissions": [{"session": "asks", "permissionId": "p", "ts": 9}, {"session": "asks", "permissionId": "q"}],
     }
 
-    found = {one.session["session"]: one for one in going_on(sessions, opened)}
+    found = {one.session["session"]: one for one in find_running(sessions, opened)}
 
     assert {name: one.status for name, one in found.items()} == {
         "runs": "running",
         "asks": "waiting",
-        "old-daemon": "running",
+        "idle": "running",
     }
     assert [one["callId"] for one in found["runs"].calls] == ["1", "2"]
     assert [one["permissionId"] for one in found["asks"].asked] == ["p", "q"]
-    assert {name: one.since for name, one in found.items()} == {"runs": 8, "asks": 9, "old-daemon": 5}
+    assert {name: one.since for name, one in found.items()} == {"runs": 8, "asks": 9, "idle": 5}
 
 
 def test_what_a_lost_publisher_asked_is_not_waited_for() -> None:
     lost = [session("lost", state="suspended", status="interrupted")]
 
-    assert going_on(lost, {"calls": [], "permissions": [{"session": "lost", "permissionId": "p"}]}) == []
+    assert find_running(lost, {"calls": [], "permissions": [{"session": "lost", "permissionId": "p"}]}) == []

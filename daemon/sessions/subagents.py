@@ -1,4 +1,4 @@
-"""Which call has started which agent, where agent and call are in different streams.
+"""Subagents and the calls that started them, where agent and call are in different streams.
 
 Agents keep the sessions of their subagents in files of their own. Such a file may say which session it belongs to, and
 not which call has started it; the file with the call says, at some time, which agent it has started. Whichever comes
@@ -9,28 +9,36 @@ what was read before.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from tooltap.daemon.ingest.live_stream import LiveStream
-from tooltap.daemon.ingest.spawned import Spawned
 from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.sessions.next_commit import NextCommit
 from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.tools.tasks import spawned_agent
 from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
 
-__all__ = ["Lineage"]
-
 REMEMBERED = 4_096
 """Agents whose call is in memory. Of all others the journal knows."""
 
 
-class Lineage:
+class Spawned(NamedTuple):
+    """A call has started an agent."""
+
+    session: str
+    agent: str
+    call_id: str
+    is_kept: bool = True
+    """Whether the stream itself reports the call. If another one does, it may call it by another id."""
+
+
+class Subagents:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._calls: dict[str, str] = {}
         """Session and agent -> call."""
 
-    def unstated(self, live: LiveStream) -> list[tuple[str, Spawned]]:
+    def unstated(self, live: NextCommit) -> list[tuple[str, Spawned]]:
         """Return the stream and the call of its agent, if the call is known and the stream does not state it yet."""
         info = live.info
         if info.agent is None or info.parent is not None:

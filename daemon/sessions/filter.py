@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
-__all__ = ["ANY_SESSION", "FACETS", "MOST_COUNTED", "SessionFilter", "SessionOrder", "SessionPlace", "place_of"]
-
 SessionOrder: TypeAlias = Literal["seq", "time"]
 """Newest first: by the last event's `seq`, or by when it happened."""
 

@@ -19,13 +19,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from tooltap.daemon.ingest.live_stream import LiveStream
 from tooltap.daemon.journal.interface import StreamInfo
+from tooltap.daemon.sessions.next_commit import NextCommit
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Display, ToolCall, ToolResult, ToolUpdate, decode
 from tooltap.protocol.stats import Statistics
-
-__all__ = ["DISPLAY_TOOLS", "Displays", "take_held"]
 
 DISPLAY_TOOLS = "display-tools"
 """The dialect of the MCP server."""
@@ -63,7 +61,7 @@ class Displays:
         """Whether any result is held back."""
         return bool(self._shown)
 
-    def hold(self, live: LiveStream) -> None:
+    def hold(self, live: NextCommit) -> None:
         """Hold back what a display server has just reported, if its client reports the same."""
         info, events = live.info, live.pending
         if events and info.stream not in info.roles:
@@ -86,12 +84,12 @@ class Displays:
         """A call of a stream has waited for too long. Return whether it was still waiting."""
         return self._shown.pop((stream, call_id), None) is not None
 
-    def may_give(self, live: LiveStream) -> bool:
+    def may_give(self, live: NextCommit) -> bool:
         """Say whether any result of the next commit may be of a display tool."""
         tools = {_tool(shown.name) for shown in self._shown.values()}
         return any(_is_result(event) and any(map(event.fields.name.endswith, tools)) for event in live.pending)
 
-    def give(self, live: LiveStream, previews: Mapping[str, str | None]) -> None:
+    def give(self, live: NextCommit, previews: Mapping[str, str | None]) -> None:
         """Add to the results of an agent what the user was shown. `previews`: of its calls, by their ids."""
         for event in live.pending:
             if event.kind == "tool-call":

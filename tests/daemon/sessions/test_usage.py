@@ -8,7 +8,8 @@ import pytest
 
 from tests.daemon.events import commit, event
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.session_usage import BOUNDS, PARTS, Part, SessionUsage
+from tooltap.daemon.sessions.prices import BOUNDS
+from tooltap.daemon.sessions.usage import PARTS, Part, SessionUsage
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, SessionEvent, Usage
 

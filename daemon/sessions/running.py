@@ -1,7 +1,6 @@
-"""The running sessions, and what each is doing: combines what is known of sessions and of open calls.
+"""Status of sessions: which of them run, and what each is doing.
 
-Both come as JSON objects, so that a command can make it of the replies to `sessions` and `calls`, and the page of the
-journal.
+Sessions and open calls are the JSON objects of the replies to `sessions` and `calls`, so commands and pages share this.
 """
 
 from __future__ import annotations
@@ -9,10 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["GoingOn", "going_on"]
+STATUSES = {
+    "running": "Running",
+    "waiting": "Waiting for you",
+    "failed": "Failed",
+    "completed": "Done",
+    "interrupted": "Interrupted",
+}
+"""The status of a session -> its words."""
 
 
-class GoingOn(NamedTuple):
+class RunningSession(NamedTuple):
     session: dict[str, Any]
     status: Literal["running", "waiting"]
     asked: list[dict[str, Any]]
@@ -28,7 +34,7 @@ class GoingOn(NamedTuple):
         return since
 
 
-def going_on(sessions: Sequence[dict[str, Any]], opened: dict[str, Any]) -> list[GoingOn]:
+def find_running(sessions: Sequence[dict[str, Any]], opened: dict[str, Any]) -> list[RunningSession]:
     """Return those of the sessions that run or wait for the user, in their order. `opened`: the open calls and
     permissions (the result of `calls`)."""
     asked, calls = _by_session(opened["permissions"]), _by_session(opened["calls"])
@@ -38,16 +44,20 @@ def going_on(sessions: Sequence[dict[str, Any]], opened: dict[str, Any]) -> list
         if session.get("state") != "open":
             continue
         if name in asked:
-            found.append(GoingOn(session, "waiting", asked[name], calls.get(name, [])))
-        elif _runs(session):
-            found.append(GoingOn(session, "running", [], calls.get(name, [])))
+            found.append(RunningSession(session, "waiting", asked[name], calls.get(name, [])))
+        elif status_of(session) == "running":
+            found.append(RunningSession(session, "running", [], calls.get(name, [])))
     return found
 
 
-def _runs(session: dict[str, Any]) -> bool:
-    """An older daemon says no `status`."""
-    status = session.get("status") or ("running" if session.get("turn") == "started" else "")
-    return bool(status == "running")
+def status_of(row: dict[str, Any]) -> str:
+    """Return the status of a session's work: `running`, `waiting`, …"""
+    return str(row["status"])
+
+
+def is_live(row: dict[str, Any]) -> bool:
+    """Return whether a session is running: its agent works, or waits for a person."""
+    return status_of(row) in ("running", "waiting")
 
 
 def _by_session(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

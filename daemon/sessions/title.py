@@ -1,16 +1,14 @@
-"""What a session is called where its agent gives it no title: its first prompt, without what programs have put around
-it, as one short line."""
+"""Titles of sessions. Where the agent gives none, it is the first prompt, without what programs have put around it, as
+one short line."""
 
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from tooltap.normalizers.core.items import Produced
-
-__all__ = ["MAX_TITLE", "Prompt", "title_of", "words_of"]
 
 MAX_TITLE = 80
 """Code points of a title that is made of a prompt."""
@@ -61,6 +59,21 @@ class Prompt(msgspec.Struct, omit_defaults=True):
     def _keep(self, title: str, seq: int, rank: int) -> None:
         if not self.title or (rank, seq) < (self.rank, self.seq):
             self.title, self.seq, self.rank = title, seq, rank
+
+
+def name_of(row: dict[str, Any]) -> str:
+    """Return the name by which a session is shown: its title, or else its project, or else its id. `row`: as in a
+    `sessions` reply."""
+    return row.get("title") or project_of(row) or str(row["session"])
+
+
+def project_of(row: dict[str, Any]) -> str:
+    """Return the name of a session's project: its folder, without the path; empty if it is not known."""
+    return folder_name(str(row.get("project") or row.get("cwd") or ""))
+
+
+def folder_name(path: str) -> str:
+    return path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
 
 
 def title_of(prompt: str) -> str:

@@ -1,31 +1,26 @@
-"""One session as the journals store it: `SessionRow`, which `Projection` keeps up to date.
+"""One row of the table of sessions: `SessionRow`, which `Projection` keeps up to date and every journal stores.
 
-A question that takes more than one value to answer has a part of its own (`PARTS`), in a module that knows no row: its
-state, `note` for each event of its `KINDS`, and `absorb`, which adds the part of an earlier row of the same session.
+A fact that takes more than one value to compute is a part of the row (`PARTS`), which does not know the row: its state,
+`note` for each event of its `KINDS`, and `absorb`, which adds the part of an earlier row of the same session.
 
-`describe` makes the protocol's `Session` of it. Rows of older versions are decoded too, so a new field needs a default.
+`describe` makes the protocol's `Session` of it. Repair decodes rows of damaged journals, so each field has a default.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
-from tooltap.daemon.journal.interface import StreamState
-from tooltap.daemon.journal.prices import known_prices
-from tooltap.daemon.journal.session_activity import Activity
-from tooltap.daemon.journal.session_changes import Changes
-from tooltap.daemon.journal.session_cost import Cost, PricedPart, Spending, priced, total_cost
-from tooltap.daemon.journal.session_title import Prompt
-from tooltap.daemon.journal.session_usage import NAME, SessionUsage, is_cost
-from tooltap.daemon.journal.session_work import Work
+from tooltap.daemon.sessions.changes import Changes
+from tooltap.daemon.sessions.prices import known_prices
+from tooltap.daemon.sessions.title import Prompt
+from tooltap.daemon.sessions.usage import NAME, Cost, PricedPart, SessionUsage, Spending, is_cost, priced, total_cost
 from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.tools.families import family_of
 from tooltap.protocol.events import Usage
-from tooltap.protocol.replies import Session, SessionStatus
-
-__all__ = ["DESCRIPTION", "PARTS", "SessionRow"]
+from tooltap.protocol.replies import Session, SessionStatus, StreamState, TurnState
 
 SCOPES = ("session", "turn", "step")
 """In order of preference: a session's total comes from one scope only."""
@@ -34,6 +29,147 @@ UNENDED: tuple[StreamState, ...] = ("open", "suspended")
 DESCRIPTION = ("agent_version", "model", "title", "cwd", "branch")
 """Columns that repeat the latest value of a `session` event."""
 MAX_MODELS = 16
+
+
+_OUTCOMES: dict[TurnState | None, SessionStatus] = {
+    "started": "running",
+    "failed": "failed",
+    "cancelled": "interrupted",
+    "completed": "completed",
+    None: "completed",
+}
+
+
+class Work(msgspec.Struct, omit_defaults=True):
+    """Progress of the work: the main agent's turns, the time they took, what failed, and the status."""
+
+    KINDS: ClassVar = ("turn", "tool-result")
+
+    turn: TurnState | None = None
+    """State of the last turn."""
+    turns: int = 0
+    errors: int = 0
+    """Calls and turns that failed."""
+    milliseconds: int | None = None
+    """Of the turns that have ended; None if the time of none is known."""
+    since: int | None = None
+    """When the open turn started."""
+
+    def note(self, seq: int, ts: int | None, entry: Produced) -> None:
+        if entry.kind == "tool-result":
+            self.errors += entry.fields.is_error
+        elif entry.agent is None:
+            self._note_turn(ts, entry)
+
+    def _note_turn(self, ts: int | None, entry: Produced) -> None:
+        self.turn = entry.fields.state
+        if self.turn == "started":
+            self.turns += 1
+            self.since = ts
+            return
+        self.errors += self.turn == "failed"
+        spent = entry.fields.duration_ms
+        if spent is None and self.since is not None and ts is not None:
+            spent = max(ts - self.since, 0)
+        if spent is not None:
+            self.milliseconds = (self.milliseconds or 0) + spent
+        self.since = None
+
+    def absorb(self, earlier: Work) -> None:
+        if self.turn is None:
+            self.turn, self.since = earlier.turn, earlier.since
+        self.turns += earlier.turns
+        self.errors += earlier.errors
+        if earlier.milliseconds is not None:
+            self.milliseconds = (self.milliseconds or 0) + earlier.milliseconds
+
+    def duration(self, first: int | None, last: int | None) -> int | None:
+        """Milliseconds of all turns, the open one until now: `last`. From `first` to `last` if no turn has a time."""
+        if last is not None and self.since is not None:
+            return (self.milliseconds or 0) + max(last - self.since, 0)
+        if self.milliseconds is None and first is not None and last is not None:
+            return last - first
+        return self.milliseconds
+
+    def outcome(self, *, ended: bool) -> SessionStatus:
+        """The status as far as it follows from events: `running` if a stream of the session is open, else that is
+        `interrupted`. `ended`: the agent has reported the end."""
+        return "interrupted" if ended and self.turn == "started" else _OUTCOMES[self.turn]
+
+    def status(self, *, ended: bool, is_open: bool, pending: bool) -> SessionStatus:
+        """`is_open`: a stream of the session is. `pending`: a permission request has no response."""
+        if pending:
+            return "waiting" if is_open else "interrupted"
+        outcome = self.outcome(ended=ended)
+        return "interrupted" if outcome == "running" and not is_open else outcome
+
+
+MAX_SLICES = 24
+NARROWEST = 1_000
+"""Milliseconds of the narrowest slice."""
+
+
+class Activity(msgspec.Struct, omit_defaults=True):
+    """Tool calls by family, in total and in slices of the session's time.
+
+    A slice is as wide as a power of two times a second and begins at a multiple of its width, so the slices are the
+    same in whatever order calls come, and rows of the same session can be added.
+    """
+
+    KINDS: ClassVar = ("tool-call",)
+
+    families: dict[str, int] = {}
+    """Family -> calls."""
+    width: int = NARROWEST
+    slices: dict[int, dict[str, int]] = {}
+    """Start of the slice, in widths since the epoch -> its families. None without calls, at most `MAX_SLICES` apart."""
+
+    def note(self, seq: int, ts: int | None, entry: Produced) -> None:
+        family = family_of(entry.tool)
+        self.families[family] = self.families.get(family, 0) + 1
+        if ts is not None:
+            _add(self.slices, ts // self.width, {family: 1})
+            self._widen()
+
+    def absorb(self, earlier: Activity) -> None:
+        for family, calls in earlier.families.items():
+            self.families[family] = self.families.get(family, 0) + calls
+        width = max(self.width, earlier.width)
+        merged = _merged(self.slices, width // self.width)
+        for start, families in earlier.slices.items():
+            _add(merged, start * earlier.width // width, families)
+        self.slices, self.width = merged, width
+        self._widen()
+
+    def over(self, first: int, last: int) -> tuple[list[dict[str, int]], int]:
+        """The slices from `first` to `last`, in milliseconds since the epoch, and their width. No slices if no call
+        has a time."""
+        if not self.slices:
+            return [], self.width
+        width = self.width
+        first, last = min(first, min(self.slices) * width), max(last, max(self.slices) * width)
+        while last // width - first // width >= MAX_SLICES:
+            width *= 2
+        slices = _merged(self.slices, width // self.width)
+        return [slices.get(start, {}) for start in range(first // width, last // width + 1)], width
+
+    def _widen(self) -> None:
+        while max(self.slices, default=0) - min(self.slices, default=0) >= MAX_SLICES:
+            self.slices = _merged(self.slices, 2)
+            self.width *= 2
+
+
+def _merged(slices: dict[int, dict[str, int]], count: int) -> dict[int, dict[str, int]]:
+    merged: dict[int, dict[str, int]] = {}
+    for start, families in slices.items():
+        _add(merged, start // count, families)
+    return merged
+
+
+def _add(slices: dict[int, dict[str, int]], start: int, families: dict[str, int]) -> None:
+    counts = slices.setdefault(start, {})
+    for family, calls in families.items():
+        counts[family] = counts.get(family, 0) + calls
 
 
 class Totals(msgspec.Struct, omit_defaults=True):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.daemon.taps.following import CLAUDE, CLAUDE_SESSION, Follower
-from tooltap.daemon.ingest.repositories import root_of
+from tooltap.daemon.sessions.repository import root_of
 
 
 @pytest.fixture

@@ -14,11 +14,10 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
 
-from tooltap.daemon.journal.session_usage import BOUNDS
 from tooltap.daemon.system.logs import get_logger
 
-__all__ = ["Prices", "Rates", "find", "known_prices"]
-
+BOUNDS = (32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288)
+"""A prompt that is longer than one of these may have another price. Size n: longer than n of them."""
 _EPOCH = date(1970, 1, 1)
 _LONGEST = 10_000_000
 """Tokens of a prompt that is longer than all bounds."""

@@ -1,25 +1,29 @@
-"""What a session used, in parts that can be priced: `SessionUsage`, which is stored in the row of the session.
+"""Tokens and costs of a session. Whoever shows what a session used or cost asks this module.
 
-A part is what one model used for one agent on one day, with prompts of one size. Providers ask more for long prompts,
-so the sizes end where a price may change, and a part has one price however many requests it sums up. Prices are not
-stored: `session_cost.py` applies them where a session is read.
+`SessionUsage`, which is stored in the session's row, sums up `usage` events by `Part`: what one model used for one
+agent on one day, with prompts of one size. Providers charge more for long prompts, so sizes end where a price may
+change, and a part has one price however many requests it sums up. `once` returns the parts such that no token counts
+twice.
+
+Prices are not stored: `priced` applies them when a session is read. The agent's own figure takes precedence over an
+estimate. `report` is the reply to a `usage` request.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, timedelta
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
+from tooltap.daemon.sessions.prices import BOUNDS, Rates, find, known_prices
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, Usage
+from tooltap.protocol.replies import PricesInfo, UsageKey, UsageResult, UsageRow
+from tooltap.protocol.requests import UsageRequest
 
-__all__ = ["BOUNDS", "DAY_MS", "NAME", "Amount", "Key", "Part", "SessionUsage", "is_cost"]
-
-BOUNDS = (32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288)
-"""A prompt that is longer than one of these may have another price. Size n: longer than n of them."""
 PARTS = 512
 """Of one session. What comes after that is summed up by scope and day alone, and has no price."""
 MOST_TOKENS = 10**12
@@ -241,3 +245,186 @@ def _sum(parts: list[Part]) -> Amount:
     for part in parts:
         whole.add(part.amount)
     return whole
+
+
+class Cost(NamedTuple):
+    usd: float
+    estimated: bool
+    """Computed here, or shared out here: the agent stated no figure for exactly this."""
+    matched: str | None = None
+    """The model whose prices were used."""
+
+
+class PricedPart(NamedTuple):
+    key: Key
+    amount: Amount
+    cost: Cost | None
+    """None if it is not known."""
+
+
+class Spending(NamedTuple):
+    """What one session cost, and whose it is."""
+
+    session: str
+    provider: str
+    project: str | None
+    title: str | None
+    parts: list[PricedPart]
+
+
+def priced(usage: SessionUsage, own: float | None) -> list[PricedPart]:
+    """The parts of a session, each token once. `own`: what the agent states of the whole session, in dollars, which the
+    costs of the parts add up to."""
+    parts = usage.once()
+    costs = [_cost(part) for part in parts]
+    if own is None or not parts:
+        return [PricedPart(part.key, part.amount, cost) for part, cost in zip(parts, costs, strict=True)]
+    if len(parts) == 1:
+        return [PricedPart(parts[0].key, parts[0].amount, Cost(own, False))]
+    is_stated = all(cost is not None and not cost.estimated for cost in costs)
+    known = [cost.usd for cost in costs if cost is not None]
+    if is_stated and abs(sum(known) - own) <= own / 1e6:
+        exact, shares = True, known
+    else:
+        weights = known if len(known) == len(parts) and any(known) else [float(part.amount.tokens) for part in parts]
+        exact, shares = False, [own * weight / (sum(weights) or 1.0) for weight in weights]
+    return [
+        PricedPart(part.key, part.amount, Cost(share, not exact and 0 < share < own))
+        for part, share in zip(parts, shares, strict=True)
+    ]
+
+
+def total_cost(parts: list[PricedPart]) -> Cost | None:
+    """None unless the cost of every part is known."""
+    costs = [part.cost for part in parts if part.cost is not None]
+    if not costs or len(costs) < len(parts):
+        return None
+    matched = sorted({cost.matched for cost in costs if cost.matched is not None})
+    return Cost(sum(cost.usd for cost in costs), any(cost.estimated for cost in costs), ", ".join(matched) or None)
+
+
+def _cost(part: Part) -> Cost | None:
+    amount, key = part.amount, part.key
+    if amount.cost_usd is not None and not amount.unstated:
+        return Cost(amount.cost_usd, False)
+    if key.model is None or amount.cost_usd is not None:
+        return None
+    rates = find(key.model, key.day, key.size, key.single)
+    return None if rates is None else Cost(_at(rates, amount), True, rates.matched)
+
+
+def _at(rates: Rates, amount: Amount) -> float:
+    read, written = amount.cache_read_tokens, amount.cache_write_tokens
+    hour = min(written, amount.cache_write_1h_tokens)
+    thought = min(amount.output_tokens, amount.reasoning_tokens)
+    return (
+        max(0, amount.input_tokens - read - written) * rates.fresh
+        + read * rates.cache_read
+        + (written - hour) * rates.cache_write
+        + hour * rates.cache_write_1h
+        + (amount.output_tokens - thought) * rates.output
+        + thought * rates.reasoning
+    )
+
+
+_EPOCH = date(1970, 1, 1)
+_LAST_DAY = (date.max - _EPOCH).days
+_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+
+
+class _Sum:
+    def __init__(self, key: str | None = None) -> None:
+        self.row = UsageRow(
+            key=key,
+            sessions=0,
+            input_tokens=0,
+            output_tokens=0,
+            cache_read_tokens=0,
+            cache_write_tokens=0,
+            reasoning_tokens=0,
+        )
+        self.sessions: set[str] = set()
+        self.models: set[str] = set()
+
+    def add(self, session: str, part: PricedPart) -> None:
+        row = self.row
+        self.sessions.add(session)
+        for field in _TOKENS:
+            setattr(row, field, getattr(row, field) + getattr(part.amount, field))
+        if part.cost is None:
+            row.unpriced_tokens += part.amount.tokens
+            return
+        row.cost_usd = part.cost.usd + (row.cost_usd or 0.0)
+        row.cost_estimated = row.cost_estimated or part.cost.estimated
+        if part.cost.matched is not None:
+            self.models.add(part.cost.matched)
+
+    def done(self) -> UsageRow:
+        self.row.sessions = len(self.sessions)
+        self.row.price_models = sorted(self.models) or None
+        return self.row
+
+
+def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
+    """It may take a second: call it in a thread."""
+    key_of = _KEYS[request.by]
+    total = _Sum()
+    sums: dict[str | None, _Sum] = {}
+    for session in spent:
+        if not _is_wanted(session, request):
+            continue
+        for part in session.parts:
+            if _is_within(part.key.day, request):
+                key = key_of(session, part)
+                one = sums.setdefault(key, _Sum(key))
+                if request.by == "session":
+                    one.row.title = session.title
+                one.add(session.session, part)
+                total.add(session.session, part)
+    rows = [one.done() for one in sums.values()]
+    if request.by == "day":
+        rows.sort(key=lambda row: row.key or "", reverse=True)
+    else:
+        rows.sort(key=lambda row: (row.cost_usd or 0.0, row.input_tokens + row.output_tokens), reverse=True)
+    prices = known_prices()
+    return UsageResult(
+        rows=rows,
+        total=total.done(),
+        prices=None if prices is None else PricesInfo(version=prices.version, date=prices.date),
+        complete=True,
+    )
+
+
+def _is_wanted(session: Spending, request: UsageRequest) -> bool:
+    return (
+        (request.session is None or session.session in request.session)
+        and (request.provider is None or session.provider in request.provider)
+        and (request.project is None or session.project in request.project)
+    )
+
+
+def _is_within(day: int | None, request: UsageRequest) -> bool:
+    if day is None:
+        return request.since is None and request.until is None
+    return (request.since is None or day >= request.since // DAY_MS) and (
+        request.until is None or day < -(-request.until // DAY_MS)
+    )
+
+
+def _day(session: Spending, part: PricedPart) -> str | None:
+    day = part.key.day
+    return None if day is None or not 0 <= day <= _LAST_DAY else (_EPOCH + timedelta(days=day)).isoformat()
+
+
+def _subagent(session: Spending, part: PricedPart) -> str | None:
+    return None if part.key.agent is None else f"{session.session}/{part.key.agent}"
+
+
+_KEYS: dict[UsageKey, Callable[[Spending, PricedPart], str | None]] = {
+    "day": _day,
+    "model": lambda session, part: part.key.model,
+    "project": lambda session, part: session.project,
+    "agent": lambda session, part: session.provider,
+    "session": lambda session, part: session.session,
+    "subagent": _subagent,
+}

@@ -1,4 +1,4 @@
-"""Which repository a session works in: the folder above its `cwd` that has `.git`, on the machine of the daemon.
+"""Repository that a session works in: the folder above its `cwd` that has `.git`, on the machine of the daemon.
 
 Agents state the folder in which they were started, seldom the repository. So it is looked for before the events of a
 session are committed: in a thread, with a limit of time and of folders, and once for each folder. A folder that is not
@@ -15,11 +15,9 @@ import anyio
 import msgspec
 from anyio import to_thread
 
-from tooltap.daemon.ingest.live_stream import LiveStream
+from tooltap.daemon.sessions.next_commit import NextCommit
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.items import Produced
-
-__all__ = ["Repositories", "root_of"]
 
 MOST_KNOWN = 4_096
 DEPTH = 64
@@ -32,7 +30,7 @@ class Repositories:
     def __init__(self) -> None:
         self._known: dict[str, str | None] = {}
 
-    async def learn(self, live: LiveStream) -> None:
+    async def learn(self, live: NextCommit) -> None:
         """Look for the repositories of the next commit."""
         for event in _placed(live):
             if (cwd := event.fields.cwd) not in self._known:
@@ -42,7 +40,7 @@ class Repositories:
                 make_room(self._known, MOST_KNOWN)
                 self._known[cwd] = found
 
-    def place(self, live: LiveStream) -> None:
+    def place(self, live: NextCommit) -> None:
         """Add the repositories that are known to the events of the next commit."""
         for event in _placed(live):
             if (root := self._known.get(event.fields.cwd)) is not None:
@@ -71,7 +69,7 @@ def root_of(cwd: str) -> str | None:
     return None
 
 
-def _placed(live: LiveStream) -> list[Produced]:
+def _placed(live: NextCommit) -> list[Produced]:
     """The events of sessions that state a folder and no repository."""
     sessions = (event for event in live.pending if event.kind == "session")
     return [event for event in sessions if event.fields.cwd and event.fields.root is None]

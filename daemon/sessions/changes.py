@@ -17,8 +17,6 @@ from tooltap.normalizers.changes.paths import absolute
 from tooltap.normalizers.changes.steps import TOOLS, Step, steps
 from tooltap.normalizers.core.items import Produced
 
-__all__ = ["MAX_FILES", "Changes"]
-
 MAX_FILES = 500
 """Most files that are counted; later ones are ignored."""
 MAX_OPEN = 100

@@ -11,8 +11,8 @@ import pytest
 from genai_prices.types import ModelPrice, TieredPrices
 
 from tests.prices import compared
-from tooltap.daemon.journal import prices
-from tooltap.daemon.journal.session_usage import BOUNDS
+from tooltap.daemon.sessions import prices
+from tooltap.daemon.sessions.prices import BOUNDS
 
 FIXTURES = Path("tests/fixtures")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.daemon.events import info
+from tooltap.daemon.ingest.bisect import commit_in_parts
 from tooltap.daemon.ingest.inputs import Close, Input, Lines, Parent, Suspend
 from tooltap.daemon.ingest.live_stream import LiveStream
-from tooltap.daemon.ingest.parts import commit_in_parts
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 
