@@ -17,12 +17,11 @@ import msgspec
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
-from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.live_output import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.running import Running, RunningState
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.dialects.copilot.answers import read_result
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import first_string, record, records, string, whole
@@ -80,7 +79,7 @@ class CopilotState(State, kw_only=True):
     """Subagent -> id of the call that spawned it."""
     outcome: str | None = None
     """How the open turn will end, where something went wrong."""
-    running: RunningState = msgspec.field(default_factory=RunningState)
+    running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
     answered: bool = False
     """The main agent's last message called no tool, so it is the answer unless more comes."""
     live: bool = False
@@ -115,7 +114,7 @@ class CopilotJson(Parser):
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
-        self.running = Running(self, self.state.running)
+        self.running = LiveOutput(self, self.state.running)
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.running.take(call.id)

@@ -17,10 +17,9 @@ import msgspec
 from tooltap.normalizers.core.bodies import Bodies, take_bodies
 from tooltap.normalizers.core.bounded import is_short, put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
-from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import SessionState
+from tooltap.normalizers.core.state import Call, SessionState
 from tooltap.normalizers.dialects.pi.answers import Shown, read_result
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.times import milliseconds
