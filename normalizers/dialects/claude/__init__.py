@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
-from tooltap.normalizers.dialects.claude.transcript import BOOKKEEPING
+from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING
 from tooltap.normalizers.wire.values import record, string
 
 

@@ -15,9 +15,8 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Skip
-from tooltap.normalizers.core.parser import best
+from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.claude.answers import (
     BACKGROUND_TOOLS,
@@ -86,9 +85,9 @@ class ClaudeMessages:
     SKIPS = frozenset({"empty", "redacted-thinking", "repeated", "stale-task", "synthetic-prompt", "unchanged"})
     OF_LINE = frozenset({"is_main"})
 
-    def __init__(self, emitter: Emitter, state: ClaudeState, deltas: Deltas, tasks: Tasks) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
+    def __init__(self, parser: Parser, state: ClaudeState, deltas: Deltas, tasks: Tasks) -> None:
+        self._parser = parser
+        self._calls = parser.calls
         self._state = state
         self._deltas = deltas
         self._tasks = tasks
@@ -118,15 +117,15 @@ class ClaudeMessages:
     def enter_session(self, session: str) -> None:
         """Set the session of the line; the turns of the one before end."""
         if self._state.session not in (None, session):
-            self._emitter.give_up_turns()
-        self._emitter.set_session(session)
+            self._parser.give_up_turns()
+        self._parser.set_session(session)
 
     def report_session(self, fields: dict[str, Any]) -> None:
         """Emit the start of the session, or what changed of it."""
         state: Any = self._state
         state.cwd = fields["cwd"] or state.cwd
-        known, state.started = state.started, self._emitter.session
-        self.update_session(fields, "updated" if known == self._emitter.session else "started")
+        known, state.started = state.started, self._parser.session
+        self.update_session(fields, "updated" if known == self._parser.session else "started")
 
     def update_session(self, fields: dict[str, Any], state: str = "updated") -> Skip:
         """Emit the fields that differ from what was last emitted of the session."""
@@ -138,16 +137,16 @@ class ClaudeMessages:
                 news[key] = item
         if not news and state == "updated":
             return "unchanged"
-        self._emitter.emit(SessionEvent, state=state, **news)
+        self._parser.emit(SessionEvent, state=state, **news)
         return None
 
     def ensure_main_turn(self) -> None:
-        if self.is_main and self._emitter.turn is None:  # a background agent continues between turns
-            self._emitter.start_turn(synthetic=True)
+        if self.is_main and self._parser.turn is None:  # a background agent continues between turns
+            self._parser.start_turn(synthetic=True)
 
     def notes(self) -> TurnNotes:
         """The notes on the turn of this line."""
-        state, turn = self._state, self._emitter.turn or ""
+        state, turn = self._state, self._parser.turn or ""
         notes = state.notes.get(turn)
         if not turn or notes is None or len(state.notes) > 1:
             open_turns = {turn.id for turn in state.turns}
@@ -162,14 +161,14 @@ class ClaudeMessages:
             return "repeated"
         if self.is_main:
             notes.interrupted = True
-            self._emitter.goes_on()  # what was said before is not the answer
-        self._emitter.notice("interrupt", text)
+            self._parser.goes_on()  # what was said before is not the answer
+        self._parser.notice("interrupt", text)
         return None
 
     def failed_request(self, text: str, data: dict[str, Any] | None = None) -> Skip:
         if self.is_main:
             self.notes().error = True
-        self._emitter.notice("provider-error", text, "error", data)
+        self._parser.notice("provider-error", text, "error", data)
         return None
 
     # -- assistant lines ----------------------------------------------------------------------------------------
@@ -184,12 +183,12 @@ class ClaudeMessages:
             self.notes().answered = True
         message_id, content, is_new = string(message.get("id")), _blocks(message), None
         if message_id is None:
-            seen = SeenMessage(self._emitter.turn)
+            seen = SeenMessage(self._parser.turn)
         else:
             known = state.blocks.messages.get(message_id)
             is_new = known is None
             if known is None:
-                known = SeenMessage(self._emitter.turn)
+                known = SeenMessage(self._parser.turn)
                 put(state.blocks.messages, message_id, known, MESSAGES)
             seen = known
         if state.deltas.messages and len(content) == 1 and (index := self._deltas.claim(message_id)) is not None:
@@ -210,7 +209,7 @@ class ClaudeMessages:
             return "empty"
         if details or value.get("isApiErrorMessage") is True or text.startswith("API Error"):
             return self.failed_request(text, details or None)
-        self._emitter.emit_text("system", text)
+        self._parser.emit_text("system", text)
         return None
 
     def _assistant_block(
@@ -224,9 +223,9 @@ class ClaudeMessages:
             if type(text) is not str or not text or text.isspace() or text == _NO_CONTENT:
                 return "empty"
             if kind == "text":
-                self._emitter.emit(Message, role="assistant", text=text, message_id=message_id, block=index)
+                self._parser.emit(Message, role="assistant", text=text, message_id=message_id, block=index)
             else:
-                self._emitter.emit(Reasoning, text=text, message_id=message_id, block=index)
+                self._parser.emit(Reasoning, text=text, message_id=message_id, block=index)
             return None
         if kind == "redacted_thinking":
             return "redacted-thinking"
@@ -237,7 +236,7 @@ class ClaudeMessages:
     def _call(self, block: Line, title: str | None, is_new: bool | None) -> Skip:
         """`is_new`: the message was never seen before; None where messages have no ids. Models of other vendors behind
         Claude Code reuse the ids of calls."""
-        call_id, calls = block["id"], self._emitter.calls
+        call_id, calls = block["id"], self._parser.calls
         raw_name, given = self._called(block)
         call = calls.get(call_id)
         if call is not None:  # opened before by its permission request
@@ -279,7 +278,7 @@ class ClaudeMessages:
             return "echo"
         if text.startswith(INTERRUPTED):
             return self.interrupted(text)
-        self._emitter.emit_text("user" if _is_human(value) else "system", text)
+        self._parser.emit_text("user" if _is_human(value) else "system", text)
         return None
 
     def _wrapped(self, wrapped: Wrapped, text: str, is_synthetic: bool) -> Skip:
@@ -287,7 +286,7 @@ class ClaudeMessages:
         outcomes = self._tasks.noted(wrapped.tasks, text)
         for role, part in wrapped.parts:
             if role == "system" or not is_synthetic:
-                self._emitter.emit_text(role, part)
+                self._parser.emit_text(role, part)
                 outcomes.append(None)
         return best(outcomes) if outcomes else "synthetic-prompt"
 
@@ -309,7 +308,7 @@ class ClaudeMessages:
         return outcome
 
     def _answer_call(self, block: Line, raw: Line, answer: Answer) -> Skip:
-        bodies = Bodies(self._emitter)
+        bodies = Bodies(self._parser)
         raw = bodies.take(raw)
         value = bodies.take(answer.value)
         model = bodies.take(self._shown_to_model(block))
@@ -318,7 +317,7 @@ class ClaudeMessages:
 
     def _media(self, block: Line, /, **fields: Any) -> Skip:
         """Emit a picture or document by itself; a block of any other type is `unparsed`."""
-        bodies = Bodies(self._emitter)
+        bodies = Bodies(self._parser)
         if block.get("type") in ("image", "document"):
             bodies.take(block)
         attachments, url = bodies.attachments, string(record(block.get("source")).get("url"))
@@ -326,8 +325,8 @@ class ClaudeMessages:
             mime_type = "image/*" if block.get("type") == "image" else "application/octet-stream"
             attachments = [Attachment(mime_type=mime_type, uri=url)]
         if attachments is None:
-            return self._emitter.unparsed("unknown-type", block)
-        self._emitter.emit(Message, text="", attachments=attachments, **fields)
+            return self._parser.unparsed("unknown-type", block)
+        self._parser.emit(Message, text="", attachments=attachments, **fields)
         return None
 
 

@@ -79,7 +79,7 @@ class StreamMessages(ClaudeMessages):
     def _tool_result(self, block: Line, twin: Any, meta: Line) -> Skip:
         outcome = super()._tool_result(block, twin, meta)
         if outcome is None and block.get("is_error") is True:
-            event = self._emitter.items[-1]
+            event = self._parser.items[-1]
             if isinstance(event, Produced) and event.kind == "tool-result" and event.fields.status == "failed":
                 failure = Failure(event.id, text_of(block.get("content"))[:FAILURE_TEXT])
                 put(self._state.control.failed, block["tool_use_id"], failure, FAILURES)

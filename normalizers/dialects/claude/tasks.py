@@ -53,9 +53,9 @@ class Tasks:
     lines = Lines("type")
     system = Lines("subtype")
 
-    def __init__(self, emitter: Parser, state: TasksState) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
+    def __init__(self, parser: Parser, state: TasksState) -> None:
+        self._parser = parser
+        self._calls = parser.calls
         self._state = state
 
     # -- lines of the stream ------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class Tasks:
         if text is None or (is_known and not ("result" in value or "event" in value)):
             return "stale-task"
         end = status_word(value.get("status")) or "completed"
-        self._emitter.emit(
+        self._parser.emit(
             Notice,
             level="warning" if end == "failed" else "info",
             code="task",
@@ -170,7 +170,7 @@ class Tasks:
 
     def finish(self) -> None:
         """End the background calls whose task ended without a notification (it may come as `task_updated` alone)."""
-        for call in list(self._emitter.state.calls.open.values()):
+        for call in list(self._parser.state.calls.open.values()):
             if call.acknowledged and (end := call.memory.get("task")):
                 self._calls.answer(call, Answer(None, end), raw=None, final=True, synthetic=True)
 

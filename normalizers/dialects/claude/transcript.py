@@ -10,7 +10,6 @@ Claude Code gives up on. Most lines before 2.1 state no stop reason: there a tur
 
 from __future__ import annotations
 
-import re
 import zlib
 from typing import Any, ClassVar
 
@@ -22,6 +21,7 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import OpenTurn, State
 from tooltap.normalizers.dialects.claude.answers import text_of
+from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING, QUEUE, bookkeeping, glance
 from tooltap.normalizers.dialects.claude.deltas import Deltas
 from tooltap.normalizers.dialects.claude.injected_text import Wrapped, read_wrapped
 from tooltap.normalizers.dialects.claude.messages import ClaudeMessages, ClaudeState, TurnNotes, is_prompt, message_of
@@ -32,68 +32,6 @@ from tooltap.normalizers.tools.payload import without_nulls
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import dollars, record, string, whole
 from tooltap.protocol.events import Usage
-
-# -- bookkeeping: lines that only Claude Code itself needs ------------------------------------------------------------
-#
-# They are most of a file's bytes (2.1.330 writes out every request and prompt), so they are recognised by how they
-# begin, and skipped undecoded.
-
-BOOKKEEPING = {
-    **{kind: kind for kind in ("api-request", "atis-latch", "last-prompt", "queue-operation", "tools-used")},
-    **dict.fromkeys(("api-request-blob", "api-request-shape"), "api-request"),
-    **dict.fromkeys(("attribution-snapshot", "file-history-delta", "file-history-snapshot"), "file-history"),
-    **dict.fromkeys(("content-replacement", "marble-origami-commit", "marble-origami-snapshot"), "context-management"),
-    **dict.fromkeys(("agent-color", "agent-name", "agent-setting", "pr-link", "tag"), "session-metadata"),
-    **dict.fromkeys(("artifact-autoreact-ledger", "artifact-comment-monitor", "task-summary"), "session-metadata"),
-    **dict.fromkeys(("isolation-latch", "relocated", "speculation-accept", "worktree-state"), "session-metadata"),
-}
-"""Line type -> reason. A queued prompt comes again when it is taken: as a prompt, or as an attachment."""
-QUEUE = "queue-operation"
-
-_READ_ATTACHMENT = re.compile(
-    r"hook_(?:blocking_error|cancelled|error_during_execution|non_blocking_error|stopped_continuation|success)"
-    r"|queued_command|task_status"
-)
-"""Attachments that report what happened; the others are context for the model."""
-
-_TYPE_FIRST = re.compile(rb'\{"type":"([\w-]+)"')
-_ATTACHMENT = re.compile(
-    rb'\{"parentUuid":(?:null|"[\w-]*"),"isSidechain":(?:true|false),(?:"\w+":"[^"\\]*",)*"attachment":\{"type":"(\w+)"'
-)
-_SEVERAL = re.compile(rb'\}\{"').search
-"""Finds the beginning of another object; twice as fast as `in`, whose steps through JSON are hard to predict."""
-
-
-def bookkeeping(value: Line) -> str | None:
-    """Return why a line is skipped; None for any other line."""
-    kind = str(value.get("type"))
-    if kind == "attachment":
-        return _of_attachment(str(record(value.get("attachment")).get("type")))
-    if kind == QUEUE and _is_notification(value):
-        return None
-    return BOOKKEEPING.get(kind)
-
-
-def _is_notification(value: Line) -> bool:
-    """Whether a queued text may be the end of background work: it may never come again."""
-    return value.get("operation") == "enqueue" and "-notification>" in str(value.get("content"))
-
-
-def glance(line: bytes) -> str | None:
-    """Return why an undecoded line is skipped, if it is a whole single object as far as its ends show."""
-    reason = None
-    if first := _TYPE_FIRST.match(line):
-        reason = BOOKKEEPING.get(first[1].decode())
-        if reason == QUEUE and b"-notification>" in line:
-            return None
-    elif attachment := _ATTACHMENT.match(line):
-        reason = _of_attachment(attachment[1].decode())
-    return reason if reason and line.rstrip().endswith(b"}") and not _SEVERAL(line) else None
-
-
-def _of_attachment(kind: str) -> str | None:
-    return None if _READ_ATTACHMENT.fullmatch(kind) else "attachment"
-
 
 # -- lineage: which agent a line belongs to, and which call spawned that agent ----------------------------------------
 
@@ -236,8 +174,8 @@ class TranscriptMessages(ClaudeMessages):
     def _wrapped(self, wrapped: Wrapped, text: str, is_synthetic: bool) -> Skip:
         """A command that the user types after an answer is not part of its turn (1.0 states no ends)."""
         typed = any(role == "user" for role, _ in wrapped.parts)
-        if typed and self.is_main and self._emitter.turn is not None and self.is_answered(self._emitter.turn):
-            self.conclude(self._emitter.turn)
+        if typed and self.is_main and self._parser.turn is not None and self.is_answered(self._parser.turn):
+            self.conclude(self._parser.turn)
         return super()._wrapped(wrapped, text, is_synthetic)
 
     def conclude(self, turn_id: str, ended_by: str | None = None, duration_ms: int | None = None) -> None:
@@ -247,7 +185,7 @@ class TranscriptMessages(ClaudeMessages):
         outcome = "failed" if notes.error else "completed"
         if synthetic and outcome == "completed" and reason in _CONTINUES and not self.is_answered(turn_id):
             outcome, reason = "cancelled", "interrupted"
-        self._emitter.end_turn(
+        self._parser.end_turn(
             outcome, turn_id=turn_id, ended_by=ended_by, reason=reason, duration_ms=duration_ms, synthetic=synthetic
         )
 
@@ -257,8 +195,8 @@ class TranscriptMessages(ClaudeMessages):
 
     def interrupted(self, text: str) -> Skip:
         outcome = super().interrupted(text)
-        if self.is_main and self._emitter.turn is not None:
-            self._emitter.end_turn("cancelled", turn_id=self._emitter.turn, reason="interrupted")
+        if self.is_main and self._parser.turn is not None:
+            self._parser.end_turn("cancelled", turn_id=self._parser.turn, reason="interrupted")
         return outcome
 
 
