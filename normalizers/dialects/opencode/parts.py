@@ -1,5 +1,5 @@
-"""What both dialects of OpenCode read alike: parts of messages that hold text, reasoning, files and tool calls; what a
-step used; errors.
+"""Parts of OpenCode's messages, which all its dialects read alike: text, reasoning, files and tool calls; what a step
+used; errors.
 
 A text is emitted once: when it is complete, or earlier, when the agent calls a tool. OpenCode states the end of such a
 text only after the tool has run.
@@ -17,9 +17,9 @@ from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT
 from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Skip
-from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.running import RunningCalls
+from tooltap.normalizers.core.running import Running
 from tooltap.normalizers.core.tokens import token_fields
 from tooltap.normalizers.dialects.opencode.answers import INVALID, attachments_of, mcp_name, read_result
 from tooltap.normalizers.dialects.opencode.state import MESSAGES, MessageInfo, OpencodeState, PartInfo
@@ -34,14 +34,20 @@ _STREAM = "stdout"
 """The shell tool merges its streams."""
 
 
-class OpencodeParser(RunningCalls, Parser):
-    protocol = default_provider = "opencode"
-    state: OpencodeState
+class Parts:
+    """Reads the parts of messages."""
+
+    def __init__(self, emitter: Emitter, state: OpencodeState) -> None:
+        self._emitter = emitter
+        self._calls = emitter.calls
+        self._texts = emitter.texts
+        self._state = state
+        self.running = Running(emitter, state.running)
 
     # -- text, reasoning and files ------------------------------------------------------------------------------
 
     def message(self, message_id: str) -> MessageInfo:
-        messages = self.state.messages
+        messages = self._state.messages
         info = messages.get(message_id)
         if info is None:
             info = messages[message_id] = MessageInfo()
@@ -57,11 +63,11 @@ class OpencodeParser(RunningCalls, Parser):
         if info is None:
             return "repeated"
         info.done = True
-        self.state.receiving.pop(part_id, None)
-        was_open = self.texts.drop(part_id)
-        if info.told:
-            continues = crc32(text[: info.told].encode()) == info.told_digest
-            text = text[info.told :] if continues else ""
+        self._state.receiving.pop(part_id, None)
+        was_open = self._texts.drop(part_id)
+        if info.emitted:
+            continues = crc32(text[: info.emitted].encode()) == info.emitted_digest
+            text = text[info.emitted :] if continues else ""
             if not text.strip():  # white space at the end comes and goes
                 return "repeated"
         elif info.received and not was_open:
@@ -76,14 +82,16 @@ class OpencodeParser(RunningCalls, Parser):
             if info is None:
                 return "repeated"
             info.done = True
-        part, attachments = take_bodies(self, part)
-        self.ensure_turn()
-        self.emit(Message, role=role, text="", message_id=message_id, attachments=attachments_of([part], attachments))
+        part, attachments = take_bodies(self._emitter, part)
+        self._emitter.ensure_turn()
+        self._emitter.emit(
+            Message, role=role, text="", message_id=message_id, attachments=attachments_of([part], attachments)
+        )
         return None
 
     def open_part(self, part_id: str, message_id: str | None) -> PartInfo | None:
         """The part; None if it was emitted whole."""
-        parts = self.state.parts
+        parts = self._state.parts
         info = parts.get(part_id)
         if info is None:
             info = parts[part_id] = PartInfo(block=self._next_block(message_id) or 0)
@@ -101,15 +109,15 @@ class OpencodeParser(RunningCalls, Parser):
     def _emit(self, text: str, role: str, message_id: str | None, block: int | None) -> Skip:
         if not text:
             return "empty"
-        self.ensure_turn()
-        self.emit_text(role, text, message_id=message_id, block=block)
+        self._emitter.ensure_turn()
+        self._emitter.emit_text(role, text, message_id=message_id, block=block)
         return None
 
-    def read_step_start(self, step: Line) -> Skip:
+    def read_step_start(self) -> Skip:
         """A step begins, which is a request to the model."""
-        if self.turn is not None:
+        if self._emitter.turn is not None:
             return "step"
-        self.ensure_turn()
+        self._emitter.ensure_turn()
         return None
 
     # -- tool calls ---------------------------------------------------------------------------------------------
@@ -120,17 +128,17 @@ class OpencodeParser(RunningCalls, Parser):
         status = state.get("status")
         if status not in _STATUSES:  # another word for one of them
             if (status := _status_of(status)) is None:
-                return self.unparsed("unknown-type", part)
+                return self._emitter.unparsed("unknown-type", part)
             part = {**part, "state": {**state, "status": status, "stated": state["status"]}}
         if call_id is None or raw_name is None:
-            return self.unparsed("unknown-type", part)
+            return self._emitter.unparsed("unknown-type", part)
         asked = raw_name
-        if raw_name == INVALID and self.calls.get(call_id) is None:  # the run has no line with the tool's own name
+        if raw_name == INVALID and self._calls.get(call_id) is None:  # the run has no line with the tool's own name
             asked = first_string(record(state.get("input")), "tool") or raw_name
-        calls, ended = self.calls, status in _ENDED
+        calls, ended = self._calls, status in _ENDED
         if self._repeats(call_id, part) and (calls.is_over(call_id) or not ended):
             return DUPLICATE_RESULT if ended else "repeated"
-        part, bodies = take_bodies(self, part)
+        part, bodies = take_bodies(self._emitter, part)
         state = record(part.get("state"))
         changed = self._show(call_id, asked, state, part)
         if ended:
@@ -145,15 +153,15 @@ class OpencodeParser(RunningCalls, Parser):
 
     def _show(self, call_id: str, raw_name: str, state: Line, part: Line) -> bool:
         """Open the call, or emit what changed of it; returns whether anything was emitted."""
-        calls = self.calls
+        calls = self._emitter.calls
         value, title = state.get("input"), first_string(state, "title")
         status = "pending" if state["status"] == "pending" else "running"
         call = calls.get(call_id)
         if call is None:
             if self._repeats(call_id, part):
                 return False
-            self.ensure_turn()
-            name, source = mcp_name(raw_name, self), first_string(part, "id") or ""
+            self._emitter.ensure_turn()
+            name, source = mcp_name(raw_name, self._emitter), first_string(part, "id") or ""
             calls.open(call_id, raw_name, value, raw=part, name=name, status=status, title=title, source=source)
             return True
         # Else the result states them, or the answer will.
@@ -163,12 +171,12 @@ class OpencodeParser(RunningCalls, Parser):
             return calls.update(call, **news)
         # The name stays where OpenCode ran the stand-in; a permission that opened the call stated only its kind.
         raw_name = call.raw_name if raw_name == INVALID else raw_name
-        name = mcp_name(raw_name, self)
+        name = mcp_name(raw_name, self._emitter)
         return calls.update(call, value, raw=part, raw_name=raw_name, name=name, **news)
 
     def _repeats(self, call_id: str, part: Line) -> bool:
         """Whether the part showed a call that is done, and is not another call's with the same id."""
-        calls = self.calls
+        calls = self._emitter.calls
         return calls.is_done(call_id) and calls.source_of(call_id) in (first_string(part, "id") or "", "")
 
     def _print(self, call: Call | None, metadata: Line) -> bool:
@@ -176,7 +184,7 @@ class OpencodeParser(RunningCalls, Parser):
         output = metadata.get("output")
         if call is None or not isinstance(output, str):
             return False
-        known = self.state.running.calls.get(call.id)
+        known = self._state.running.calls.get(call.id)
         if len(output) > (known.buffers[_STREAM].chars if known is not None else 0):
             self.running.catch_up(call, _STREAM, output)
         return True
@@ -188,9 +196,9 @@ class OpencodeParser(RunningCalls, Parser):
         text, data = read_error(error)
         name = first_string(error, "name") or "error"
         if name == "MessageAbortedError":
-            self.notice("interrupt", text, data=data)
+            self._emitter.notice("interrupt", text, data=data)
             return "cancelled", name
-        self.notice("provider-error", text, "error", data)
+        self._emitter.notice("provider-error", text, "error", data)
         return "failed", name
 
 

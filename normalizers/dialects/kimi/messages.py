@@ -1,4 +1,4 @@
-"""What both forms of Kimi's output share: messages of parts, tool calls, results, notifications, side questions."""
+"""Messages of parts, tool calls, results, notifications and side questions, which all of Kimi's output has."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import msgspec
 
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.bounded import put
+from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Skip
-from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.dialects.kimi.answers import Stated, TaskReport, notified_result, read_result, task_status
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
@@ -31,12 +31,15 @@ class KimiState(SessionState, kw_only=True):
     """Background task -> id of the call that started it."""
 
 
-class KimiParser(Parser):
-    dialect = "kimi-json"
-    protocol = default_provider = "kimi"
-    SKIPS = frozenset({"empty", "unchanged", "plan-display"})
-    state_type = KimiState
-    state: KimiState
+class KimiMessages:
+    """Emits the messages and calls that both forms hold."""
+
+    SKIPS = frozenset({"empty"})
+
+    def __init__(self, emitter: Emitter, state: KimiState) -> None:
+        self._emitter = emitter
+        self._calls = emitter.calls
+        self._state = state
 
     # -- messages -----------------------------------------------------------------------------------------------
 
@@ -45,34 +48,34 @@ class KimiParser(Parser):
         if type(content) is str:
             if not content:
                 return "empty"
-            self.emit_text(role, content, block=None)
+            self._emitter.emit_text(role, content, block=None)
             return None
         parts = records(content)
-        before = len(self.items)
+        before = len(self._emitter.items)
         for index, part in enumerate(parts):
             block = index if len(parts) > 1 else None
             kind = part.get("type")
             if kind in ("text", "think"):
                 if text := string(part.get(kind)):
-                    self.emit_text(role if kind == "text" else "reasoning", text, block=block)
+                    self._emitter.emit_text(role if kind == "text" else "reasoning", text, block=block)
             else:
                 self.show_media(role, part, block)
-        return None if len(self.items) > before else "empty"
+        return None if len(self._emitter.items) > before else "empty"
 
     def show_media(self, role: str, part: Line, block: int | None) -> Skip:
         """Emit a picture or the like."""
-        bodies = Bodies(self)
+        bodies = Bodies(self._emitter)
         bodies.take(part)
         if not bodies.attachments:
-            return self.unparsed("unknown-type", part)
-        self.emit(Message, role=role, text="", block=block, attachments=bodies.attachments)
+            return self._emitter.unparsed("unknown-type", part)
+        self._emitter.emit(Message, role=role, text="", block=block, attachments=bodies.attachments)
         return None
 
     def side_question(self, role: str, text: str | None) -> Skip:
         """`/btw`: a question and its answer, outside the turn."""
         if not text:
             return "empty"
-        self.emit_text(role, text, turn=None)
+        self._emitter.emit_text(role, text, turn=None)
         return None
 
     # -- calls --------------------------------------------------------------------------------------------------
@@ -83,20 +86,20 @@ class KimiParser(Parser):
         if isinstance(value, str):
             value = {"arguments": value} if value else {}
         memory = _memory(raw_name, value) if isinstance(value, dict) else None
-        known = self.calls.get(call_id)
+        known = self._calls.get(call_id)
         if known is not None and known.acknowledged:  # the id of a running background task is reused
-            self.calls.open(call_id, raw_name, value, raw=raw, name=name, memory=memory)
+            self._calls.open(call_id, raw_name, value, raw=raw, name=name, memory=memory)
             return None
-        return self.calls.show(call_id, raw_name, value, raw=raw, name=name, memory=memory)
+        return self._calls.show(call_id, raw_name, value, raw=raw, name=name, memory=memory)
 
     def answer_call(self, call_id: str, value: Line, key: str, *, told: bool = False) -> Skip:
         """Show the result of a call: `value`, which has its content, or its return value, under `key`. `told`: the
         model was told that."""
-        call = self.calls.get(call_id)
-        bodies = Bodies(self)
+        call = self._calls.get(call_id)
+        bodies = Bodies(self._emitter)
         raw = bodies.take(value)
         stated = Stated.of(raw.get(key), bodies)
-        name = call.name if call is not None else self.calls.name_of(call_id) or ""
+        name = call.name if call is not None else self._calls.name_of(call_id) or ""
         memory = call.memory if call is not None else {}
         answer = read_result(name, stated, lists_files="files" in memory)
         text = blocks_text(stated.output) or ""
@@ -108,35 +111,35 @@ class KimiParser(Parser):
             answer = answer.replace(attachments=attachments)
         if told:
             answer = answer.replace(model=stated.content)
-        return self.calls.answer(call_id, answer, raw=raw)
+        return self._calls.answer(call_id, answer, raw=raw)
 
     def _end_task(self, text: str, raw: Line) -> None:
         """Show the final result of the call whose background task has ended, as a report on it says."""
         report = TaskReport.of(text)
-        started_by = self.state.tasks.get(report.task) if report is not None else None
-        call = self.calls.get(started_by) if started_by is not None else None
+        started_by = self._state.tasks.get(report.task) if report is not None else None
+        call = self._calls.get(started_by) if started_by is not None else None
         if report is not None and call is not None:
-            self.state.tasks.pop(report.task)
-            self.calls.answer(call, report.answer(call.name), raw=raw, final=True)
+            self._state.tasks.pop(report.task)
+            self._calls.answer(call, report.answer(call.name), raw=raw, final=True)
 
     def _learn_task(self, text: str, call_id: str) -> bool:
         """Remember the background task that a call has started; returns whether it has."""
         task = _TASK_ID.search(text)
         if task is not None:
-            put(self.state.tasks, task[1], self.calls.id_of(call_id), MANY_TASKS)
+            put(self._state.tasks, task[1], self._calls.id_of(call_id), MANY_TASKS)
         return task is not None
 
     def show_notification(self, value: Line) -> Skip:
         """A notification of Kimi, mostly that a background task ended: the final result of its call."""
         kind = string(value.get("type")) or ""
-        started_by = self.state.tasks.get(string(value.get("source_id")) or "")
-        call = self.calls.get(started_by) if started_by is not None else None
+        started_by = self._state.tasks.get(string(value.get("source_id")) or "")
+        call = self._calls.get(started_by) if started_by is not None else None
         if call is not None and (status := task_status(kind)) is not None:
-            self.state.tasks.pop(value["source_id"])
-            return self.calls.answer(call, notified_result(call.name, status, value), raw=value, final=True)
+            self._state.tasks.pop(value["source_id"])
+            return self._calls.answer(call, notified_result(call.name, status, value), raw=value, final=True)
         text = ": ".join(part for part in (string(value.get("title")), string(value.get("body"))) if part)
         level = _LEVELS.get(string(value.get("severity")) or "", "info")
-        self.notice(kind or "notification", text, level, value)
+        self._emitter.notice(kind or "notification", text, level, value)
         return None
 
 
