@@ -70,11 +70,8 @@ def _check_costs(path: Path) -> None:
     events = [event for event in events_of(path) if not event.replay and not getattr(event, "partial", False)]
     row = SessionRow(provider="", first_seq=1, last_seq=1)
     for seq, event in enumerate(events, 1):
-        produced = Produced.of(event)
-        row.note(seq, produced)
-        if produced.kind == "usage":
-            row.add_usage(produced.fields, produced.agent)
-    stated = row.total("cost_usd")
+        row.note(seq, Produced.of(event))
+    stated = row.used.own_cost
 
     entries = map_of(stored(*events)).outline
     costs = [entry.cost for entry in entries if entry.cost is not None]
