@@ -107,7 +107,7 @@ BOUNDED = {
     "daemon/config.py:socket_path": NOT_ITSELF,
     "daemon/web/api/pages.py:encode": NOT_ITSELF,
     "cli/check/baseline.py:check": NOT_ITSELF,
-    "cli/common/completers.py:dialects": NOT_ITSELF,
+    "cli/common/completion.py:dialects": NOT_ITSELF,
     "cli/schema/typescript.py:type_of": OURS,
     "cli/schema/model.py:_structs": OURS,
     "cli/schema/markdown.py:_references_in": OURS,

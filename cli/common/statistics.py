@@ -126,7 +126,7 @@ def describe_daemon(statistics: dict[str, Any]) -> list[str]:
 
 
 def _backfill(following: dict[str, Any]) -> str:
-    backfill = following.get("backfill", {"complete": True})  # an older daemon has none
+    backfill = following["backfill"]
     if backfill["complete"]:
         return ""
     size = f"{backfill['bytesDone'] / 2**20:.1f} of {backfill['bytes'] / 2**20:.1f} MiB"
@@ -134,7 +134,7 @@ def _backfill(following: dict[str, Any]) -> str:
 
 
 def _spools(spools: dict[str, Any]) -> Iterator[str]:
-    quarantined = spools.get("quarantined", {"files": 0})  # an older daemon has none
+    quarantined = spools["quarantined"]
     held = f", {quarantined['files']} damaged ones in {quarantined['directory']}" if quarantined["files"] else ""
     yield f"spools: {spools['waiting']} waiting, {spools['drained']} drained{held}"
     for unread in quarantined.get("unread", ()):

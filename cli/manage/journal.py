@@ -11,7 +11,7 @@ import click
 from tooltap.cli.common.commands import Group
 from tooltap.cli.common.masking import redact_options
 from tooltap.cli.common.printing import MAX_ID, flush, say, say_json, short, warn, write_events
-from tooltap.cli.common.terminal.paragraphs import say_wrapped
+from tooltap.cli.common.terminal.columns import say_wrapped
 from tooltap.daemon.wording import counted
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def check(context: click.Context, as_json: bool, journal: str | None, config: Pa
 
     from tooltap.daemon.journal.interface import JournalError
     from tooltap.daemon.journal.sqlite.upkeep.check import check_file, describe_gaps
-    from tooltap.daemon.system.harmless import encodable
+    from tooltap.daemon.system.sanitize import encodable
 
     path = _file(journal, config, "checks what it stores itself")
     damages = []

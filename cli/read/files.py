@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tooltap.cli.common import completers
+from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option
 from tooltap.cli.common.printing import (
@@ -43,7 +43,7 @@ MAX_PATH = 500
         "tooltap files last --json | jq -r '.files[].path'",
     ),
 )
-@click.argument("session", shell_complete=completers.sessions)
+@click.argument("session", shell_complete=completion.sessions)
 @click.argument("path", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the daemon's reply as one JSON object.")
 @socket_option

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tooltap.cli.common.commands import did_you_mean
 from tooltap.cli.common.connection import request
-from tooltap.cli.common.suggestions import did_you_mean
 from tooltap.daemon.wording import counted
 
 __all__ = ["NO_EVENTS", "why_nothing"]
