@@ -18,7 +18,7 @@ from tooltap.daemon.sessions.prices import known_prices
 from tooltap.daemon.sessions.title import Prompt
 from tooltap.daemon.sessions.usage import NAME, Cost, PricedPart, SessionUsage, Spending, is_cost, priced, total_cost
 from tooltap.normalizers.core.items import Produced
-from tooltap.normalizers.tools.families import family_of
+from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import Usage
 from tooltap.protocol.replies import Session, SessionStatus, StreamState, TurnState
 
