@@ -23,7 +23,7 @@ from click.shell_completion import (
     add_completion_class,
 )
 
-from tooltap.daemon.system.harmless import one_line
+from tooltap.daemon.system.sanitize import one_line
 
 TIMEOUT = 0.1
 """Seconds for the daemon to accept the connection, and for each read from it."""

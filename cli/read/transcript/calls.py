@@ -9,7 +9,7 @@ import msgspec
 
 from tooltap.cli.common.printing import Clean, joined, styled
 from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end
-from tooltap.daemon.system.harmless import one_line
+from tooltap.daemon.system.sanitize import one_line
 from tooltap.daemon.web.html.diffs import Change, between, changes_of_diff, hunks_of_diff, whole
 from tooltap.daemon.wording import duration
 from tooltap.normalizers.tools.preview import preview

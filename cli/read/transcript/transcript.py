@@ -15,16 +15,9 @@ import msgspec
 
 from tooltap.cli.common.printing import Clean, joined, styled
 from tooltap.cli.common.terminal.columns import fit
-from tooltap.cli.read.transcript.calls import (
-    Call,
-    call_line,
-    changes_of,
-    error_of,
-    output_of,
-    tool_name,
-)
+from tooltap.cli.read.transcript.calls import Call, call_line, changes_of, error_of, output_of, tool_name
 from tooltap.cli.read.transcript.prose import Line, plain_lines, prose
-from tooltap.daemon.system.harmless import one_line
+from tooltap.daemon.system.sanitize import one_line
 from tooltap.daemon.wording import counted, duration
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import (
