@@ -1,4 +1,4 @@
-"""Normalizes a folder of recorded streams and reports the class of every line: `make corpus`.
+"""Normalizes a folder of recorded streams and reports the class of every line: `make lab-corpus`.
 
     python -m tooltap.cli.make.corpus FOLDER...
 

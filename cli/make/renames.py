@@ -1,4 +1,4 @@
-"""Renames every field and type in recorded streams, and reports which of it drift detection finds: `make renames`.
+"""Renames every field and type in recorded streams, and reports which of it drift detection finds: `make lab-renames`.
 
     python -m tooltap.cli.make.renames FOLDER...
 
