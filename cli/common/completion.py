@@ -6,24 +6,19 @@ interpret are not offered.
 """
 
 from __future__ import annotations
-
 import os
 import re
+import click
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-
-import click
-from click.shell_completion import (
-    BashComplete,
-    CompletionItem,
-    FishComplete,
-    ShellComplete,
-    ZshComplete,
-    add_completion_class,
-)
-
-from tooltap.daemon.system.harmless import one_line
+from click.shell_completion import BashComplete
+from click.shell_completion import CompletionItem
+from click.shell_completion import FishComplete
+from click.shell_completion import ShellComplete
+from click.shell_completion import ZshComplete
+from click.shell_completion import add_completion_class
+from tooltap.daemon.system.sanitize import one_line
 
 TIMEOUT = 0.1
 """Seconds for the daemon to accept the connection, and for each read from it."""
