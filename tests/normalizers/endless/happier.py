@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from tooltap.normalizers.catalog.endless import TEXT
 from tooltap.normalizers.dialects.claude.endless import claude_transcript
+
+from tests.normalizers.endless.text import TEXT
 
 
 def happier_trace() -> Iterator[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from tooltap.normalizers.catalog.endless import TEXT
+from tests.normalizers.endless.text import TEXT
 
 
 def codex_exec() -> Iterator[Any]:

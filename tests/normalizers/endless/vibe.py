@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from tooltap.normalizers.catalog.endless import TEXT
+from tests.normalizers.endless.text import TEXT
 
 
 def documents() -> Iterator[Any]:
