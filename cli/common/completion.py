@@ -6,18 +6,23 @@ interpret are not offered.
 """
 
 from __future__ import annotations
+
 import os
 import re
-import click
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-from click.shell_completion import BashComplete
-from click.shell_completion import CompletionItem
-from click.shell_completion import FishComplete
-from click.shell_completion import ShellComplete
-from click.shell_completion import ZshComplete
-from click.shell_completion import add_completion_class
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    add_completion_class,
+)
+
 from tooltap.daemon.system.sanitize import one_line
 
 TIMEOUT = 0.1

@@ -7,24 +7,19 @@ A fact that takes more than one value to compute is a part of the row (`PARTS`),
 """
 
 from __future__ import annotations
-import msgspec
+
 from collections.abc import Mapping
-from typing import Any
-from typing import ClassVar
-from typing import get_type_hints
+from typing import Any, ClassVar, get_type_hints
+
+import msgspec
+
 from tooltap.daemon.sessions.changes import Changes
 from tooltap.daemon.sessions.prices import known_prices
 from tooltap.daemon.sessions.title import Prompt
-from tooltap.daemon.sessions.usage import SessionUsage
-from tooltap.daemon.sessions.usage import Spending
-from tooltap.daemon.sessions.usage import priced
+from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, priced
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.tools.registry import family_of
-from tooltap.protocol.replies import Session
-from tooltap.protocol.replies import SessionStatus
-from tooltap.protocol.replies import StreamState
-from tooltap.protocol.replies import TurnState
-from tooltap.daemon.sessions.usage import Total
+from tooltap.protocol.replies import Session, SessionStatus, StreamState, TurnState
 
 UNENDED: tuple[StreamState, ...] = ("open", "suspended")
 DESCRIPTION = ("agent_version", "model", "title", "cwd", "branch")

@@ -2,7 +2,7 @@
 
 The manifest.json of a folder lists the files (`traces/recording/manifest.py`). Files of dialects without a parser are
 counted and listed. It is a problem if a line has no class, a parser raised an exception, an event breaks a rule of the
-contract (`normalizers/stream/contract.py`), or a line type of a file that is as recorded is unknown to its dialect.
+contract (`src/tooltap/testing.py`), or a line type of a file that is as recorded is unknown to its dialect.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context, Produced
-from tooltap.normalizers.stream.contract import ContractError, Line, check_run, read_recording
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.tools.registry import CANONICAL_TOOLS, KNOWN_TOOLS
 from tooltap.protocol.events import Event, ToolCall, ToolResult, ToolUpdate, Unparsed
+from tooltap.testing import ContractError, Line, check_run, read_recording
 from tooltap.traces.recording.manifest import Row, read_manifest
 
 __all__ = ["Report", "Tally", "run"]

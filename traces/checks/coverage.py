@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tooltap.normalizers.catalog.registry import builtin
-from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.normalizers.tools.registry import KNOWN_TOOLS
 from tooltap.protocol.events import ToolCall, ToolResult
+from tooltap.testing import normalize, read_recording
 
 __all__ = ["MCP", "has_content", "page", "proofs"]
 

@@ -32,7 +32,7 @@ from tests.normalizers.endless import (
     tooltap,
     vibe,
 )
-from tooltap.normalizers.stream.contract import Line
+from tooltap.testing import Line
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 ID_KEYS = re.compile(r"(?i:id|session|uuid)$|_id$|Id$")
@@ -68,10 +68,16 @@ STREAMS: dict[str, Callable[[], Iterator[Any]]] = {
     "pi-session": pi.session_lines,
     "qwen-chat": qwen.chat_lines,
     "qwen-stream": qwen.lines,
-    "tooltap-trace": tooltap.tooltap_trace,
     "vibe-json": vibe.lines,
     "vibe-session": vibe.documents,
 }
+
+
+def traced() -> Iterator[Any]:
+    return tooltap.tooltap_trace({name: stream() for name, stream in STREAMS.items() if name != "tooltap-trace"})
+
+
+STREAMS["tooltap-trace"] = traced
 
 
 def lines(dialect: str, number: int) -> Iterator[Line]:

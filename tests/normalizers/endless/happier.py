@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from tooltap.normalizers.dialects.claude.endless import claude_transcript
-
+from tests.normalizers.endless.claude import claude_transcript
 from tests.normalizers.endless.text import TEXT
 
 

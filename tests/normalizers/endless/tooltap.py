@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
 
 from tests.normalizers.endless.text import TEXT
-from tooltap.normalizers.catalog.registry import builtin, load
 
 
-def tooltap_trace() -> Iterator[Any]:
-    """The endless streams of all other dialects at once, and a new stream with every line."""
-    sources = {
-        one.name: load(one.endless)() for one in builtin().values() if one.endless and one.name != "tooltap-trace"
-    }
+def tooltap_trace(sources: Mapping[str, Iterator[Any]]) -> Iterator[Any]:
+    """The endless streams of other dialects at once, and a new stream with every line."""
     for n in itertools.count(1):
         for name, source in sources.items():
             line = orjson.dumps(next(source)).decode()

@@ -11,10 +11,10 @@ import pytest
 from tooltap.normalizers.core.calls import Calls
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.core.permissions import Permissions
-from tooltap.normalizers.stream.contract import check_events
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen
 from tooltap.protocol.events import Event, ToolCall, ToolResult
+from tooltap.testing import check_events
 
 
 def line(**value: Any) -> bytes:

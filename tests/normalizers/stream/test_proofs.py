@@ -7,8 +7,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tooltap.normalizers.catalog.registry import builtin
-from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
+from tooltap.testing import normalize, read_recording
 from tooltap.traces.checks.coverage import MCP, has_content, proofs
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

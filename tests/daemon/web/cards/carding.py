@@ -10,8 +10,8 @@ from tests.daemon.web.parsed import Element, assert_inert
 from tooltap.daemon.web.cards.cards import article, fragment_of
 from tooltap.daemon.web.html.look import Call, Level, Look
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import AnyEvent, Event, ToolCall, ToolUpdate, decode
+from tooltap.testing import normalize, read_recording
 
 __all__ = ["card_of", "cards_of", "made", "recorded", "result"]
 
