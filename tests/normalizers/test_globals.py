@@ -64,6 +64,7 @@ def test_tables_of_readers_grow_with_classes_only() -> None:
 
 
 def test_caches_are_bounded() -> None:
+    gc.unfreeze()  # what a command in this process has frozen is not among the objects
     caches = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)]
     ours = [one for one in caches if str(one.__module__).startswith(PACKAGES)]
     unbounded = {f"{one.__module__}.{one.__name__}" for one in ours if one.cache_parameters()["maxsize"] is None}

@@ -1,12 +1,18 @@
 """Renames every field and type in recorded streams, one at a time, and reports how many of the changes drift detection
-finds. It also reports what it says of the streams as they are, of which it must raise no alarm.
+finds: `make renames`. It also reports what it says of the streams as they are, of which it must raise no alarm.
+
+    python -m tests.kit.renames FOLDER...
 
 A folder's manifest.json lists the files. A field or type is renamed wherever a stream has it at the same place, in the
-first `STREAMS` streams of each agent that have it. `cli/make/renames.py` prints the report.
+first `STREAMS` streams of each agent that have it.
+
+Exit code 1 if a stream as it is gives an alarm, or if an expected field was renamed without one; 2 if a folder cannot
+be read.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -16,6 +22,8 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
+from tooltap.cli.common.guard import guard
+from tooltap.cli.common.printing import on_stderr, say
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.normalizers.wire.recording import Line
@@ -26,8 +34,6 @@ from tooltap.traces.drift.shapes import DATA_KEY, TAG_KEYS, Shape
 from tooltap.traces.drift.watch import watch_stream
 from tooltap.traces.recording.manifest import read_manifest
 from tooltap.traces.recording.streams import TracedStream, read_stream
-
-__all__ = ["Place", "Report", "places", "renamed", "run"]
 
 STREAMS = 3
 """Streams of an agent in which the same place is renamed."""
@@ -137,3 +143,34 @@ def _renamed(line: Line, place: Place) -> Line:
             one.clear()
             one.update(items)
     return line._replace(data=orjson.dumps(value))
+
+
+def render(report: Report) -> Iterator[str]:
+    """Render the report as lines of text."""
+    yield from (f"alarm: {one}" for one in report.alarms)
+    yield from (f"missed: {one}" for one in report.missed)
+    for kind, number in sorted(report.renames.items()):
+        counts = (("found", report.found[kind]), ("as alarm", report.alarmed[kind]))
+        shares = (f"{count} {how} ({count / number:.2%})" for how, count in counts)
+        yield f"{kind}: {number} renamed, {', '.join(shares)}"
+    yield f"{len(report.alarms)} alarms of streams as they are"
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments:
+        on_stderr("usage: python -m tests.kit.renames FOLDER...")
+        return 2
+    try:
+        report = run(map(Path, arguments))
+    except (OSError, msgspec.DecodeError) as error:
+        on_stderr(f"renames: {error}")
+        return 2
+    for line in render(report):
+        say(line)
+    kind = "expected fields"
+    return 1 if report.alarms or report.alarmed[kind] < report.renames[kind] else 0
+
+
+if __name__ == "__main__":
+    guard()
+    sys.exit(main(sys.argv[1:]))

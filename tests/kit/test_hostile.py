@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.hostile.texts import ARGUMENT, FILE_NAME, HOSTILE, LONG, offences, poisoned
-from tooltap.cli.make import corpus, goldens, renames
+from tests.kit import corpus, goldens, renames
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDINGS = {
     "acp": FIXTURES / "acp/gemini-0.61.0/grep.jsonl",
     "codex-exec": FIXTURES / "codex-exec/codex-0.169/interrupted.jsonl",
@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 def test_report_does_not_act(
     main: Main, folder: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tooltap.traces.drift.renames.STREAMS", 1)
+    monkeypatch.setattr("tests.kit.renames.STREAMS", 1)
     shown = shown_by(main, folder, capsysbinary=capsysbinary)
 
     assert len(shown) > 200

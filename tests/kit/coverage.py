@@ -15,8 +15,6 @@ from tooltap.normalizers.tools.registry import KNOWN_TOOLS
 from tooltap.protocol.events import ToolCall, ToolResult
 from tooltap.testing import normalize, read_recording
 
-__all__ = ["MCP", "has_content", "page", "proofs"]
-
 MCP = "mcp__…"
 TOOLS = (*KNOWN_TOOLS, MCP)
 WRITTEN = "-written"

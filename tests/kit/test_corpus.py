@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 CALLS = '{"type":"assistant","session_id":"s","parent_tool_use_id":null,"message":{"id":"m","content":[%s]}}\n'
 CALL = '{"type":"tool_use","id":"c1","name":"Bash","input":{"command":"ls"}}'
 
@@ -19,7 +19,7 @@ def corpus(folder: Path, rows: list[dict[str, Any]] | None) -> tuple[int, str, s
     """Run the check, and return exit code, report and errors."""
     if rows is not None:
         (folder / "manifest.json").write_text(json.dumps(rows))
-    command = [sys.executable, "-m", "tooltap.cli.make.corpus", str(folder)]
+    command = [sys.executable, "-m", "tests.kit.corpus", str(folder)]
     finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     return finished.returncode, finished.stdout, finished.stderr
 
@@ -112,7 +112,7 @@ def test_several_folders_are_one_report(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "s.jsonl").write_text(CALLS % CALL)
         (folder / "manifest.json").write_text('[{"file":"s.jsonl","dialect":"claude-stream"}]')
-    command = [sys.executable, "-m", "tooltap.cli.make.corpus", *map(str, folders)]
+    command = [sys.executable, "-m", "tests.kit.corpus", *map(str, folders)]
     finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     assert finished.returncode == 0

@@ -1,23 +1,30 @@
-"""Compares our payloads with those of the ancestor, case by case. `cli/make/goldens.py` prints the report.
+"""Compares our payloads with those of the ancestor, case by case: `make goldens`.
+
+    python -m tests.kit.goldens FILE
 
 A case is a line with a JSON object: `event` (a V1 trace record), `canonicalToolName` and `normalized` (the ancestor's
 payload). The records are parsed in order by the dialect `happier-trace`. Each tool must get the same name, and every
 field of the ancestor's payload must be in ours with the same value, except for the differences listed below, each of
 which must explain something.
+
+Exit code 0: everything is equal or explained; 1: something is unexplained, or an entry of the list explains nothing; 2:
+FILE cannot be read.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from tooltap.cli.common.guard import guard
+from tooltap.cli.common.printing import on_stderr, say
 from tooltap.normalizers.catalog.registry import parser_class
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.protocol.events import PermissionRequest, ToolCall, ToolResult, ToolUpdate
-
-__all__ = ["ABSENT", "DIFFERENCES", "Case", "Difference", "Mismatch", "compare", "read_cases"]
 
 ABSENT = "(absent)"
 SHOWN = 160
@@ -256,3 +263,29 @@ def _leaves(value: Any) -> Iterator[Any]:
 def _shown(value: Any) -> str:
     text = value if value is ABSENT else repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        on_stderr("usage: python -m tests.kit.goldens FILE")
+        return 2
+    try:
+        cases = read_cases(Path(arguments[0]).read_bytes())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        on_stderr(f"goldens: cannot read {arguments[0]}: {reason}")
+        return 2
+    report = compare(cases)
+    say(f"{report.cases} cases, {report.fields} fields of the ancestor")
+    for difference in DIFFERENCES:
+        say(f"{len(report.explained[difference.name]):6d} differ: {difference.name}: {difference.why}")
+    for mismatch in report.unexplained:
+        say(f"unexplained: {mismatch}")
+    for name in report.unused:
+        say(f"explains nothing, remove it: {name}")
+    return 0 if report.is_good else 1
+
+
+if __name__ == "__main__":
+    guard()
+    sys.exit(main(sys.argv[1:]))

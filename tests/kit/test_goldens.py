@@ -8,8 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tooltap.cli.make.goldens import main
-from tooltap.traces.checks.goldens import ABSENT, DIFFERENCES, compare, read_cases
+from tests.kit.goldens import ABSENT, DIFFERENCES, compare, main, read_cases
 
 
 def case(
@@ -160,4 +159,4 @@ def test_invalid_file_is_one_sentence(
 
 def test_one_file_is_required(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    assert capsys.readouterr().err == "usage: python -m tooltap.cli.make.goldens FILE\n"
+    assert capsys.readouterr().err == "usage: python -m tests.kit.goldens FILE\n"
