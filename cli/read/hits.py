@@ -7,7 +7,7 @@ from typing import Any
 from unicodedata import combining, east_asian_width
 
 from tooltap.cli.common.printing import joined, say, say_text, short, styled, wants_colour
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 __all__ = ["print_hits", "print_rows"]
 

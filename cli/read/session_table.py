@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tooltap.cli.common.printing import MAX_ID, at_terminal, joined, say, say_text, short, styled, wants_colour
 from tooltap.cli.common.terminal.columns import columns_of, fit, terminal_columns
-from tooltap.daemon.wording import dollars
+from tooltap.daemon.formats import dollars
 
 __all__ = ["print_sessions"]
 

@@ -19,7 +19,7 @@ from tooltap.cli.common.connection import is_refused, request, socket_option, wa
 from tooltap.cli.common.printing import MAX_ID, at_terminal, on_stderr, say, say_json, short, warn
 from tooltap.cli.common.suggestions import Choice
 from tooltap.cli.read.nothing import NO_EVENTS
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 __all__ = ["command", "list_sessions"]
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tooltap.cli.common.printing import at_terminal, say, say_text, short
 from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end, padded, terminal_columns, wrapped
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 __all__ = ["print_usage"]
 

@@ -1,7 +1,8 @@
 """What the folder of a dialect says about it: how it is recognised, which agents print it, how it is documented.
 
-`dialects/<family>/__init__.py` holds `DIALECTS`; `AGENTS`, where tooltap knows the command of an agent; and `PRODUCT`,
-the name under which README lists the family. `registry.py` collects them. These modules are imported whenever a dialect
+`dialects/<family>/__init__.py` holds `DIALECTS`; `AGENTS`, where tooltap knows the command of an agent; `PRODUCT`, the
+name under which README lists the family, and under which its agents are shown; and `PROVIDERS`, the names of providers
+that no command states. `registry.py` collects them. These modules are imported whenever a dialect
 is looked up, so they import no parser.
 """
 

@@ -16,7 +16,7 @@ from tooltap.normalizers.catalog.dialect import Agent, Dialect
 if TYPE_CHECKING:
     from tooltap.normalizers.core.parser import Parser
 
-__all__ = ["UnknownDialectError", "agents", "builtin", "dialects", "load", "parser_class", "products"]
+__all__ = ["UnknownDialectError", "agents", "builtin", "dialects", "load", "parser_class", "product_of", "products"]
 
 FOLDER = "tooltap.normalizers.dialects"
 ENTRY_POINTS = "tooltap.dialects"
@@ -44,6 +44,20 @@ def products() -> list[str]:
     """What README lists: names of products, then whole groups of agents."""
     found = [module.PRODUCT for module in _families() if hasattr(module, "PRODUCT")]
     return sorted(found, key=lambda product: (not product[0].isupper(), product.lower()))
+
+
+@cache
+def _products_by_provider() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for module in _families():
+        found |= {agent.provider or agent.command: module.PRODUCT for agent in getattr(module, "AGENTS", ())}
+        found |= getattr(module, "PROVIDERS", {})
+    return found
+
+
+def product_of(provider: str) -> str | None:
+    """The product whose events have this provider; None if no folder knows it."""
+    return _products_by_provider().get(provider)
 
 
 def dialects() -> list[str]:

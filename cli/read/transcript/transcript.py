@@ -25,8 +25,8 @@ from tooltap.cli.read.transcript.calls import (
     tool_name,
 )
 from tooltap.cli.read.transcript.prose import Line, plain_lines, prose
+from tooltap.daemon.formats import counted, duration
 from tooltap.daemon.system.harmless import one_line
-from tooltap.daemon.wording import counted, duration
 from tooltap.protocol.events import (
     Event,
     Message,

@@ -30,16 +30,16 @@ import anyio
 import msgspec
 
 from tooltap.daemon.journal.interface import StoredEvent
+from tooltap.daemon.show.shown import key_of
+from tooltap.daemon.show.skins.html import card_html
+from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.system.harmless import harmless
-from tooltap.daemon.web.cards.cards import key_of
 from tooltap.daemon.web.http.query import cursor_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream, message
 from tooltap.daemon.web.page.calls import CALL_KINDS
 from tooltap.daemon.web.page.fragments import Fragments
-from tooltap.daemon.web.page.nesting import nest
 from tooltap.daemon.web.page.preferences import Preferences
-from tooltap.daemon.web.page.rows import html_of
 from tooltap.daemon.web.page.session_head import SessionHead
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.timeline import Selection, live_test
@@ -122,7 +122,7 @@ class LiveCards:
         fragments = numbered(found, await turn_numbers(self._services.journal, events))
 
         def rendered() -> dict[int, str]:
-            return {one.seq: html_of(card) for one in fragments for card in nest([one])}
+            return {one.seq: card_html(card) for one in fragments for card in nest([one])}
 
         return await anyio.to_thread.run_sync(rendered)
 

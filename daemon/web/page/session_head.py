@@ -9,10 +9,10 @@ from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.journal.session_filter import SessionFilter
-from tooltap.daemon.web.cards.cards import Fragment
-from tooltap.daemon.web.html.markup import template
+from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments
+from tooltap.daemon.web.templating import template
 
 __all__ = [
     "STATUSES",

@@ -48,6 +48,7 @@ def _is_openai_responses(value: dict[str, Any]) -> bool:
 
 
 PRODUCT = "OpenAI-compatible servers"
+PROVIDERS = {"openai": "OpenAI"}
 
 DIALECTS = (
     Dialect(

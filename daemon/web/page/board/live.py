@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import anyio
 import msgspec
 
+from tooltap.daemon.show.ansi import final_screen
+from tooltap.daemon.show.shown import key_of
 from tooltap.daemon.system.harmless import harmless, visible
-from tooltap.daemon.web.cards.cards import key_of
-from tooltap.daemon.web.html.screen import final_screen
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream
 from tooltap.daemon.web.page.board.columns import Board, Columns

@@ -13,10 +13,10 @@ import msgspec
 from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.page.export.turns import Turns
 from tooltap.daemon.web.page.overview.history import KINDS, History
 from tooltap.daemon.web.page.overview.session_map import drawn
+from tooltap.daemon.web.templating import template
 from tooltap.protocol.events import (
     AnyEvent,
     Message,

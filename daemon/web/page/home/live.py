@@ -17,9 +17,9 @@ from typing import Any
 import anyio
 import msgspec
 
+from tooltap.daemon.formats import amount, dollars
 from tooltap.daemon.journal.session_filter import SessionFilter
 from tooltap.daemon.system.harmless import visible
-from tooltap.daemon.web.html.figures import amount
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream, message
 from tooltap.daemon.web.page.fragments import Fragments
@@ -28,7 +28,6 @@ from tooltap.daemon.web.page.home.listing import Counts, count
 from tooltap.daemon.web.page.home.query import LiveRowsQuery
 from tooltap.daemon.web.page.home.rows import row_html
 from tooltap.daemon.web.page.home.totals import GOING_ON, Total, Totals
-from tooltap.daemon.wording import dollars
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Subscribe
 
