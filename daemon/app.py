@@ -22,10 +22,10 @@ from anyio.abc import TaskGroup
 from tooltap import __version__
 from tooltap.daemon.config import Config
 from tooltap.daemon.hub.hub import Hub
-from tooltap.daemon.ingest.aside import Aside
-from tooltap.daemon.ingest.findings import Findings
+from tooltap.daemon.ingest.drift_findings import Findings
+from tooltap.daemon.ingest.offload import Aside
 from tooltap.daemon.ingest.streams import Streams
-from tooltap.daemon.journal.interface import Journal, JournalError, StreamState
+from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.journal.open import open_journal
 from tooltap.daemon.search.place import place_of_index
 from tooltap.daemon.search.search import Search
@@ -48,6 +48,7 @@ from tooltap.daemon.views.rewriter import Rewriter
 from tooltap.daemon.views.rules import Rules
 from tooltap.daemon.web.http.token import load_token
 from tooltap.normalizers.stream.guard import place_of
+from tooltap.protocol.replies import StreamState
 from tooltap.traces.drift.baselines import PACKAGED, load
 from tooltap.traces.drift.drift import Drift, Finding
 from tooltap.traces.recording.writer import TraceWriter

@@ -37,6 +37,7 @@ __all__ = [
     "SessionStatus",
     "SessionsResult",
     "StoreResult",
+    "StreamState",
     "TurnState",
     "UsageKey",
     "UsageResult",
@@ -52,6 +53,8 @@ class _Result(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
 
 TurnState: TypeAlias = Literal["started", "completed", "failed", "cancelled"]
 UsageKey: TypeAlias = Literal["day", "model", "project", "agent", "session", "subagent"]
+StreamState: TypeAlias = Literal["open", "suspended", "ended"]
+
 SessionStatus: TypeAlias = Literal["running", "waiting", "failed", "completed", "interrupted"]
 
 
@@ -73,7 +76,7 @@ class Session(_Result, kw_only=True):
     """The folder of the repository in which the session started, or else the folder in which it started."""
     branch: str | None = None
     """The branch of this repository."""
-    state: Literal["open", "suspended", "ended"]
+    state: StreamState
     """`suspended`: its publisher is disconnected and may return."""
     status: SessionStatus | None = None
     """The status of the work. `running`: a turn is running. `waiting`: a permission or a question is pending. `failed`:

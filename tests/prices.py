@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from tooltap.daemon.journal.session_cost import Cost, priced, total_cost
-from tooltap.daemon.journal.session_row import SessionRow
-from tooltap.daemon.journal.session_usage import Part, SessionUsage
+from tooltap.daemon.sessions.row import SessionRow
+from tooltap.daemon.sessions.usage import Cost, Part, SessionUsage, priced, total_cost
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.contract import read_recording

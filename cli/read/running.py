@@ -1,16 +1,25 @@
 """The running sessions as lines of a board, those that wait for the user first."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
-
-from tooltap.cli.common.printing import Clean, joined, short, styled
-from tooltap.cli.common.terminal.columns import columns_of, fit, padded
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+from tooltap.cli.common.printing import Clean
+from tooltap.cli.common.printing import joined
+from tooltap.cli.common.printing import short
+from tooltap.cli.common.printing import styled
+from tooltap.cli.common.terminal.columns import columns_of
+from tooltap.cli.common.terminal.columns import fit
+from tooltap.cli.common.terminal.columns import padded
 from tooltap.cli.read.transcript.calls import tool_name
 from tooltap.cli.read.transcript.head import title_of
-from tooltap.daemon.formats import counted, dollars, duration, rounded
-from tooltap.daemon.server.going_on import GoingOn, going_on
+from tooltap.daemon.formats import counted
+from tooltap.daemon.formats import dollars
+from tooltap.daemon.formats import duration
+from tooltap.daemon.formats import rounded
+from tooltap.daemon.sessions.running import RunningSession
+from tooltap.daemon.sessions.running import find_running
 
 __all__ = ["COLUMNS", "Running", "board", "row_of", "running_sessions"]
 
@@ -33,11 +42,11 @@ class Running(NamedTuple):
 
 def running_sessions(sessions: Sequence[dict[str, Any]], opened: dict[str, Any]) -> list[Running]:
     """`opened`: the open calls and permissions (the result of `calls`)."""
-    found = [Running(one.session, one.status, _doing(one), one.since) for one in going_on(sessions, opened)]
+    found = [Running(one.session, one.status, _doing(one), one.since) for one in find_running(sessions, opened)]
     return sorted(found, key=lambda one: STATES.index(one.state))
 
 
-def _doing(one: GoingOn) -> str:
+def _doing(one: RunningSession) -> str:
     if one.asked:
         return _asked(one.session, one.asked[0])
     return _called(one.calls) if one.calls else "▸ thinking"

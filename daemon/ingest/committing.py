@@ -22,15 +22,15 @@ from functools import partial
 
 import anyio
 
-from tooltap.daemon.ingest.aside import Aside
+from tooltap.daemon.ingest.bisect import commit_in_parts, contained, is_final
 from tooltap.daemon.ingest.inputs import Input
-from tooltap.daemon.ingest.joining import Joining
 from tooltap.daemon.ingest.live_stream import LiveStream
 from tooltap.daemon.ingest.masking import taken_from
-from tooltap.daemon.ingest.parts import commit_in_parts, contained, is_final
-from tooltap.daemon.ingest.repositories import Repositories
+from tooltap.daemon.ingest.offload import Aside
 from tooltap.daemon.ingest.tracing import StreamTrace
 from tooltap.daemon.journal.interface import Commit, Journal, JournalError, StreamConflictError, StreamInfo
+from tooltap.daemon.sessions.joining import Joining
+from tooltap.daemon.sessions.repository import Repositories
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import Trouble, faults

@@ -25,11 +25,11 @@ from typing import Literal
 import anyio
 import msgspec
 
-from tooltap.daemon.ingest.aside import HugeLine, Normalized, ReadLine
 from tooltap.daemon.ingest.committing import Committing, Setting
 from tooltap.daemon.ingest.inputs import Close, Lines, Loss, Parent, Portion, Suspend, Views
 from tooltap.daemon.ingest.live_stream import LiveStream
 from tooltap.daemon.ingest.missing_views import settle
+from tooltap.daemon.ingest.offload import HugeLine, Normalized, ReadLine
 from tooltap.daemon.ingest.resume import load_normalizer
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.views.rewriter import Outcomes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tooltap.daemon.ingest.aside import Normalized
 from tooltap.daemon.ingest.live_stream import RECORD_BYTES, LiveStream
 from tooltap.daemon.ingest.masking import masked_input
+from tooltap.daemon.ingest.offload import Normalized
 from tooltap.daemon.ingest.resume import load_normalizer
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.normalizers.stream.normalizer import Keep, Output

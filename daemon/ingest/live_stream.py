@@ -25,12 +25,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tooltap.daemon.ingest.aside import Normalized
-from tooltap.daemon.ingest.left_out import leave_out
-from tooltap.daemon.ingest.prompts import is_prompt
+from tooltap.daemon.ingest.offload import Normalized
 from tooltap.daemon.ingest.snapshots import SNAPSHOT_FORMAT, Snapshot, ids_of
-from tooltap.daemon.ingest.spawned import Spawned
-from tooltap.daemon.journal.interface import Commit, StreamInfo, StreamState, TailRecord
+from tooltap.daemon.ingest.withhold import leave_out
+from tooltap.daemon.journal.interface import Commit, StreamInfo, TailRecord
+from tooltap.daemon.sessions.joining import is_prompt
+from tooltap.daemon.sessions.subagents import Spawned
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.views.results import Rewrite, StreamViews
 from tooltap.normalizers.core.items import Item, OutputChunk, Produced
@@ -38,6 +38,7 @@ from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import Keep, Output, StreamNormalizer
 from tooltap.normalizers.tools.tasks import spawned_agent
 from tooltap.normalizers.wire.framing import LongLine
+from tooltap.protocol.replies import StreamState
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction, Lost
 from tooltap.traces.drift.drift import Drift

@@ -21,20 +21,15 @@ from weakref import WeakValueDictionary
 import anyio
 from anyio.abc import TaskGroup
 
-from tooltap.daemon.ingest.aside import Aside
+from tooltap.daemon.ingest.bisect import contained
 from tooltap.daemon.ingest.committing import Committing, Setting
 from tooltap.daemon.ingest.connection import IngestConnection, ingesting
-from tooltap.daemon.ingest.displays import Displays, take_held
-from tooltap.daemon.ingest.joining import Joining, is_tap
-from tooltap.daemon.ingest.lineage import Lineage
 from tooltap.daemon.ingest.live_stream import LiveStream
 from tooltap.daemon.ingest.masking import masked_prompt
 from tooltap.daemon.ingest.missing_views import settle
-from tooltap.daemon.ingest.parts import contained
-from tooltap.daemon.ingest.repositories import Repositories
+from tooltap.daemon.ingest.offload import Aside
 from tooltap.daemon.ingest.resume import resume
 from tooltap.daemon.ingest.snapshots import context_of
-from tooltap.daemon.ingest.spawned import Spawned
 from tooltap.daemon.ingest.tracing import StreamTrace
 from tooltap.daemon.journal.interface import (
     Commit,
@@ -44,6 +39,10 @@ from tooltap.daemon.journal.interface import (
     StreamConflictError,
     StreamInfo,
 )
+from tooltap.daemon.sessions.display_results import Displays, take_held
+from tooltap.daemon.sessions.joining import Joining, is_tap
+from tooltap.daemon.sessions.repository import Repositories
+from tooltap.daemon.sessions.subagents import Spawned, Subagents
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import Trouble, faults, get_logger
 from tooltap.daemon.system.loop.turns import Turns
@@ -73,7 +72,7 @@ class Streams:
     by a snapshot. `max_streams`: when so many streams have not ended, a new one is refused. `drift` observes all lines.
     `policy`: how results are shown. `missing_views` makes those of a stream that is resumed. `agents`: names of agents
     that are followed or about to be tapped. `display_patience`: seconds for which display servers' events wait for
-    agents' results (`displays.py`). `masks`: no secret is committed (`masking.py`). The other
+    agents' results (`sessions/display_results.py`). `masks`: no secret is committed (`masking.py`). The other
     options are those of `Setting`."""
 
     def __init__(
@@ -100,7 +99,7 @@ class Streams:
     ) -> None:
         self.connections: dict[str, IngestConnection] = {}
         """Stream -> the connection that owns it."""
-        self.lineage = Lineage(journal)
+        self.subagents = Subagents(journal)
         self.trouble = Trouble(
             _log, "lines cannot be committed; their publishers retain them", "lines are committed again"
         )
@@ -282,16 +281,16 @@ class Streams:
     def _tie_agents(self, live: LiveStream) -> None:
         """Tie subagents to their calls: those that the last commit of a stream names, and the stream's own."""
         spawned = live.take_spawned()
-        self.lineage.remember([one for one in spawned if one.is_kept])
-        known = self.lineage.unstated(live)
+        self.subagents.remember([one for one in spawned if one.is_kept])
+        known = self.subagents.unstated(live)
         if spawned or known:
             self._tasks.start_soon(self._tie, spawned, known)
 
     async def _tie(self, spawned: Sequence[Spawned], known: Sequence[tuple[str, Spawned]]) -> None:
         try:
-            certain = [one for one in spawned if one.is_kept or await self.lineage.is_reported(one)]
-            self.lineage.remember(certain)
-            for stream, one in [*known, *await self.lineage.streams_of(certain)]:
+            certain = [one for one in spawned if one.is_kept or await self.subagents.is_reported(one)]
+            self.subagents.remember(certain)
+            for stream, one in [*known, *await self.subagents.streams_of(certain)]:
                 with contained("cannot store the parent of an agent", stream=stream):
                     await self.set_parent(stream, one.call_id)
         except JournalError as error:

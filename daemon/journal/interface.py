@@ -18,11 +18,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from tooltap.daemon.journal.gaps import Gaps
-from tooltap.daemon.journal.session_filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.heads import EventHead, head_of
-from tooltap.protocol.replies import UsageResult
+from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction
@@ -42,13 +42,11 @@ __all__ = [
     "StoredStream",
     "StreamConflictError",
     "StreamInfo",
-    "StreamState",
     "TailRecord",
     "UnstorableError",
     "drop_fields",
 ]
 
-StreamState: TypeAlias = Literal["open", "suspended", "ended"]
 Role: TypeAlias = Literal["owner", "guest"]
 """`owner`: of a session, a stream reports everything; `guest`: only what the owner, a session file, cannot report."""
 
@@ -174,7 +172,7 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     prompts: list[tuple[str, str]] = []
     """Ids and beginnings of the latest prompts that this stream has reported, and that another stream may repeat."""
     held: list[str] = []
-    """Events that are not reported yet: see `ingest/displays.py`."""
+    """Events that are not reported yet: see `sessions/display_results.py`."""
     rewriting: dict[str, str] = {}
     """Ids of results for which a command makes a view -> the daemon that was to run it (`views/unmade.py`)."""
     repeated: list[str] = []

@@ -10,11 +10,11 @@ import anyio
 import msgspec
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError, NotEndedError, OutputSlice
-from tooltap.daemon.journal.session_filter import FACETS, SessionFilter, SessionPlace, place_of
 from tooltap.daemon.search.search import Search
 from tooltap.daemon.server.files import files_of
 from tooltap.daemon.server.output_cache import CannotFitError, OutputCache
 from tooltap.daemon.server.searching import search_result
+from tooltap.daemon.sessions.filter import FACETS, SessionFilter, SessionPlace, place_of
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.loop.watchdog import name_task
 from tooltap.daemon.views.model_view import put_together

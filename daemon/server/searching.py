@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.session_filter import SessionFilter
 from tooltap.daemon.search.finding import Tally, Wanted
 from tooltap.daemon.search.search import Answer, Search, UnavailableError
 from tooltap.daemon.search.words import expression_of
+from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.protocol.frames import FrameError
 from tooltap.protocol.replies import FoundEvent, FoundSession, SearchResult
 from tooltap.protocol.requests import SearchRequest

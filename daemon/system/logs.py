@@ -19,13 +19,11 @@ from collections import Counter, deque
 from io import StringIO
 from typing import Any, TextIO
 
-from tooltap.daemon.system.harmless import harmless, one_line
-from tooltap.daemon.system.without import without
+import structlog
+from structlog.tracebacks import ExceptionDictTransformer
+from structlog.typing import EventDict, ExcInfo, FilteringBoundLogger, Processor
 
-with without("rich"):  # structlog would import it for tracebacks, which are rendered plainly: a fifth of the startup
-    import structlog
-    from structlog.tracebacks import ExceptionDictTransformer
-    from structlog.typing import EventDict, ExcInfo, FilteringBoundLogger, Processor
+from tooltap.daemon.system.harmless import harmless, one_line
 
 __all__ = [
     "Faults",

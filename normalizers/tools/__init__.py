@@ -2,7 +2,7 @@
 
 There is one module per tool family. Each has a table `RULES` of its canonical tools, and this module joins the tables.
 A family knows every provider's spelling of a key. What a dialect wraps around a result (exit codes in text, content
-blocks) is removed by the dialect before the result comes here. To add a tool, see CONTRIBUTING.
+blocks) is removed by the dialect before the result comes here. The walk to a new tool is docs/contributing/tool.md.
 """
 
 from __future__ import annotations

@@ -55,14 +55,16 @@ TAP = {"pathlib", "platformdirs", "shutil"}
 LOOP = {"anyio", "asyncio", "ssl"}
 FILES = {"hashlib"}
 """For the stream's id of a file."""
-PAGE = {"jinja2", "markdown_it", "nh3", "pygments", "rich", "structlog"}
-SERVING = PARSING | LOOP | {"hashlib", "shutil", "sqlite3", "structlog", "watchfiles"}
+LOGS = {"attr", "pygments", "rich", "rich.pretty", "structlog"}
+"""structlog imports rich if it is installed."""
+PAGE = LOGS | {"jinja2", "markdown_it", "nh3"}
+SERVING = PARSING | LOOP | LOGS | {"hashlib", "shutil", "sqlite3", "watchfiles"}
 SDK = EVENTS | LOOP | {"hashlib", "http.client", "importlib.metadata", "mcp", "pydantic", "shutil", "starlette"}
+SDK |= {"httpx2", "mcp.client.client", "mcp.server.mcpserver", "uvicorn", "watchfiles"}
 BASELINES = PARSING | {"importlib.metadata", "shutil"}
 """The packaged baselines are found by `importlib.resources`."""
 REST = {
-    *("attr", "http.server", "httpx", "httpx2", "mcp.client.client", "mcp.server.mcpserver", "nats", "pkgutil"),
-    *("platformdirs", "rich.pretty", "uvicorn"),
+    *("http.server", "httpx", "nats", "pkgutil", "platformdirs"),
 }
 HEAVY = PARSING | PAGE | SERVING | SDK | REST
 

@@ -44,7 +44,7 @@ OWN_TEST = {
 """Tags of the shell blocks that have a test of their own, with what that test does differently."""
 
 OWN_WALK = {
-    "CONTRIBUTING.md": "test_contributing.py: in a copy of the sources",
+    "docs/contributing/dialect.md": "test_contributing.py: in a copy of the sources",
     "docs/how-to/drift.md": "test_drift_page.py: in a copy of the sources",
     "docs/how-to/scale.md": "test_scale_page.py: beside a nats-server and two daemons",
     "docs/reference/http.md": "test_http_page.py: beside a daemon with --web",

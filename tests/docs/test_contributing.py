@@ -1,4 +1,4 @@
-"""CONTRIBUTING's walk to a new dialect works to the letter, and touches nothing else."""
+"""The walk to a new dialect works to the letter, and touches nothing else."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import blocks_of, tagged
+from tests.docs.pages import DOCS, blocks_of, prose_of, tagged
 from tests.test_layout import ROOT
 from tooltap.daemon.system.processes import users_environment
 
-PAGE = ROOT / "CONTRIBUTING.md"
+PAGE = DOCS / "contributing" / "dialect.md"
 FOLDER = Path("normalizers/dialects/quill")
 LONGEST = 80
 """Lines that a dialect of seven types of lines may take."""
@@ -33,6 +33,14 @@ NO_DIALECTS = (
     "docs/test_contributing.py",
 )
 """In `tests`: what a dialect cannot change, and this module."""
+
+
+WORDS = 600
+
+
+def test_contributing_is_short() -> None:
+    """Words outside of blocks of code; the walks have pages of their own."""
+    assert len(prose_of(ROOT / "CONTRIBUTING.md").split()) <= WORDS
 
 
 @pytest.fixture(scope="module")

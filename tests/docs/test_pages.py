@@ -217,8 +217,10 @@ def test_sessions_are_followed_as_shown(tmp_path: Path) -> None:
 def test_mcp_settings_are_valid() -> None:
     page = (DOCS / "how-to" / "display-tools.md").read_text()
     table = page.split("| agent | file | the server |")[1].split("\n\n")[0].splitlines()[2:]
-    servers = {}
+    servers, written = {}, {}
     for agent, _, *settings in ([cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in table):
+        written[f"as {agent}"] = settings[0]
+        settings[0] = written.get(settings[0], settings[0])
         server, switch = [tomllib.loads(one) if agent == "Codex" else json.loads(one) for one in settings]
         assert switch
         [(_, named)] = server.items()

@@ -97,6 +97,6 @@ def test_exports_of_python_client_are_listed() -> None:
 def test_make_targets_are_listed() -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = " ".join(re.findall(r"^\.PHONY: (.*)", makefile, re.MULTILINE))
-    named = re.findall(r"`make ([\w-]+)", (ROOT / "CONTRIBUTING.md").read_text())
+    named = re.findall(r"`make ([\w-]+)", (DOCS / "contributing" / "commands.md").read_text())
 
     assert set(targets.split()) == set(named)

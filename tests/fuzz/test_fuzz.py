@@ -14,7 +14,7 @@ import pytest
 from tests.fuzz import corpus, search
 from tooltap.normalizers.core.calls import Calls
 from tooltap.normalizers.core.known_calls import KnownCalls
-from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
+from tooltap.normalizers.dialects.codex.parser import CodexParser
 
 LINES = 6_000
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def test_a_second_result_is_found(recordings: corpus.Corpus, monkeypatch: pytest
 
 
 def test_what_is_not_reset_for_each_line_is_found(recordings: corpus.Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CodexEmitter, "enter", lambda self, value: None)
+    monkeypatch.setattr(CodexParser, "enter", lambda self, value: None)
     found = search.many(1, count(), 500, recordings, ["codex-exec"])
 
     assert any("relies on the scope of an earlier one" in one.message for one in found.breaks)

@@ -32,7 +32,6 @@ from tooltap.daemon.journal.interface import (
     JournalError,
     StoredStream,
     StreamInfo,
-    StreamState,
     drop_fields,
 )
 from tooltap.daemon.journal.nats.commits import Commits
@@ -57,6 +56,7 @@ from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.core.items import OutputChunk, Produced
+from tooltap.protocol.replies import StreamState
 
 __all__ = ["NatsJournal"]
 

@@ -6,14 +6,7 @@ import asyncio
 from collections import Counter, OrderedDict
 from typing import Any, Literal
 
-from tooltap.daemon.journal.interface import (
-    Journal,
-    JournalError,
-    OutputSlice,
-    StoredEvent,
-    StreamInfo,
-    StreamState,
-)
+from tooltap.daemon.journal.interface import Journal, JournalError, OutputSlice, StoredEvent, StreamInfo
 from tooltap.daemon.journal.nats.link import Link
 from tooltap.daemon.journal.nats.log import Log
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, end_of
@@ -21,7 +14,7 @@ from tooltap.daemon.journal.nats.outputs import Outputs
 from tooltap.daemon.journal.nats.read import read, read_back
 from tooltap.daemon.journal.nats.repair import missing
 from tooltap.daemon.journal.nats.state import OwnRow, State, open_calls_of, sessions_of, spending_of
-from tooltap.daemon.journal.session_filter import (
+from tooltap.daemon.sessions.filter import (
     ANY_SESSION,
     FACETS,
     MOST_COUNTED,
@@ -30,10 +23,10 @@ from tooltap.daemon.journal.session_filter import (
     SessionPlace,
     place_of,
 )
-from tooltap.daemon.journal.usage_report import report
+from tooltap.daemon.sessions.usage import report
 from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.replies import UsageResult
+from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
 
 __all__ = ["Reading"]

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import msgspec
 
 from tooltap.daemon.journal.interface import StoredEvent, StreamInfo
-from tooltap.daemon.journal.projection import CallRow, Projection
-from tooltap.daemon.journal.session_row import SessionRow
+from tooltap.daemon.sessions.projection import CallRow, Projection
+from tooltap.daemon.sessions.row import SessionRow
 from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.events import Event, decode
 from tooltap.protocol.filters import Filter, meta_of

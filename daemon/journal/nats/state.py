@@ -11,14 +11,15 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tooltap.daemon.journal.interface import JournalError, StreamInfo, StreamState
+from tooltap.daemon.journal.interface import JournalError, StreamInfo
 from tooltap.daemon.journal.nats.link import AwayError, FencedError, Link
 from tooltap.daemon.journal.nats.message import token
 from tooltap.daemon.journal.nats.rows import Row, RowProjection, decode_row, encode_row
-from tooltap.daemon.journal.projection import CALL, PERMISSION
-from tooltap.daemon.journal.session_cost import Spending
-from tooltap.daemon.journal.session_row import SessionRow
+from tooltap.daemon.sessions.projection import CALL, PERMISSION
+from tooltap.daemon.sessions.row import SessionRow
+from tooltap.daemon.sessions.usage import Spending
 from tooltap.daemon.system.logs import get_logger
+from tooltap.protocol.replies import StreamState
 
 __all__ = ["OwnRow", "State", "StoredRow", "open_calls_of", "sessions_of", "spending_of"]
 

@@ -26,10 +26,8 @@ from tooltap.daemon.journal.interface import (
     StoredEvent,
     StoredStream,
     StreamInfo,
-    StreamState,
     drop_fields,
 )
-from tooltap.daemon.journal.session_filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.journal.sqlite import events, reader, streams
 from tooltap.daemon.journal.sqlite.beside import steady_place
 from tooltap.daemon.journal.sqlite.checksums import STREAM_SUM
@@ -54,11 +52,12 @@ from tooltap.daemon.journal.sqlite.tip import TipFile
 from tooltap.daemon.journal.sqlite.upkeep.scrub import Scrub
 from tooltap.daemon.journal.sqlite.upkeep.scrubbed import SCRUB_NOTE, Scrubbed
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
+from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.replies import UsageResult
+from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
 
 __all__ = ["SqliteJournal"]

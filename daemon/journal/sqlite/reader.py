@@ -14,11 +14,11 @@ from typing import Any, Literal
 import msgspec
 
 from tooltap.daemon.journal.interface import CorruptError, OutputSlice
-from tooltap.daemon.journal.projection import CALL, PERMISSION
 from tooltap.daemon.journal.slices import MAX_SLICE, whole_lines
 from tooltap.daemon.journal.sqlite.checksums import piece_sum, row_sum
 from tooltap.daemon.journal.sqlite.contents import unpacked
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt, read_again
+from tooltap.daemon.sessions.projection import CALL, PERMISSION
 
 __all__ = ["open_calls", "read_output"]
 

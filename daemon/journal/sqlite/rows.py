@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from tooltap.daemon.journal.projection import CallRow, Projection
-from tooltap.daemon.journal.session_row import SessionRow
 from tooltap.daemon.journal.sqlite.checksums import SUMS, row_sum
 from tooltap.daemon.journal.sqlite.damage import Damages
+from tooltap.daemon.sessions.projection import CallRow, Projection
+from tooltap.daemon.sessions.row import SessionRow
 
 __all__ = ["SqliteProjection"]
 

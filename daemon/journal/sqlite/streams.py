@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from tooltap.daemon.journal.interface import StoredStream, StreamInfo, StreamState, TailRecord
+from tooltap.daemon.journal.interface import StoredStream, StreamInfo, TailRecord
 from tooltap.daemon.journal.sqlite.checksums import lines_of, row_sum, stream_sum, tail_sum
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt, one_moment
 from tooltap.protocol.events import decode
+from tooltap.protocol.replies import StreamState
 from tooltap.protocol.stats import Statistics
 
 __all__ = ["UPDATE_STREAM", "LoadedStream", "count_streams", "load_stream", "mend", "streams", "streams_of"]

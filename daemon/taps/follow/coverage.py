@@ -1,7 +1,7 @@
 """Which events of a followed file does another stream of the session report?
 
-`ingest/joining.py` has the rules for a session on several streams. A tap that owns a session covers the time while its
-agent ran. Of the file's lines from that time, only prompts are ingested that the tap has not reported, and what
+`sessions/joining.py` has the rules for a session on several streams. A tap that owns a session covers the time while
+its agent ran. Of the file's lines from that time, only prompts are ingested that the tap has not reported, and what
 subagents did if the tap's dialect never shows it. Both times come from the clock of one machine: the agent writes the
 time into each line of its file, and `run` and `proxy` report when they started the agent and when it ended. So it does
 not matter how late either stream reaches the daemon.
@@ -27,9 +27,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from tooltap.daemon.ingest.joining import is_file, is_silent_gateway, is_tap
-from tooltap.daemon.ingest.prompts import is_prompt, is_repeated
 from tooltap.daemon.journal.interface import StreamInfo
+from tooltap.daemon.sessions.joining import is_file, is_prompt, is_repeated, is_silent_gateway, is_tap
 from tooltap.daemon.taps.stream_ids import name_of_id
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Item, OutputChunk, Produced

@@ -25,11 +25,11 @@ import msgspec
 import orjson
 from anyio import to_thread
 
-from tooltap.daemon.ingest.aside import Normalized
 from tooltap.daemon.ingest.connection import IngestConnection
-from tooltap.daemon.ingest.joining import names_session
+from tooltap.daemon.ingest.offload import Normalized
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal, StreamInfo
+from tooltap.daemon.sessions.joining import names_session
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.follow.coverage import Span, covering, keeps, spans
@@ -196,7 +196,7 @@ async def _parent_of(path: str, root: Root, session: str | None, agent: str, set
         noted = await to_thread.run_sync(read_note, os.path.splitext(path)[0] + suffix, key)
         if noted is not None:
             return noted
-    return None if session is None else await setting.streams.lineage.call_of(session, agent)
+    return None if session is None else await setting.streams.subagents.call_of(session, agent)
 
 
 def _wait_for_streams(seen: Seen, mtime: int, setting: Setting) -> None:

@@ -31,9 +31,9 @@ from anyio import to_process, to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
-from tooltap.daemon.ingest.joining import is_file
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal, JournalError, StreamInfo
+from tooltap.daemon.sessions.joining import is_file
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.system.processes import import_nothing_from_here

@@ -11,24 +11,19 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 import msgspec
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
 
 from tooltap import __version__
-from tooltap.daemon.system.late_init import initialize_late
-from tooltap.daemon.system.without import without
 from tooltap.daemon.taps.mcp.commands import Commands
 from tooltap.daemon.taps.mcp.keeper import become_subreaper
 from tooltap.daemon.taps.mcp.roots import Roots, folder_of_uri
 from tooltap.daemon.taps.mcp.stream import DisplayStream
 from tooltap.daemon.taps.mcp.tools import COMMANDS, DisplayTool, DisplayTools
-
-with without("uvicorn"):  # the SDK's HTTP side would import it, and is never used here
-    initialize_late("mcp", "mcp.server")  # they import the SDK's client and its other kind of server
-    import mcp_types as types
-    from mcp.server.context import ServerRequestContext
-    from mcp.server.lowlevel.server import Server
-    from mcp.server.stdio import stdio_server
-    from mcp.shared.exceptions import MCPError
 
 __all__ = ["serve"]
 

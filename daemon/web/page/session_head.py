@@ -1,18 +1,24 @@
 """The head of a session's page: its title, what one asks of it at a glance, and in full what waits for a person."""
 
 from __future__ import annotations
-
-from typing import Any, NamedTuple
-
 import anyio
+from typing import Any
+from typing import NamedTuple
 from markupsafe import Markup
-
-from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
-from tooltap.daemon.journal.session_filter import SessionFilter
+from tooltap.daemon.journal.interface import CorruptError
+from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.templating import template
+from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.sessions.running import STATUSES
+from tooltap.daemon.sessions.running import is_live
+from tooltap.daemon.sessions.running import status_of
+from tooltap.daemon.sessions.title import folder_name
+from tooltap.daemon.sessions.title import name_of
+from tooltap.daemon.sessions.title import project_of
 
 __all__ = [
     "STATUSES",
@@ -27,14 +33,6 @@ __all__ = [
 ]
 
 MAX_WAITING = 8
-STATUSES = {
-    "running": "Running",
-    "waiting": "Waiting for you",
-    "failed": "Failed",
-    "completed": "Done",
-    "interrupted": "Interrupted",
-}
-"""The status of a session -> its words."""
 
 
 class SessionHead(NamedTuple):
@@ -74,30 +72,6 @@ async def asked_in(journal: Journal, fragments: Fragments, session: str) -> list
     opened = await journal.open_calls(session)
     asked = [one["seq"] for one in opened["permissions"]][-MAX_WAITING:]
     return await fragments.of(await _events(journal, asked), lambda _: "full")
-
-
-def name_of(row: dict[str, Any]) -> str:
-    """Return the session's title, or else its folder, or else its id."""
-    return row.get("title") or project_of(row) or str(row["session"])
-
-
-def project_of(row: dict[str, Any]) -> str:
-    """Return the name of its project's folder; empty if it is not known."""
-    return folder_name(str(row.get("project") or row.get("cwd") or ""))
-
-
-def folder_name(path: str) -> str:
-    return path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
-
-
-def status_of(row: dict[str, Any]) -> str:
-    """Return the status of its work, `running`, `waiting` …, which rows of older journals lack."""
-    return str(row.get("status") or ("running" if row["state"] == "open" else "completed"))
-
-
-def is_live(row: dict[str, Any]) -> bool:
-    """Return whether the session is running: its agent works, or waits for a person."""
-    return status_of(row) in ("running", "waiting")
 
 
 async def row_of(journal: Journal, session: str) -> dict[str, Any] | None:

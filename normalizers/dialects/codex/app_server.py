@@ -15,9 +15,9 @@ import msgspec
 
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.dialects.codex.emitter import CodexState
 from tooltap.normalizers.dialects.codex.items import core_item, cwd_of, mode_of, nonempty, snake, snake_keys
 from tooltap.normalizers.dialects.codex.parser import CodexParser
+from tooltap.normalizers.dialects.codex.threads import CodexState
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import strings
 from tooltap.normalizers.wire.values import first_string, record, whole
@@ -133,7 +133,7 @@ class CodexAppServer(CodexParser):
 
     def _scope(self, params: Line) -> None:
         turn, thread_id = params.get("turnId"), params.get("threadId")
-        self.event_turn = turn if turn and type(turn) is str else None
+        self.threads.event_turn = turn if turn and type(turn) is str else None
         if not thread_id or type(thread_id) is not str:
             thread_id = first_string(params, "conversationId")
         if thread_id is None:
@@ -186,7 +186,7 @@ class CodexAppServer(CodexParser):
             self._find_spawned(item)
             return skip
         if method.startswith("codex/event"):  # older versions send everything as the core's events, too
-            self.event_turn = first_string(params, "id")
+            self.threads.event_turn = first_string(params, "id")
             return self.read_event(record(params.get("msg")), value)
         if self.line.knows(method):
             return self.line.read(self, params, kind=method)
@@ -223,7 +223,7 @@ class CodexAppServer(CodexParser):
         call = self.calls.get(first_string(params, "itemId") or "")
         delta = first_string(params, "delta")
         if call is not None and delta is not None:
-            self.running.append(call, "stdout", delta.encode())
+            self.tool_calls.running.append(call, "stdout", delta.encode())
         return "partial"
 
     @line("item/mcpToolCall/progress")
@@ -281,7 +281,7 @@ class CodexAppServer(CodexParser):
             return self.unparsed("unknown-type", value)
         result = record(value.get("result"))
         if self.direction == "in" or (self.direction is None and any(key in result for key in _ANSWER_KEYS)):
-            return self.answer_request(self.state.asked, value)
+            return self.approvals.answer_request(self.state.asked, value)
         if error := first_string(record(value.get("error")), "message"):
             self.notice("provider-error", error, "error")
             return None

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.lines import Line, Skip
-from tooltap.normalizers.dialects.codex.calls import CodexCalls
-from tooltap.normalizers.dialects.codex.emitter import ASKED
+from tooltap.normalizers.core.emitter import Emitter
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.dialects.codex.calls import ASKED, CodexCalls
 from tooltap.normalizers.dialects.codex.items import call_id_of, file_changes, nonempty
+from tooltap.normalizers.dialects.codex.threads import CodexState, Threads
 from tooltap.normalizers.tools import tool_input
 from tooltap.normalizers.wire.values import first_string, record, records
 
@@ -44,21 +45,29 @@ _MCP_APPROVAL = "mcp_tool_call_approval_"
 """What Codex 0.120 puts before the call's id when it asks for a tool of an MCP server."""
 
 
-class CodexApprovals(CodexCalls):
-    events = CodexCalls.events
+class CodexApprovals:
+    events = Lines()
+
+    def __init__(self, emitter: Emitter, state: CodexState, threads: Threads, tool_calls: CodexCalls) -> None:
+        self._emitter = emitter
+        self._calls = emitter.calls
+        self._permissions = emitter.permissions
+        self._state = state
+        self._threads = threads
+        self._tool_calls = tool_calls
 
     @events("exec_approval_request")
     def request_command(self, msg: Line) -> None:
-        if self.calls.get(call_id_of(msg)) is None:
-            self.begins = "event"
-            self.begin_command(msg)
+        if self._calls.get(call_id_of(msg)) is None:
+            self._threads.begins = "event"
+            self._tool_calls.begin_command(msg)
         self._ask(msg, "command", "cwd", "parsed_cmd", options=_options(msg.get("available_decisions")))
 
     @events("apply_patch_approval_request")
     def request_patch(self, msg: Line) -> None:
-        if self.calls.get(call_id_of(msg)) is None:
-            self.begins = "event"
-            self.begin_patch(msg)
+        if self._calls.get(call_id_of(msg)) is None:
+            self._threads.begins = "event"
+            self._tool_calls.begin_patch(msg)
         self._ask(msg, "changes", "grant_root")
 
     @events("request_permissions")
@@ -71,7 +80,7 @@ class CodexApprovals(CodexCalls):
         self._show(msg, "request_user_input", "questions")
         permission_id = first_string(msg, "approval_id") or call_id_of(msg)
         questions = records(msg["questions"]) if isinstance(msg.get("questions"), list) else None
-        self.permissions.ask(permission_id, type="question", call_id=call_id_of(msg), questions=questions)
+        self._permissions.ask(permission_id, type="question", call_id=call_id_of(msg), questions=questions)
 
     @events("elicitation_request")
     def _mcp_request(self, msg: Line) -> None:
@@ -81,32 +90,32 @@ class CodexApprovals(CodexCalls):
         meta = record(request.get("_meta"))
         call_id = first_string(msg, "call_id") or permission_id.removeprefix(_MCP_APPROVAL)
         kind = "permission" if "codex_approval_kind" in meta else "elicitation"
-        known_id = call_id if self.calls.is_known(call_id) else None
+        known_id = call_id if self._calls.is_known(call_id) else None
         shown = record(meta.get("tool_params")) or nonempty(request, "requested_schema", "url") or None
         title = first_string(request, "message")
-        self.permissions.ask(permission_id, type=kind, call_id=known_id, title=title, input=shown)
+        self._permissions.ask(permission_id, type=kind, call_id=known_id, title=title, input=shown)
 
     def _show(self, msg: Line, raw_name: str, *keys: str) -> None:
         """Open the call in which the model asks, where no other line has."""
-        if not self.calls.is_known(call_id_of(msg)):
-            self.begins = ASKED
-            self.show_call(msg, raw_name, nonempty(msg, *keys))
+        if not self._calls.is_known(call_id_of(msg)):
+            self._threads.begins = ASKED
+            self._tool_calls.show(msg, raw_name, nonempty(msg, *keys))
 
     def _ask(self, msg: Line, *keys: str, options: list[dict[str, Any]] | None = None) -> None:
         """Emit a request about a call; `keys`: what the user is shown of it."""
         call_id, value = call_id_of(msg), nonempty(msg, *keys)
         if "changes" in value:
             value["changes"] = file_changes(value["changes"])
-        call = self.calls.get(call_id)
+        call = self._calls.get(call_id)
         shown = tool_input(call.name, value, call.raw_name) if call is not None else value
         permission_id, title = first_string(msg, "approval_id") or call_id, first_string(msg, "reason")
-        self.permissions.ask(permission_id, call_id=call_id, title=title, options=options, input=shown)
+        self._permissions.ask(permission_id, call_id=call_id, title=title, options=options, input=shown)
 
     def answer_request(self, asked: dict[str, str], response: Line) -> Skip:
         """Read the client's JSON-RPC answer. `asked`: JSON-RPC id -> permission; loses what is answered."""
         if (permission_id := asked.pop(str(response["id"]), None)) is None:
             return "answer"
-        call_id = self.permissions.call_of(permission_id)
+        call_id = self._permissions.call_of(permission_id)
         result = record(response.get("result"))
         option = answers = None
         if "answers" in result:
@@ -119,10 +128,10 @@ class CodexApprovals(CodexCalls):
         else:  # Codex takes an answer it cannot read, and an error, for a refusal
             option = first_string(result, "action")
             outcome = _ACTIONS.get(option or "", "denied")
-        self.permissions.answer(permission_id, outcome, by="user", option_id=option, answers=answers)
-        if call_id is not None and (call := self.state.calls.open.get(call_id)) is not None and call.source == ASKED:
+        self._permissions.answer(permission_id, outcome, by="user", option_id=option, answers=answers)
+        if call_id is not None and (call := self._state.calls.open.get(call_id)) is not None and call.source == ASKED:
             value = {"answers": answers} if answers else nonempty(result, "permissions", "scope")
-            self.answer_call(response, Answer(value or None, _RESULTS.get(outcome, "completed")), of=call)
+            self._tool_calls.answer(response, Answer(value or None, _RESULTS.get(outcome, "completed")), of=call)
         return None
 
 

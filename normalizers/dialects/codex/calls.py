@@ -3,6 +3,11 @@
 `function_call` is what the model asks for, `exec_command_begin` and its like what is being run, `exec_command_end` the
 result, `function_call_output` what the model gets; in 0.120 some commands have only the last. Turn items arrive here as
 events (`items.as_event`).
+
+Each call is opened once and has one result, though up to three lines report either. The first line that shows a call
+opens it, and the first that has its result ends it; a line that only repeats what another reported emits nothing. The
+item or event that ends a call has its output in parts; the model's own item, right after it, has the text that the
+model gets. If the second is still to come, the first is held until then, so that one result has both.
 """
 
 from __future__ import annotations
@@ -11,12 +16,17 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import take_bodies
+from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
-from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.emitter import Emitter
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.running import Running
 from tooltap.normalizers.dialects.codex.answers import (
     dynamic_answer,
     end_of_process,
@@ -26,22 +36,24 @@ from tooltap.normalizers.dialects.codex.answers import (
     process_of,
     read_answer,
 )
-from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
 from tooltap.normalizers.dialects.codex.items import (
     OWN,
     call_id_of,
     cwd_of,
     duration_of,
     file_changes,
+    is_by_user,
     nonempty,
     own_object,
     raw_name_of,
 )
-from tooltap.normalizers.dialects.codex.results import CodexResults
+from tooltap.normalizers.dialects.codex.threads import CodexState, HeldResult, Threads
 from tooltap.normalizers.tools.outcome import stated_status
 from tooltap.normalizers.tools.payload import decode_json
+from tooltap.normalizers.tools.truncate import truncate_raw
 from tooltap.normalizers.tools.views import printed
 from tooltap.normalizers.wire.values import first_string, record, string
+from tooltap.protocol.events import OutputRef
 
 _SCRIPT = "exec"
 """The tool of code mode: JavaScript, from which tools are called."""
@@ -63,21 +75,236 @@ _AGENT_TOOLS = {
 _AGENT_INPUT = ("tool", "prompt", "model", "reasoning_effort", "receiver_thread_id", "receiver_thread_ids")
 _AGENT_OUTPUT = ("status", "statuses", "agents_states", "agent_statuses", "new_thread_id", "new_agent_nickname")
 _EXEC_KEYS = ("command", "cwd", "parsed_cmd", "source", "process_id", "interaction_input")
+_encode = msgspec.msgpack.Encoder().encode
+_SERVER_TOOLS = ("WebSearch", "image_generation")
+"""Tools that run where the model does: no line says what it gets of them."""
+ASKED = "asked"
+"""The form in which a call begins that no line shows but the question to the user."""
 
 
-class CodexCalls(CodexResults):
-    events, raw_items = CodexEmitter.events, CodexEmitter.raw_items
+class CodexCalls:
+    """Opens the calls that a stream shows and emits their results, each once."""
+
+    events = Lines()
+    raw_items = Lines()
+
+    def __init__(self, emitter: Emitter, state: CodexState, threads: Threads) -> None:
+        self._emitter = emitter
+        self._calls = emitter.calls
+        self._permissions = emitter.permissions
+        self._state = state
+        self._threads = threads
+        self.running = Running(emitter, state.running)
+
+    def show(
+        self,
+        value: Line,
+        raw_name: str,
+        arguments: Any,
+        *,
+        name: str | None = None,
+        call_id: str | None = None,
+        by_model: bool = False,
+    ) -> Skip:
+        """Read an object that shows a call: open the call, or emit what the object changes of it.
+
+        `call_id`: where the object's own does not name it; `by_model`: the model itself makes the call, not its script.
+        """
+        calls, begins, raw = self._calls, self._threads.begins, value.get(OWN, value)
+        call_id = call_id or call_id_of(value)
+        call = calls.get(call_id)
+        if call is not None:
+            changed = bool(arguments) and calls.update(call, arguments, raw=raw, name=name)
+            return None if changed else "duplicate-call"
+        if calls.is_done(call_id):
+            begins_again = begins and begins == calls.source_of(call_id)
+            if not begins_again or calls.repeats(call_id, raw_name, arguments, name=name):
+                return "duplicate-call"
+        self._threads.before_content()
+        if not by_model and (script := self._threads.current.script) is not None and calls.get(script) is not None:
+            self._emitter.parent = script  # code mode: the running script makes the calls which the model does not make
+        calls.open(call_id, raw_name, arguments, raw=raw, name=name, source=begins)
+        return None
+
+    def add_synthetic(
+        self, kind: str, raw_name: str, value: Line, *, raw: Line | None = None, outputs: dict[str, Any] | None = None
+    ) -> Skip:
+        """Emit a call and its result for what is not a call on the wire."""
+        call_id = self._threads.synthetic_id(kind)
+        self._calls.open(call_id, raw_name, value, raw=raw or value, synthetic=True, outputs=outputs)
+        return self._calls.answer(call_id, Answer(), raw=None, synthetic=True)
+
+    def answer(
+        self,
+        value: Line,
+        answer: Answer,
+        *,
+        call_id: str | None = None,
+        of: Call | None = None,
+        raw_name: str = UNKNOWN_TOOL,
+    ) -> Skip:
+        """Read an object that has a call's result. `call_id`: where the object's own does not name it; `of`: the open
+        call, where no object names it."""
+        call_id = call_id or call_id_of(value)
+        call = of or self._calls.get(call_id)
+        if call is not None and call.id in self._state.held:
+            return DUPLICATE_RESULT
+        if self._state.permissions.pending:
+            is_question = self._calls.name_of(call_id) == "AskUserQuestion" and isinstance(answer.value, dict)
+            self.settle(call_id, answer.status, answer.value.get("answers") if is_question else None)
+        if not answer.is_async and self._state.running.calls:
+            printed, outputs = self.running.take(call_id)
+            if answer.value is None and printed:  # stopped: what it printed before is its output
+                answer = answer.replace(value=printed, outputs=outputs)
+        raw = value.get(OWN, value)
+        if call is not None:
+            self._state.exited.pop(call.id, None)
+            if self._state.has_raw and self._hold(call, answer, raw, value):
+                return "held"
+        return self._calls.answer(of or call_id, answer, raw=raw, raw_name=raw_name)
+
+    # -- results that wait for what the model gets ----------------------------------------------------------------
+
+    def _hold(self, call: Call, answer: Answer, raw: Any, value: Line) -> bool:
+        """Hold a result if the next lines say what the model gets of it; returns whether.
+
+        The model gets nothing of a command of the user's, or of a call that its script makes (streams with scripts have
+        the model's item first), and nothing more of a call whose output it has had: one that runs on in the
+        background."""
+        if self._threads.begins == "model" or answer.is_async or call.acknowledged:
+            return False
+        if call.source == "model":
+            self._state.raw_first = True
+        elif (
+            self._state.raw_first
+            or self._threads.current.script is not None
+            or call.name in _SERVER_TOOLS
+            or is_by_user(value)
+        ):
+            return False
+        return self._keep(call, answer, raw)
+
+    def await_picture(self, call: Call, answer: Answer, raw: Any) -> Skip:
+        """Hold the result of a tool whose picture may come in the next item of the model's."""
+        if not self._keep(call, answer, raw):
+            return self._calls.answer(call, answer, raw=raw)
+        self._state.picture = call.id
+        return "held"
+
+    def _keep(self, call: Call, answer: Answer, raw: Any) -> bool:
+        """Remember a result, unless that is too much to remember."""
+        one = HeldResult(answer, truncate_raw(raw), self._emitter.ts)
+        one.size = len(_encode(one))
+        held = self._state.held
+        if one.size + sum(other.size for other in held.values()) > self._emitter.context.limits.call_bytes:
+            return False
+        held[call.id] = one
+        return True
+
+    def release(self, call_id: str, **changes: Any) -> Skip:
+        """Emit a result that was held. `call_id`: that of its events; `changes`: fields of the answer."""
+        held = self._state.held.pop(call_id)
+        call = self._state.calls.open.get(call_id)
+        if call is None:
+            return DUPLICATE_RESULT
+        ts, self._emitter.ts = self._emitter.ts, held.ts
+        skip = self._calls.answer(call, held.answer.replace(**changes), raw=held.raw)
+        self._emitter.ts = ts
+        return skip
+
+    # -- commands in the background -------------------------------------------------------------------------------
+
+    def remember_process(self, process: str, call: Call) -> None:
+        put(self._state.processes, process, call.id, self._emitter.context.limits.open_permissions)
+
+    def process_ended(self, process: str, answer: Answer) -> None:
+        """Remember the end of a background command: a line of its own may still come, which has its output."""
+        if (call_id := self._state.processes.pop(process, None)) is not None:
+            put(self._state.exited, call_id, answer, self._emitter.context.limits.open_permissions)
+
+    def release_exited(self) -> None:
+        """Emit the ends of background commands for which no line of their own came."""
+        exited, self._state.exited = self._state.exited, {}
+        for call_id, answer in exited.items():
+            if (call := self._state.calls.open.get(call_id)) is not None:
+                self._calls.answer(call, answer, raw=None, synthetic=True)
+
+    # -- ends -----------------------------------------------------------------------------------------------------
+
+    def before_turn_ends(self, outcome: str, turn_id: str | None) -> None:
+        """Emit the turn's plan and results for which no line of the model's came any more."""
+        self.release_plan()
+        self._release_turn(turn_id)
+        if outcome == "completed":
+            self._conclude_questions(turn_id)
+
+    def _conclude_questions(self, turn_id: str | None) -> None:
+        """End the calls that only ask: a turn that completes has had the answers, though the client's side may not be
+        on the wire."""
+        for call in [one for one in self._state.calls.open.values() if one.source == ASKED]:
+            if (call.session, call.turn) == (self._emitter.session, turn_id or call.turn):
+                self.settle(call.id, "completed")
+                self._calls.answer(call, Answer(), raw=None, synthetic=True)
+
+    def emit_diff(self) -> None:
+        """Emit the turn's diff, as a call."""
+        thread = self._threads.current
+        diff, thread.diff = thread.diff, None
+        if diff is not None and diff.chars:
+            outputs = diff.outputs("/input/unified_diff", "text/x-diff")
+            self.add_synthetic("diff", "turn_diff", {"unified_diff": diff.head}, outputs=outputs)
+
+    def hold_plan(self, msg: Line) -> Skip:
+        self.release_plan()
+        self._threads.before_content()
+        self._threads.current.plan = msg
+        if len(_encode(msg)) <= self._emitter.context.limits.string_bytes:
+            return "held"
+        self.release_plan()
+        return None
+
+    def release_plan(self) -> None:
+        """Emit the plan that no call came for."""
+        plan, self._threads.current.plan = self._threads.current.plan, None
+        if plan is not None:
+            self.add_synthetic("plan", "update_plan", nonempty(plan, "explanation", "plan"), raw=plan)
+
+    def _release_turn(self, turn_id: str | None) -> None:
+        for call_id in list(self._state.held):
+            call = self._state.calls.open.get(call_id)
+            if call is None or (call.session, call.turn) == (self._emitter.session, turn_id or call.turn):
+                self.release(call_id)
+
+    def settle(self, call_id: str, status: str, answers: Any = None) -> bool:
+        """Answer the pending requests about a call that runs, or ended with this status; returns whether any were.
+
+        A client that only listens to the agent does not see the answer itself."""
+        call_id = self._calls.id_of(call_id)
+        pending = self._state.permissions.pending
+        if status == "cancelled" or not pending:  # nobody answered; the end of the turn emits that
+            return False
+        asked = [permission_id for permission_id, one in pending.items() if one.call_id == call_id]
+        is_question = answers is not None or self._calls.name_of(call_id) == "AskUserQuestion"
+        outcome = "denied" if status == "denied" else "answered" if is_question else "allowed"
+        for permission_id in asked:
+            self._permissions.answer(permission_id, outcome, answers=answers, synthetic=True)
+        return bool(asked)
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        if (held := self._state.held.pop(call.id, None)) is not None:  # the call is evicted
+            return held.answer.value, held.answer.outputs
+        return self.running.take(call.id)
 
     # -- what the model calls, and what it gets -------------------------------------------------------------------
 
     @raw_items("function_call")
-    def _function_call(self, item: Line) -> Skip:
+    def function_call(self, item: Line) -> Skip:
         name = first_string(item, "name") or UNKNOWN_TOOL
         namespace = first_string(item, "namespace") or ""
         if namespace.startswith("mcp__"):
             name = f"{namespace}__{name}"
         if name == "update_plan":
-            self.thread.plan_call, self.thread.plan = first_string(item, "call_id"), None
+            self._threads.current.plan_call, self._threads.current.plan = first_string(item, "call_id"), None
         value = decode_json(item.get("arguments"))
         if name in _SCRIPTS and isinstance(value, dict) and (script := first_string(value, "cmd", "command")):
             # Run by the agent's own shell: a shell that it starts itself is the model's.
@@ -94,36 +321,36 @@ class CodexCalls(CodexResults):
         return self._called(item, "local_shell", value)
 
     def _called(self, item: Line, name: str, value: Any) -> Skip:
-        call_id = first_string(item, "call_id", "id") or self.synthetic_id("call")
-        if (call := self.calls.get(call_id)) is not None and call.source != "model":
+        call_id = first_string(item, "call_id", "id") or self._threads.synthetic_id("call")
+        if (call := self._calls.get(call_id)) is not None and call.source != "model":
             # To 0.58 the model's item comes after the call has been run.
             if call.name != "Bash" or not isinstance(value, dict):
                 return "duplicate-call"
             value = {**value, **call.memory}
-        skip = self.show_call(item, name, value, call_id=call_id, by_model=True)
+        skip = self.show(item, name, value, call_id=call_id, by_model=True)
         if name == _SCRIPT:
-            self.thread.script = self.calls.id_of(call_id)
-        if (call := self.calls.get(call_id)) is not None and call.name in _MERGED and isinstance(value, dict):
-            self.calls.remember(call, value)
+            self._threads.current.script = self._calls.id_of(call_id)
+        if (call := self._calls.get(call_id)) is not None and call.name in _MERGED and isinstance(value, dict):
+            self._calls.remember(call, value)
         elif call is not None and name in _POLLS and isinstance(value, dict):
-            self.calls.remember(call, nonempty(value, _POLLS[name]))
+            self._calls.remember(call, nonempty(value, _POLLS[name]))
         return skip
 
     @raw_items("custom_tool_call_output", "function_call_output")
     def _output(self, item: Line) -> Skip:
         """What the model gets of a call; where another line had its result, that is held until here."""
         call_id = call_id_of(item)
-        call = self.calls.get(call_id)
-        has_result = self.calls.is_over(call_id) if call is None else call.acknowledged
+        call = self._calls.get(call_id)
+        has_result = self._calls.is_over(call_id) if call is None else call.acknowledged
         if has_result:
             return DUPLICATE_RESULT
-        raw, attachments = take_bodies(self, item)
+        raw, attachments = take_bodies(self._emitter, item)
         answer = read_answer(raw.get("output")).replace(attachments=attachments, model=model_output(raw.get("output")))
-        if call is not None and (held := self.state.held.get(call.id)) is not None:
+        if call is not None and (held := self._state.held.get(call.id)) is not None:
             known = held.answer
             if known.value:
                 return self.release(call.id, model=answer.model, attachments=known.attachments or attachments)
-            del self.state.held[call.id]
+            del self._state.held[call.id]
             answer = answer.replace(duration_ms=known.duration_ms)
         shows = call is not None and call.name == "Read" and answer.status == "completed"
         if call is not None and shows and isinstance(answer.model, str):
@@ -136,20 +363,20 @@ class CodexCalls(CodexResults):
             self.remember_process(process, call)
         elif call is not None and call.raw_name in _POLLS and (ended := end_of_process(raw.get("output"))) is not None:
             self.process_ended(str(call.memory.get(_POLLS[call.raw_name])), ended)
-        return self.answer_call(raw, answer, raw_name=first_string(item, "name") or UNKNOWN_TOOL)
+        return self.answer(raw, answer, raw_name=first_string(item, "name") or UNKNOWN_TOOL)
 
     def take_picture(self, item: Line) -> bool:
         """Emit the held result of a call that shows a picture, with the picture if this item of the model's is the
         picture: up to 0.58 it is a message of its own, after the output. Returns whether it is."""
-        call_id, self.state.picture = self.state.picture, None
-        if call_id is None or call_id not in self.state.held:
+        call_id, self._state.picture = self._state.picture, None
+        if call_id is None or call_id not in self._state.held:
             return False
         is_message = item.get("type") == "message" and item.get("role") == "user"
-        attachments = take_bodies(self, item)[1] if is_message else None
+        attachments = take_bodies(self._emitter, item)[1] if is_message else None
         if attachments is None:
             self.release(call_id)
         else:
-            words = self.state.held[call_id].answer.model  # they are not what is in the file
+            words = self._state.held[call_id].answer.model  # they are not what is in the file
             self.release(call_id, attachments=attachments, value={"message": words})
         return attachments is not None
 
@@ -157,15 +384,15 @@ class CodexCalls(CodexResults):
 
     @events("exec_command_begin")
     def begin_command(self, msg: Line) -> Skip:
-        if self.state.held:  # run again, after it failed in the sandbox
-            self.state.held.pop(self.calls.id_of(call_id_of(msg)), None)
+        if self._state.held:  # run again, after it failed in the sandbox
+            self._state.held.pop(self._calls.id_of(call_id_of(msg)), None)
         skip = self._show_command(msg)
         return None if self.settle(call_id_of(msg), "running") else skip
 
     def _show_command(self, msg: Line) -> Skip:
         """Merge the model's arguments with where and how the command is run."""
         call_id = call_id_of(msg)
-        call = self.calls.get(call_id)
+        call = self._calls.get(call_id)
         value = nonempty(msg, *_EXEC_KEYS)
         if (cwd := cwd_of(msg)) is not None:
             value["cwd"] = cwd
@@ -173,9 +400,9 @@ class CodexCalls(CodexResults):
             value = {**known, **value}
             if value == known and len(call.told) == 1:  # what the call was opened with
                 return "duplicate-call"
-        skip = self.show_call(msg, raw_name_of(msg, "exec_command"), value)
-        if (call := self.calls.get(call_id)) is not None:
-            self.calls.remember(call, value)
+        skip = self.show(msg, raw_name_of(msg, "exec_command"), value)
+        if (call := self._calls.get(call_id)) is not None:
+            self._calls.remember(call, value)
         return skip
 
     @events("exec_command_end")
@@ -193,13 +420,13 @@ class CodexCalls(CodexResults):
             status = read_answer(said).status  # to 0.58 a command that was not run has only words
         error = said if status == "denied" else None
         # The model gets `formatted_output`; its own item, where the stream has it, frames that.
-        model = UNSET if self.state.has_raw else string(msg.get("formatted_output")) or UNSET
+        model = UNSET if self._state.has_raw else string(msg.get("formatted_output")) or UNSET
         answer = Answer(value, status, error, duration_ms=duration_of(msg), display=printed(msg), model=model)
-        return self.answer_call(msg, answer)
+        return self.answer(msg, answer)
 
     @events("exec_command_output_delta")
     def _output_delta(self, msg: Line) -> Skip:
-        if (call := self.calls.get(call_id_of(msg))) is not None:
+        if (call := self._calls.get(call_id_of(msg))) is not None:
             # A stopped command may print after its end, when there is nothing to preview.
             try:
                 data = base64.b64decode(str(msg.get("chunk", "")), validate=True)
@@ -211,9 +438,9 @@ class CodexCalls(CodexResults):
     @events("terminal_interaction")
     def _terminal_interaction(self, msg: Line) -> Skip:
         """Input for a running command, from a `write_stdin` call or from the user."""
-        if (call := self.calls.get(call_id_of(msg))) is None:
+        if (call := self._calls.get(call_id_of(msg))) is None:
             return "duplicate-call"
-        self.calls.update(call, progress={"data": nonempty(msg, "stdin", "process_id")})
+        self._calls.update(call, progress={"data": nonempty(msg, "stdin", "process_id")})
         return None
 
     # -- patches --------------------------------------------------------------------------------------------------
@@ -221,20 +448,20 @@ class CodexCalls(CodexResults):
     @events("patch_apply_begin", "patch_apply_updated")
     def begin_patch(self, msg: Line) -> Skip:
         value = {**nonempty(msg, "auto_approved"), "changes": file_changes(msg.get("changes"))}
-        skip = self.show_call(msg, raw_name_of(msg, "patch_apply"), value, name="Patch")
-        if (call := self.calls.get(call_id_of(msg))) is not None:
-            self.calls.remember(call, {"begun": True})
+        skip = self.show(msg, raw_name_of(msg, "patch_apply"), value, name="Patch")
+        if (call := self._calls.get(call_id_of(msg))) is not None:
+            self._calls.remember(call, {"begun": True})
         return skip
 
     @events("patch_apply_end")
     def _end_patch(self, msg: Line) -> Skip:
-        call = self.calls.get(call_id_of(msg))
+        call = self._calls.get(call_id_of(msg))
         if call is None or not call.memory:  # rollouts do not hold the beginning
             self.begin_patch(msg)
         status = _status(msg)
         value = {**nonempty(msg, "stdout", "stderr"), "success": status == "completed"}
         error = first_string(value, "stderr", "stdout") or first_string(msg, "error")
-        return self.answer_call(msg, Answer(value, status, error))
+        return self.answer(msg, Answer(value, status, error))
 
     # -- MCP and the client's own tools ---------------------------------------------------------------------------
 
@@ -243,7 +470,7 @@ class CodexCalls(CodexResults):
         call = record(msg.get("invocation")) or msg
         server, tool = first_string(call, "server"), first_string(call, "tool") or UNKNOWN_TOOL
         name = tool if server is None else f"mcp__{server}__{tool}"
-        return self.show_call(msg, name, call.get("arguments") or {})
+        return self.show(msg, name, call.get("arguments") or {})
 
     @events("mcp_tool_call_end")
     def _end_mcp(self, msg: Line) -> Skip:
@@ -251,7 +478,7 @@ class CodexCalls(CodexResults):
 
     @events("dynamic_tool_call_request", "dynamic_tool_call_begin")
     def _begin_dynamic(self, msg: Line) -> Skip:
-        return self.show_call(msg, first_string(msg, "tool") or UNKNOWN_TOOL, msg.get("arguments"))
+        return self.show(msg, first_string(msg, "tool") or UNKNOWN_TOOL, msg.get("arguments"))
 
     @events("dynamic_tool_call_response", "dynamic_tool_call_end")
     def _end_dynamic(self, msg: Line) -> Skip:
@@ -259,112 +486,112 @@ class CodexCalls(CodexResults):
 
     def _end(self, msg: Line, begin: Callable[[Line], Skip], read: Callable[[Line], Answer]) -> Skip:
         """Read the end of a call, which has its input once more and may hold pictures."""
-        if self.calls.is_over(call_id_of(msg)):
+        if self._calls.is_over(call_id_of(msg)):
             return DUPLICATE_RESULT
         begin(msg)
-        raw, attachments = take_bodies(self, msg)
-        return self.answer_call(raw, read(raw).replace(attachments=attachments))
+        raw, attachments = take_bodies(self._emitter, msg)
+        return self.answer(raw, read(raw).replace(attachments=attachments))
 
     # -- searches -------------------------------------------------------------------------------------------------
 
     @events("web_search_begin")
     def _begin_web_search(self, msg: Line) -> Skip:
-        return self.show_call(msg, raw_name_of(msg, "web_search"), nonempty(msg, "query", "action"))
+        return self.show(msg, raw_name_of(msg, "web_search"), nonempty(msg, "query", "action"))
 
     @events("web_search_end")
     def _end_web_search(self, msg: Line) -> Skip:
-        if self.calls.is_over(call_id_of(msg)):
+        if self._calls.is_over(call_id_of(msg)):
             return DUPLICATE_RESULT
         self._begin_web_search(msg)
-        self.thread.searches += 1
-        return self.answer_call(msg, Answer())
+        self._threads.current.searches += 1
+        return self.answer(msg, Answer())
 
     @raw_items("web_search_call")
     def _raw_web_search(self, item: Line) -> Skip:
         """Without an id (0.120) it repeats a search that has ended, unless none has."""
-        thread = self.thread
+        thread = self._threads.current
         call_id = first_string(item, "call_id", "id")
         if call_id is None and thread.searches:
             thread.searches -= 1
             return DUPLICATE_RESULT
-        call_id = call_id or self.synthetic_id("web_search")
-        if self.calls.is_over(call_id):
+        call_id = call_id or self._threads.synthetic_id("web_search")
+        if self._calls.is_over(call_id):
             return DUPLICATE_RESULT
-        self.show_call(item, "web_search", nonempty(item, "query", "action"), call_id=call_id)
-        return self.answer_call(item, Answer(status=_status(item)), call_id=call_id)
+        self.show(item, "web_search", nonempty(item, "query", "action"), call_id=call_id)
+        return self.answer(item, Answer(status=_status(item)), call_id=call_id)
 
     @raw_items("tool_search_call")
     def _tool_search(self, item: Line) -> Skip:
-        return self.show_call(item, "tool_search", item.get("arguments"))
+        return self.show(item, "tool_search", item.get("arguments"))
 
     @raw_items("tool_search_output")
     def _tool_search_output(self, item: Line) -> Skip:
-        return self.answer_call(item, Answer(nonempty(item, "tools")), raw_name="tool_search")
+        return self.answer(item, Answer(nonempty(item, "tools")), raw_name="tool_search")
 
     # -- images and plans -----------------------------------------------------------------------------------------
 
     @events("view_image_begin")
     def _begin_view(self, msg: Line) -> Skip:
-        return self.show_call(msg, raw_name_of(msg, "view_image"), nonempty(msg, "path"))
+        return self.show(msg, raw_name_of(msg, "view_image"), nonempty(msg, "path"))
 
     @events("view_image_tool_call", "view_image_end")
     def _view_image(self, msg: Line) -> Skip:
         """The image is attached. What the model sees follows as the output of the model's call, if it made one."""
         call_id = call_id_of(msg)
-        call = self.calls.get(call_id)
+        call = self._calls.get(call_id)
         skip = self._begin_view(msg)
-        if self.calls.is_over(call_id) or (call is not None and call.raw_name == "view_image"):
+        if self._calls.is_over(call_id) or (call is not None and call.raw_name == "view_image"):
             return skip
-        return self.answer_call(msg, Answer())
+        return self.answer(msg, Answer())
 
     @events("image_generation_begin")
     def _begin_image(self, msg: Line) -> Skip:
         prompt = first_string(msg, "revised_prompt")
         value = {"prompt": prompt} if prompt is not None else {}
-        return self.show_call(msg, raw_name_of(msg, "image_generation"), value, name="image_generation")
+        return self.show(msg, raw_name_of(msg, "image_generation"), value, name="image_generation")
 
     @events("image_generation_end")
     @raw_items("image_generation_call")
     def _end_image(self, msg: Line) -> Skip:
         call_id = call_id_of(msg)
-        if self.calls.is_over(call_id):
+        if self._calls.is_over(call_id):
             return DUPLICATE_RESULT
         self._begin_image({key: value for key, value in msg.items() if key not in ("result", OWN)})
-        image, attachments = take_bodies(self, {"data": msg.get("result"), "mimeType": "image/png"})
+        image, attachments = take_bodies(self._emitter, {"data": msg.get("result"), "mimeType": "image/png"})
         answer = Answer(nonempty(msg, "saved_path"), _status(msg), attachments=attachments)
-        return self.answer_call({**own_object(msg), "result": image}, answer, call_id=call_id)
+        return self.answer({**own_object(msg), "result": image}, answer, call_id=call_id)
 
     @events("plan_update")
     def _plan_update(self, msg: Line) -> Skip:
         """The plan of the running `update_plan` call; some streams have no such calls, only this."""
         value = nonempty(msg, "explanation", "plan")
-        if (call := self.calls.get(self.thread.plan_call or "")) is not None:
-            return self.show_call(msg, call.raw_name, value, call_id=call.id)
-        if self.state.has_raw and not self.state.raw_first and self.thread.script is None:
+        if (call := self._calls.get(self._threads.current.plan_call or "")) is not None:
+            return self.show(msg, call.raw_name, value, call_id=call.id)
+        if self._state.has_raw and not self._state.raw_first and self._threads.current.script is None:
             return self.hold_plan(msg)  # to 0.58 the call follows
-        self.before_content()
-        return self.add_synthetic_call("plan", "update_plan", value, raw=msg)
+        self._threads.before_content()
+        return self.add_synthetic("plan", "update_plan", value, raw=msg)
 
     # -- other agents ---------------------------------------------------------------------------------------------
 
     @events(*(f"{event}_begin" for event in _AGENT_TOOLS))
     def _begin_agent(self, msg: Line) -> Skip:
-        call = self.calls.get(call_id_of(msg))
+        call = self._calls.get(call_id_of(msg))
         arguments = call.memory if call is not None else {}
         raw_name = raw_name_of(msg, _AGENT_TOOLS[msg["type"].removesuffix("_begin").removesuffix("_end")])
-        return self.show_call(msg, raw_name, {**arguments, **nonempty(msg, *_AGENT_INPUT)})
+        return self.show(msg, raw_name, {**arguments, **nonempty(msg, *_AGENT_INPUT)})
 
     @events(*(f"{event}_end" for event in _AGENT_TOOLS))
     def _end_agent(self, msg: Line) -> Skip:
         call_id = call_id_of(msg)
-        if self.calls.is_over(call_id):
+        if self._calls.is_over(call_id):
             return DUPLICATE_RESULT
-        call = self.calls.get(call_id)
+        call = self._calls.get(call_id)
         skip = self._begin_agent(msg)
         value = nonempty(msg, *_AGENT_OUTPUT)
         if call is not None and call.memory and value == {"status": "completed"}:
             return skip  # 0.169: the output that the model gets follows
-        return self.answer_call(msg, Answer(value, _status(msg)))
+        return self.answer(msg, Answer(value, _status(msg)))
 
 
 def _status(value: Line) -> str:

@@ -12,9 +12,9 @@ import re
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
-from tooltap.normalizers.dialects.codex.emitter import CodexState
 from tooltap.normalizers.dialects.codex.items import call_id_of, core_item, counts_of, cwd_of, mode_of, nonempty
 from tooltap.normalizers.dialects.codex.parser import CodexParser
+from tooltap.normalizers.dialects.codex.threads import CodexState
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import Message, Usage
 
@@ -40,7 +40,7 @@ class CodexExec(CodexParser):
         msg = value.get("msg")
         if not isinstance(msg, dict):
             return self._preface(value)
-        self.event_turn = first_string(value, "id")
+        self.threads.event_turn = first_string(value, "id")
         if session := first_string(msg, "thread_id", "session_id"):
             self.set_session(session)
         return self.read_event(msg, value)
@@ -86,7 +86,7 @@ class CodexExec(CodexParser):
             self.give_up_turns()
 
     def before_content(self, *, prompt: bool = False) -> None:
-        if self.turn is None and self.event_turn is None:
+        if self.turn is None and self.threads.event_turn is None:
             self._start(None, synthetic=True)
         super().before_content()
 
@@ -141,7 +141,7 @@ class CodexExec(CodexParser):
         printed = first_string(core, "aggregated_output")
         if call is None or printed is None:
             return skip
-        self.running.catch_up(call, "stdout", printed)
+        self.tool_calls.running.catch_up(call, "stdout", printed)
         return "partial"
 
     def _unique(self, item_id: str) -> str:
@@ -151,5 +151,5 @@ class CodexExec(CodexParser):
         """Open as long as its turn; each change is an update."""
         if self.calls.is_over(call_id_of(item)):
             return DUPLICATE_RESULT
-        skip = self.show_call(item, "todo_list", nonempty(item, "items"))
-        return self.answer_call(item, Answer()) if kind == "item.completed" else skip
+        skip = self.tool_calls.show(item, "todo_list", nonempty(item, "items"))
+        return self.tool_calls.answer(item, Answer()) if kind == "item.completed" else skip

@@ -14,8 +14,8 @@ import msgspec
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.text_buffer import TextBuffer
-from tooltap.normalizers.dialects.codex.emitter import CodexState
 from tooltap.normalizers.dialects.codex.parser import CodexParser
+from tooltap.normalizers.dialects.codex.threads import CodexState
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import first_string, record
 from tooltap.protocol.events import Message
@@ -90,7 +90,7 @@ class CodexMcp(CodexParser):
             if request is not None:
                 request.session = session
         self._request = request
-        self.event_turn = first_string(params, "id")  # empty for what belongs to no turn
+        self.threads.event_turn = first_string(params, "id")  # empty for what belongs to no turn
         return self.read_event(msg, value)
 
     @line("elicitation/create")
@@ -98,7 +98,7 @@ class CodexMcp(CodexParser):
         request_id, params = str(value.get("id")), record(value.get("params"))
         if session := first_string(params, "threadId"):
             self.set_session(session)
-        self.event_turn = first_string(params, "codex_event_id")
+        self.threads.event_turn = first_string(params, "codex_event_id")
         msg = {key.removeprefix("codex_"): stated for key, stated in params.items()}
         permission_id, skip = first_string(msg, "approval_id", "call_id") or "", None
         if "codex_elicitation" not in params:
@@ -107,7 +107,11 @@ class CodexMcp(CodexParser):
         elif self.permissions.is_pending(permission_id):
             skip = "duplicate-request"
         else:
-            request = self.request_patch if msg.get("elicitation") == "patch-approval" else self.request_command
+            request = (
+                self.approvals.request_patch
+                if msg.get("elicitation") == "patch-approval"
+                else self.approvals.request_command
+            )
             request({**msg, "reason": params.get("message")})
         make_room(self.state.elicitations, self.context.limits.open_permissions)
         self.state.elicitations[request_id] = permission_id
@@ -138,7 +142,7 @@ class CodexMcp(CodexParser):
             return self.unparsed("unknown-type", value)
         result = record(value.get("result"))
         if self.direction == "in" or (self.direction is None and ("action" in result or "decision" in result)):
-            return self.answer_request(self.state.elicitations, value)
+            return self.approvals.answer_request(self.state.elicitations, value)
         if info := record(result.get("serverInfo")):
             self.state.agent_version = first_string(info, "version")
         is_call = "content" in result or "error" in result or "error" in value

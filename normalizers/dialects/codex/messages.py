@@ -11,9 +11,10 @@ from typing import Any
 
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import make_room
-from tooltap.normalizers.core.lines import Line, Skip
-from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
+from tooltap.normalizers.core.emitter import Emitter
+from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.dialects.codex.items import nonempty, with_type
+from tooltap.normalizers.dialects.codex.threads import Threads
 from tooltap.normalizers.tools.payload import strings
 from tooltap.normalizers.wire.values import first_string, records, whole
 from tooltap.protocol.events import Attachment, Message
@@ -46,9 +47,15 @@ _DELTAS = {"AgentMessage": ("agent_message_",), "Plan": ("plan_",), "Reasoning":
 _EVENT_DELTAS = ("agent_message_delta", "agent_reasoning_delta", "agent_reasoning_raw_content_delta")
 
 
-class CodexMessages(CodexEmitter):
-    events, completed_items = CodexEmitter.events, CodexEmitter.completed_items
-    raw_items = CodexEmitter.raw_items
+class CodexMessages:
+    events = Lines()
+    completed_items = Lines()
+    raw_items = Lines()
+
+    def __init__(self, emitter: Emitter, threads: Threads) -> None:
+        self._emitter = emitter
+        self._texts = emitter.texts
+        self._threads = threads
 
     # -- what the agent says --------------------------------------------------------------------------------------
 
@@ -61,40 +68,40 @@ class CodexMessages(CodexEmitter):
         for key in keys:
             content = value.get(key)
             blocks += _texts([content] if key in _STRINGS else content)
-        return self._say(role, blocks, form, nonempty(value, "phase") if form == "event" else value)
+        return self._emit_new(role, blocks, form, nonempty(value, "phase") if form == "event" else value)
 
     @raw_items("message")
     def _raw_message(self, item: Line) -> Skip:
         """In other roles: the prompt as the model gets it, beside instructions and the environment."""
         if item.get("role") != "assistant":
             return "prompt-context"
-        return self._say("assistant", _texts(item.get("content")), "raw", item)
+        return self._emit_new("assistant", _texts(item.get("content")), "raw", item)
 
     def last_message(self, msg: Line) -> None:
         """The end of a turn repeats the last message; it counts only if no message of the turn was seen."""
         text = first_string(msg, "last_agent_message")
         if text is None:
             return
-        for said in self.thread.said:
+        for said in self._threads.current.said:
             if said.role == "assistant":
                 return
-        self._say("assistant", [text], "event", {})
+        self._emit_new("assistant", [text], "event", {})
 
-    def _say(self, role: str, blocks: list[str], form: str, item: Line) -> Skip:
+    def _emit_new(self, role: str, blocks: list[str], form: str, item: Line) -> Skip:
         if not any(blocks):
             return "empty"
         message_id = first_string(item, "id")
-        thread = self.thread
+        thread = self._threads.current
         new = [(index, text) for index, text in enumerate(blocks) if text and thread.is_new(role, text, form)]
         if thread.receiving:
             self._drop_deltas(role, message_id, new=bool(new))
         if not new:
             return "duplicate"
-        self.before_content()
+        self._threads.before_content()
         for index, text in new:
-            self.emit_text(role, text, message_id=message_id, block=index if message_id is not None else None)
+            self._emitter.emit_text(role, text, message_id=message_id, block=index if message_id is not None else None)
         if item.get("phase") == "commentary":
-            self.goes_on()
+            self._emitter.goes_on()
         return None
 
     # -- prompts --------------------------------------------------------------------------------------------------
@@ -119,11 +126,13 @@ class CodexMessages(CodexEmitter):
     def _prompt(self, text: str, parts: Any, form: str, item: Line) -> Skip:
         if _NOTIFICATION.match(text):
             return "prompt-context"
-        if not self.thread.is_new("user", text, form):
+        if not self._threads.current.is_new("user", text, form):
             return "duplicate"
-        self.before_content(prompt=True)
+        self._threads.before_content(prompt=True)
         attachments = self._images(parts) or None
-        self.emit(Message, role="user", text=text, message_id=first_string(item, "id"), attachments=attachments)
+        self._emitter.emit(
+            Message, role="user", text=text, message_id=first_string(item, "id"), attachments=attachments
+        )
         return None
 
     def _images(self, parts: Any) -> list[Attachment]:
@@ -131,7 +140,7 @@ class CodexMessages(CodexEmitter):
         for part in records(parts):
             url = first_string(part, "image_url", "path")
             if url is not None and part.get("type") in (None, "image", "local_image"):
-                attachments += take_bodies(self, part)[1] or [Attachment(mime_type="image/*", uri=url)]
+                attachments += take_bodies(self._emitter, part)[1] or [Attachment(mime_type="image/*", uri=url)]
         return attachments
 
     # -- deltas ---------------------------------------------------------------------------------------------------
@@ -140,7 +149,7 @@ class CodexMessages(CodexEmitter):
     @events(*_EVENT_DELTAS)
     def _delta(self, msg: Line) -> Skip:
         """A delta of an item; or of an event, which repeats the item's. Older versions have only those of events."""
-        thread, delta = self.thread, first_string(msg, "delta")
+        thread, delta = self._threads.current, first_string(msg, "delta")
         role = key = "reasoning" if "reasoning" in msg["type"] else "assistant"
         item_id, index = None, None
         if msg["type"] not in _EVENT_DELTAS:
@@ -151,31 +160,31 @@ class CodexMessages(CodexEmitter):
             for other, receiving in thread.receiving.items():
                 if receiving == role and other != role:
                     return "partial"
-        if delta is not None and (self.event_turn is None or self.event_turn != thread.ended):
-            self.before_content()
+        if delta is not None and (self._threads.event_turn is None or self._threads.event_turn != thread.ended):
+            self._threads.before_content()
             if key not in thread.receiving:
-                make_room(thread.receiving, self.context.limits.open_texts)
+                make_room(thread.receiving, self._emitter.context.limits.open_texts)
             thread.receiving[key] = role
-            self.texts.append(role, delta, message_id=item_id, block=index, key=key, preview=True)
+            self._texts.append(role, delta, message_id=item_id, block=index, key=key, preview=True)
         return "partial"
 
     def abandon_texts(self, kind: str | None = None, item_id: Any = None) -> None:
         """Forget the texts that are being received: they will not be finished. `kind`, `item_id`: only those that
         arrive as another item of this kind; Codex sends one item of a kind after the other."""
-        receiving = self.thread.receiving
+        receiving = self._threads.current.receiving
         for key in list(receiving):
             other_id, _, delta = key.partition(" ")
             if kind is None or (other_id != item_id and delta.startswith(_DELTAS.get(kind, ("\0",)))):
-                self.texts.drop(key)
+                self._texts.drop(key)
                 del receiving[key]
 
     def _drop_deltas(self, role: str, message_id: str | None, *, new: bool) -> None:
         """Forget the deltas of a text that has arrived whole: its item's; all where it is new and names no item."""
-        receiving = self.thread.receiving
+        receiving = self._threads.current.receiving
         for key in [key for key, other in receiving.items() if other == role]:
             of_item = message_id is not None and key.startswith(f"{message_id} ")
             if of_item or (new and (message_id is None or key == role)):
-                self.texts.drop(key)
+                self._texts.drop(key)
                 del receiving[key]
 
 

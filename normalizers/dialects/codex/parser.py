@@ -1,23 +1,26 @@
-"""What the dialects of Codex share: reading its events (`EventMsg`), turn items and response items.
+"""The parser of all dialects of Codex: reading its events (`EventMsg`), turn items and response items.
 
 Codex reports most things two or three times: as a turn item (`item_started`, `item_completed`), as the older event that
 is derived from it (`agent_message`, `exec_command_end`), and as the model's raw response item. Which of them a stream
 has differs by version, by tool and even by result, so all are read: calls are merged by call id, texts by content.
 
-Turns, sessions, usage and notices are read here; calls, approvals and messages by the classes this one derives from. A
-dialect derives from `CodexParser`, sets the scope of a line, and passes the object inside to `read_event` or
-`read_raw_item`.
+Turns, sessions, usage and notices are read here; calls, approvals and messages by helpers of the parser. A dialect
+derives from `CodexParser`, sets the scope of a line, and passes the object inside to `read_event` or `read_raw_item`.
 """
 
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
-from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
+from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.codex.approvals import CodexApprovals
-from tooltap.normalizers.dialects.codex.emitter import CodexEmitter
+from tooltap.normalizers.dialects.codex.calls import CodexCalls
 from tooltap.normalizers.dialects.codex.items import (
     CALL_ITEMS,
     OWN,
@@ -29,8 +32,9 @@ from tooltap.normalizers.dialects.codex.items import (
     with_type,
 )
 from tooltap.normalizers.dialects.codex.messages import CodexMessages
+from tooltap.normalizers.dialects.codex.threads import CodexState, Thread, Threads
 from tooltap.normalizers.wire.values import first_string, record, records, whole
-from tooltap.protocol.events import SessionEvent, Usage
+from tooltap.protocol.events import OutputRef, SessionEvent, Usage
 
 MANY_SERVERS = 64
 
@@ -53,7 +57,8 @@ _NOTICES = {
 """Event -> code and level of its notice. The text is what the event states, else the event's type."""
 
 
-class CodexParser(CodexApprovals, CodexMessages, Parser):
+class CodexParser(Parser):
+    protocol = default_provider = "codex"
     SKIPS = frozenset(
         {
             "duplicate",  # a text or notice that another line reported
@@ -67,7 +72,61 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
             "mcp-startup",
         }
     )
-    events, completed_items, raw_items = CodexEmitter.events, CodexEmitter.completed_items, CodexEmitter.raw_items
+    state_type = CodexState
+    state: CodexState
+    events = Lines(
+        skip={
+            "agent_reasoning_section_break": "partial",  # like a delta, whose full form follows
+            "hook_started": "started",  # like a message of which only the id is known
+            # answers to a client's questions about tools, skills, history
+            **dict.fromkeys(("conversation_path", "get_history_entry_response", "list_skills_response"), "query"),
+            **dict.fromkeys(("list_custom_prompts_response", "mcp_list_tools_response"), "query"),
+            "realtime_conversation_list_voices_response": "query",
+            # nothing the agent did
+            **dict.fromkeys(("realtime_conversation_closed", "realtime_conversation_realtime"), "housekeeping"),
+            **dict.fromkeys(("realtime_conversation_sdp", "realtime_conversation_started"), "housekeeping"),
+            "skills_update_available": "housekeeping",
+        },
+        tool_calls=CodexCalls.events,
+        messages=CodexMessages.events,
+        approvals=CodexApprovals.events,
+    )
+    """Codex's events."""
+    completed_items = Lines(
+        skip={"HookPrompt": "prompt-context", "Sleep": "housekeeping"}, messages=CodexMessages.completed_items
+    )
+    """Completed turn items that are not calls. `prompt-context`: developer texts, the environment, the prompt as the
+    model gets it."""
+    raw_items = Lines(
+        skip={
+            **dict.fromkeys(("compaction", "compaction_summary", "compaction_trigger"), "housekeeping"),
+            **dict.fromkeys(("context_compaction", "ghost_snapshot", "other"), "housekeeping"),
+            "additional_tools": "prompt-context",
+            "agent_message": "prompt-context",  # what another agent said, as the model gets it
+        },
+        tool_calls=CodexCalls.raw_items,
+        messages=CodexMessages.raw_items,
+    )
+    """Items of the model's API, as the agent got them or sends them back."""
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.threads = Threads(self, self.state, lambda prompt: self.before_content(prompt=prompt))
+        self.tool_calls = CodexCalls(self, self.state, self.threads)
+        self.messages = CodexMessages(self, self.threads)
+        self.approvals = CodexApprovals(self, self.state, self.threads, self.tool_calls)
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return self.tool_calls.unfinished(call)
+
+    @property
+    def thread(self) -> Thread:
+        """What is remembered of the thread the line belongs to."""
+        return self.threads.current
+
+    def enter(self, value: Line) -> None:
+        """Set the scope of a line. Dialects extend it."""
+        self.threads.event_turn, self.threads.begins = None, ""
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -75,36 +134,36 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
         """Read one event of a line."""
         kind, turn = msg.get("type"), msg.get("turn_id")
         if turn and type(turn) is str:
-            self.event_turn = turn
+            self.threads.event_turn = turn
         if kind in ("item_started", "item_completed"):
             return self.read_turn_item(with_type(record(msg.get("item"))), kind == "item_completed", line)
         if kind == "raw_response_item":
             return self.read_raw_item(record(msg.get("item")), line)
-        self.begins = "event" if type(kind) is str and kind.endswith("_begin") else ""
+        self.threads.begins = "event" if type(kind) is str and kind.endswith("_begin") else ""
         before = len(self.items)
         return self._unless_emitted(self.events.read(self, msg, line=line), before)
 
     def read_turn_item(self, item: Line, is_complete: bool, line: Line) -> Skip:
         """Read one item of a turn, in the core's words."""
-        self.begins, kind = "" if is_complete else "item", item.get("type")
+        self.threads.begins, kind = "" if is_complete else "item", item.get("type")
         if type(kind) is str and kind in CALL_ITEMS:
             before, event = len(self.items), as_event(item, "end" if is_complete else "begin")
             return self._unless_emitted(self.events.read(self, event), before)
         if type(kind) is str and self.thread.receiving:
-            self.abandon_texts(kind, item.get("id"))
+            self.messages.abandon_texts(kind, item.get("id"))
         if not is_complete and self.completed_items.knows(kind):
             return "started"
         return self.completed_items.read(self, item, line=line)
 
     def read_raw_item(self, item: Line, line: Line) -> Skip:
         """Read one item of the model's API, as the agent got it or sends it back."""
-        self.begins, self.state.has_raw = "model", True
+        self.threads.begins, self.state.has_raw = "model", True
         before = len(self.items)
         if self.state.picture is None and not self.state.exited:
             return self._unless_emitted(self.raw_items.read(self, item, line=line), before)
-        if self.take_picture(item):
+        if self.tool_calls.take_picture(item):
             return None
-        self.release_exited()
+        self.tool_calls.release_exited()
         skip = self.raw_items.read(self, item, line=line)
         return skip if skip == UNPARSED or len(self.items) == before else None
 
@@ -119,28 +178,51 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
             if (failed := self.thread.failed) is not None:
                 self.end_codex_turn("failed", turn_id=turn.id, reason=failed, synthetic=True)
             self.thread.ended = turn.id
-        self.release_exited()
+        self.tool_calls.release_exited()
         for call_id in list(self.state.held):
-            self.release(call_id)
+            self.tool_calls.release(call_id)
 
     # -- turns ----------------------------------------------------------------------------------------------------
+
+    def before_content(self, *, prompt: bool = False) -> None:
+        """Prepare for a message or call, which may be the first line that is seen of its turn."""
+        if self.turn is None and self.threads.event_turn is not None and self.threads.event_turn != self.thread.ended:
+            self.start_turn(self.threads.event_turn, synthetic=True)
+
+    def end_turn(self, outcome: str, *, turn_id: str | None = None, **fields: Any) -> None:
+        self.tool_calls.before_turn_ends(outcome, turn_id)
+        super().end_turn(outcome, turn_id=turn_id, **fields)
+
+    def end_codex_turn(self, outcome: str, *, turn_id: str | None = None, **fields: Any) -> Skip:
+        """End the turn, unless it has ended before. `fields`: those of `end_turn`."""
+        thread = self.thread
+        turn_id = turn_id or self.threads.event_turn or self.turn
+        if turn_id is None or turn_id == thread.ended:
+            return "turn-over"
+        self.end_turn(outcome, turn_id=turn_id, **fields)
+        thread.ended, thread.failed, thread.plan_call, thread.receiving = turn_id, None, None, {}
+        return None
+
+    def before_turn_end(self) -> None:
+        """Emit the turn's diff."""
+        self.tool_calls.emit_diff()
 
     @events("task_started", "turn_started")
     def _turn_started(self, msg: Line) -> Skip:
         for turn in self.state.turns:
-            if turn.id == self.event_turn and turn.session == self.session:
+            if turn.id == self.threads.event_turn and turn.session == self.session:
                 return "started"
         thread = self.thread
         if thread.failed is not None and self.turn is not None:
             # An error is the last event of its turn for `codex mcp-server`, which then stops listening.
             self.end_codex_turn("failed", turn_id=self.turn, reason=thread.failed, synthetic=True)
         thread.said, thread.ended, thread.failed = [], None, None
-        self.start_turn(self.event_turn)
+        self.start_turn(self.threads.event_turn)
         return None
 
     @events("task_complete", "turn_complete")
     def _turn_complete(self, msg: Line) -> Skip:
-        self.last_message(msg)
+        self.messages.last_message(msg)
         thread = self.thread
         if (error := msg.get("error")) and thread.failed is None:  # rollouts since 0.169
             self._error(error if type(error) is dict else {"message": error})
@@ -229,7 +311,7 @@ class CodexParser(CodexApprovals, CodexMessages, Parser):
     @completed_items("EnteredReviewMode", "ExitedReviewMode")
     def _notice_event(self, msg: Line) -> None:
         if msg["type"] == "stream_error":
-            self.abandon_texts()  # the model is asked again, and starts over
+            self.messages.abandon_texts()  # the model is asked again, and starts over
         self._notice(msg, *_NOTICES.get(msg["type"], ("review", "info")))
 
     @events("error")

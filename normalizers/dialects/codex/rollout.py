@@ -11,9 +11,9 @@ A subagent's thread has a file of its own, which names the parent's thread and m
 from __future__ import annotations
 
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.dialects.codex.emitter import CodexState
 from tooltap.normalizers.dialects.codex.items import call_id_of, cwd_of, mode_of
 from tooltap.normalizers.dialects.codex.parser import CodexParser
+from tooltap.normalizers.dialects.codex.threads import CodexState
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import first_string, record, whole
@@ -48,6 +48,7 @@ class CodexRollout(CodexParser):
         }
     )
     line("compacted")(CodexParser.compacted)
+    raw_items = CodexParser.raw_items.copy()
     state_type = CodexRolloutState
     state: CodexRolloutState
 
@@ -83,7 +84,7 @@ class CodexRollout(CodexParser):
         if "type" not in value and "id" in value and "timestamp" in value:
             return self._start_session(value)
         if value.get("type") == "message" and value.get("role") == "user":
-            return self.raw_prompt(value)
+            return self.messages.raw_prompt(value)
         return self.read_raw_item(value, value)
 
     @line("response_item")
@@ -92,7 +93,7 @@ class CodexRollout(CodexParser):
         if type(item) is not dict:
             item = {}
         if (metadata := item.get("internal_chat_message_metadata_passthrough")) is not None:
-            self.event_turn = first_string(record(metadata), "turn_id")
+            self.threads.event_turn = first_string(record(metadata), "turn_id")
         return self.read_raw_item(item, value)
 
     @line("event_msg")
@@ -133,8 +134,9 @@ class CodexRollout(CodexParser):
         self.begin_thread(cwd, resumed=resumed, agent_version=state.agent_version, branch=branch)
         return None
 
+    @raw_items("function_call")
     def _function_call(self, item: Line) -> Skip:
-        skip = super()._function_call(item)
+        skip = self.tool_calls.function_call(item)
         if self.replay and self.state.subagent is not None and item.get("name") == "spawn_agent":
             task = first_string(record(decode_json(item.get("arguments"))), "task_name")
             if task is None or (self.state.agent_path or task).endswith(task):

@@ -10,7 +10,13 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
+from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import State
+from tooltap.normalizers.dialects.kimi.messages import KimiMessages, KimiState
 from tooltap.normalizers.dialects.kimi.wire import KimiWire, WireState
 from tooltap.normalizers.wire.values import number, record, records, string, whole
 
@@ -22,35 +28,43 @@ _GOALS = {"blocked": "warning", "paused": "warning"}
 """How a goal ended -> level; every other is info."""
 
 
-class KimiJsonState(WireState, kw_only=True):
+class KimiJsonState(KimiState, kw_only=True):
+    wire: WireState = msgspec.field(default_factory=WireState)
     is_code: bool = False
     """It is Kimi Code, which is today's `kimi`."""
     retrying: str | None = None
     """Why the model's provider is asked again, while it has not answered."""
 
 
-class KimiJson(KimiWire):
-    SKIPS = KimiWire.SKIPS
+class KimiJson(Parser):
+    dialect = "kimi-json"
+    protocol = default_provider = "kimi"
+    SKIPS = KimiWire.SKIPS | {"plan-display"}
     line = Lines("role")
     meta = Lines("type")
     """Lines of the role `meta`, since Kimi Code 2."""
     state_type = KimiJsonState
     state: KimiJsonState
 
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.messages = KimiMessages(self, self.state)
+        self.wire = KimiWire(self, self.state.wire, self.messages)
+
     def read(self, value: Line) -> Skip:
-        return self.line.read(self, value) if _RPC_KEYS.isdisjoint(value) else self.read_rpc(value)
+        return self.line.read(self, value) if _RPC_KEYS.isdisjoint(value) else self.wire.read(value)
 
     @line.otherwise
     def _beside(self, value: Line) -> Skip:
         """What is beside the conversation has no role."""
         if isinstance(value.get("source_kind"), str):
-            return self.show_notification(value)
+            return self.messages.show_notification(value)
         if value.keys() == {"content", "file_path"}:
             return "plan-display"  # the call of ExitPlanMode, or the file, holds the plan
         if isinstance(value.get("question"), str) and "id" in value:
-            return self.side_question("user", value["question"])
+            return self.messages.side_question("user", value["question"])
         if "id" in value and value.keys() & {"response", "error"}:
-            return self.side_question("assistant", string(value.get("response")) or string(value.get("error")))
+            return self.messages.side_question("assistant", string(value.get("response")) or string(value.get("error")))
         if value.get("type") == "goal.summary":
             return self._goal(value)
         return self.unparsed("unknown-type", value)
@@ -82,7 +96,7 @@ class KimiJson(KimiWire):
         self.notice("retry", text, "warning", data or None)
 
     def finish(self, reason: str) -> None:
-        super().finish(reason)
+        self.wire.finish()
         if self.state.retrying is not None and self.turn is not None:  # the last error is printed as plain text
             self.end_turn("failed", ended_by="eof", reason=self.state.retrying, synthetic=True)
         self.state.retrying = None
@@ -105,7 +119,7 @@ class KimiJson(KimiWire):
             return None
         self.state.retrying = None
         self.ensure_turn()
-        outcomes = [self.show_message("assistant", content)]
+        outcomes = [self.messages.show_message("assistant", content)]
         outcomes += [self._call(call) for call in calls]
         if not calls:
             self.end_turn("completed", ended_by="answer", synthetic=True)
@@ -114,18 +128,18 @@ class KimiJson(KimiWire):
 
     @line("user")
     def _user(self, value: Line) -> Skip:
-        return self.show_message("user", value.get("content"))
+        return self.messages.show_message("user", value.get("content"))
 
     def _call(self, entry: Line) -> Skip:
         call_id, function = entry.get("id"), record(entry.get("function"))
         name = function.get("name")
         if not isinstance(call_id, str) or not isinstance(name, str):
             return self.unparsed("unknown-type", entry)
-        return self.show_call(call_id, name, function.get("arguments"), entry)
+        return self.messages.show_call(call_id, name, function.get("arguments"), entry)
 
     @line("tool", tool_call_id=str)
     def _result(self, value: Line) -> Skip:
         """Its content is what the model sees; Kimi Code's program adds words to some."""
         if not self.calls.is_known(value["tool_call_id"]):
             self.ensure_turn()
-        return self.answer_call(value["tool_call_id"], value, "content", told=True)
+        return self.messages.answer_call(value["tool_call_id"], value, "content", told=True)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.dialects.kimi.common import KimiParser, KimiState
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import State
+from tooltap.normalizers.dialects.kimi.messages import KimiMessages, KimiState
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Usage
@@ -33,14 +36,19 @@ class KimiSessionState(KimiState, kw_only=True):
     mode: str | None = None
 
 
-class KimiSession(KimiParser):
+class KimiSession(Parser):
     dialect = "kimi-session"
-    SKIPS = KimiParser.SKIPS
+    protocol = default_provider = "kimi"
+    SKIPS = KimiMessages.SKIPS | {"unchanged"}
     line = Lines("type", skip={kind: reason for reason, kinds in _SKIPPED.items() for kind in kinds.split()})
     event = Lines("type", skip={"step.begin": "step"})
     """The events of the agent's loop."""
     state_type = KimiSessionState
     state: KimiSessionState
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.messages = KimiMessages(self, self.state)
 
     def enter(self, value: Line) -> None:
         self.ts = milliseconds(value.get("time")) or self.ts
@@ -76,7 +84,7 @@ class KimiSession(KimiParser):
         if self.turn is not None:
             self.give_up_turns()
         self.start_turn()
-        return self.show_message("user", value.get("input"))
+        return self.messages.show_message("user", value.get("input"))
 
     @line("turn.ended")
     def _turn_ended(self, value: Line) -> Skip:
@@ -98,17 +106,17 @@ class KimiSession(KimiParser):
     @event("content.part", part=dict)
     def _part(self, event: Line) -> Skip:
         self.ensure_turn()
-        return self.show_message("assistant", [event["part"]])
+        return self.messages.show_message("assistant", [event["part"]])
 
     @event("tool.call", toolCallId=str, name=str)
     def _call(self, event: Line) -> Skip:
         self.ensure_turn()
-        return self.show_call(event["toolCallId"], event["name"], event.get("args"), event)
+        return self.messages.show_call(event["toolCallId"], event["name"], event.get("args"), event)
 
     @event("tool.result", toolCallId=str)
     def _result(self, event: Line) -> Skip:
         self.ensure_turn()
-        return self.answer_call(event["toolCallId"], event, "result")
+        return self.messages.answer_call(event["toolCallId"], event, "result")
 
     @event("step.end")
     def _step_ended(self, event: Line) -> Skip:

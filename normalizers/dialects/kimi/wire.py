@@ -14,20 +14,55 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.bounded import put
+from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
-from tooltap.normalizers.dialects.kimi.wire_calls import BETWEEN, WireCalls, WireCallsState
+from tooltap.normalizers.dialects.kimi.messages import KimiMessages
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.outcome import status_word
-from tooltap.normalizers.wire.values import record, records, string
+from tooltap.normalizers.tools.payload import decode_json, strings
+from tooltap.normalizers.wire.values import record, records, string, whole
+from tooltap.protocol.events import SessionEvent, Usage
 
 ASKED = 1_024
 """Requests whose answers are still to come, of each side."""
 _OUTCOMES = {"finished": "completed", "cancelled": "cancelled", "max_steps_reached": "failed"}
 """Status in the answer to a prompt -> outcome of the turn."""
 _RESPONSES = {"approve": "allowed", "approve_for_session": "allowed", "reject": "denied"}
+SERVED = 4_096
+"""MCP servers, and their tools, that the parser remembers."""
+STREAMING = 64
+"""Agents that may write the arguments of a call at once."""
+_PARTS = 128
+"""Parts of arguments that are joined when there are so many: a state of a million is slow to dump."""
+
+BETWEEN = frozenset(
+    {"ApprovalResponse", "BtwBegin", "BtwEnd", "HookResolved", "HookTriggered", "MCPLoadingBegin", "MCPLoadingEnd"}
+    | {"Notification", "ToolCallPart"}
+)
+"""Events that may come between the pieces of a call or of a text; every other one of the agent ends them."""
 
 
-class WireState(WireCallsState, kw_only=True):
+class PartialCall(msgspec.Struct, omit_defaults=True):
+    """A call whose arguments are being written."""
+
+    id: str
+    name: str
+    arguments: list[str]
+    size: int = 0
+    agent: str | None = None
+    parent: str | None = None
+
+
+class WireState(msgspec.Struct, kw_only=True):
+    """What is remembered of the wire mode."""
+
+    writing: dict[str, PartialCall] = msgspec.field(default_factory=dict)
+    """Agent, or nothing for the main one -> the call that it is writing."""
+    servers: dict[str, str] = msgspec.field(default_factory=dict)
+    """Tool of an MCP server -> the server; nothing where several have a tool of this name."""
+    server_states: dict[str, str] = msgspec.field(default_factory=dict)
+    """MCP server -> its status."""
+    mode: str | None = None
     asked: dict[str, str] = msgspec.field(default_factory=dict)
     """JSON-RPC id of a request of the client -> its method."""
     permissions_of: dict[str, str] = msgspec.field(default_factory=dict)
@@ -44,18 +79,11 @@ class WireState(WireCallsState, kw_only=True):
     """The last step of the turn was interrupted."""
 
 
-class KimiWire(WireCalls):
-    SKIPS = WireCalls.SKIPS | {
-        "answer",  # to a request that is about nothing the agent does
-        "echo",  # the agent repeats the prompt
-        "hook",
-        "partial",
-        "request",  # of the client
-        "step",
-        "resolved",  # a request was answered before
-        "turn-end",  # the answer to the prompt states how the turn ended
-    }
-    event = WireCalls.event.copy(
+class KimiWire:
+    """Reads the JSON-RPC messages of both sides."""
+
+    event = Lines(
+        "type",
         skip={
             "CompactionBegin": "compaction-start",
             "HookTriggered": "hook",
@@ -64,90 +92,115 @@ class KimiWire(WireCalls):
             "PlanDisplay": "plan-display",
         },
     )
+    """What the agent reports. The methods get the payload."""
     request = Lines("type")
     """What the agent asks of the client. The methods get the payload and the JSON-RPC id."""
     call = Lines("method", skip=dict.fromkeys(("initialize", "set_plan_mode", "set_yolo_mode", "steer"), "request"))
     """What the client asks of the agent. The methods get the parameters and the JSON-RPC id."""
-    state_type = WireState
-    state: WireState
 
-    def read_rpc(self, value: Line) -> Skip:
+    SKIPS = KimiMessages.SKIPS | {
+        "answer",  # to a request that is about nothing the agent does
+        "echo",  # the agent repeats the prompt
+        "hook",
+        "partial",
+        "request",  # of the client
+        "step",
+        "resolved",  # a request was answered before
+        "turn-end",  # the answer to the prompt states how the turn ended
+        "unchanged",
+        *event.skip.values(),
+        *call.skip.values(),
+    }
+
+    def __init__(self, emitter: Emitter, state: WireState, messages: KimiMessages) -> None:
+        self._emitter = emitter
+        self._calls = emitter.calls
+        self._permissions = emitter.permissions
+        self._texts = emitter.texts
+        self._state = state
+        self._messages = messages
+
+    def unparsed(self, reason: str, value: Line) -> Skip:
+        """What the tables call for an object that they cannot read."""
+        return self._emitter.unparsed(reason, value)
+
+    def read(self, value: Line) -> Skip:
         method, params = value.get("method"), record(value.get("params"))
         if method == "event":
             return self._event(params, value)
         if method == "request" and "id" in value:
             payload = record(params.get("payload"))
-            self.agent = string(payload.get("agent_id"))
-            self.finish_calls_of(self.agent or "", string(payload.get("tool_call_id")))
-            self.texts.flush()
+            self._emitter.agent = string(payload.get("agent_id"))
+            self.finish_calls_of(self._emitter.agent or "", string(payload.get("tool_call_id")))
+            self._texts.flush()
             kind = string(params.get("type")) or ""
             return self.request.read(self, payload, _id_of(value["id"]), kind=kind, line=value)
         if type(method) is str:
             key = _id_of(value["id"]) if "id" in value else None
             if key is not None:
-                put(self.state.asked, key, method, ASKED)
+                put(self._state.asked, key, method, ASKED)
             return self.call.read(self, params, key, kind=method, line=value)
         if "id" in value and ("result" in value or "error" in value):
             return self._answer(_id_of(value["id"]), value)
-        return self.unparsed("unknown-type", value)
+        return self._emitter.unparsed("unknown-type", value)
 
     # -- the client's requests --------------------------------------------------------------------------------------
 
     @call("prompt")
     def _prompt(self, params: Line, key: str | None) -> Skip:
-        if self.turn is not None:  # the agent has repeated it already, or is going to refuse it
-            self.state.prompt = self.state.prompt or key
+        if self._emitter.turn is not None:  # the agent has repeated it already, or is going to refuse it
+            self._state.prompt = self._state.prompt or key
             return "request"
         self._begin_turn(params)
-        self.state.prompt, self.state.prompted = key, True
+        self._state.prompt, self._state.prompted = key, True
         return None
 
     @call("replay")
     def _replay(self, params: Line, key: str | None) -> Skip:
         """The agent sends the session's history again, until it answers."""
-        self.state.replaying = key
+        self._state.replaying = key
         return "request"
 
     @call("cancel")
     def _cancel(self, params: Line, key: str | None) -> None:
-        self.state.interrupted = self.turn is not None
-        self.notice("interrupt", "The client cancelled the turn.")
+        self._state.interrupted = self._emitter.turn is not None
+        self._emitter.notice("interrupt", "The client cancelled the turn.")
 
     # -- answers ----------------------------------------------------------------------------------------------------
 
     def _answer(self, answer_id: str, value: Line) -> Skip:
         result, error = record(value.get("result")), value.get("error")
-        asked = self.state.asked
-        if self.direction == "in" or (answer_id in self.state.permissions_of and answer_id not in asked):
+        asked = self._state.asked
+        if self._emitter.direction == "in" or (answer_id in self._state.permissions_of and answer_id not in asked):
             return self._answer_of_client(answer_id, result, error)
         method = asked.pop(answer_id, None) or _method_of(result)
-        if answer_id == self.state.replaying:
-            self.state.replaying = None
+        if answer_id == self._state.replaying:
+            self._state.replaying = None
             self.finish_calls()
-            self.texts.flush()
+            self._texts.flush()
         text = string(record(error).get("message")) if error is not None else None
         if method == "initialize" and text is None:
             self._initialized(result)
             return None
-        if method == "prompt" or (method is None and text is not None and self.turn is not None):
+        if method == "prompt" or (method is None and text is not None and self._emitter.turn is not None):
             return self._prompt_answered(answer_id, result, text)
         if text is None:
             return "answer"
-        self.notice("provider-error", text, "error")
+        self._emitter.notice("provider-error", text, "error")
         return None
 
     def _initialized(self, result: Line) -> None:
         server = record(result.get("server"))
         commands = [name for one in records(result.get("slash_commands")) if (name := string(one.get("name")))]
-        self.begin_session(None, agent_version=string(server.get("version")), commands=commands or None)
+        self._emitter.begin_session(None, agent_version=string(server.get("version")), commands=commands or None)
 
     def _prompt_answered(self, answer_id: str, result: Line, error: str | None) -> Skip:
-        is_running = self.turn is not None and self.state.prompt in (None, answer_id)
+        is_running = self._emitter.turn is not None and self._state.prompt in (None, answer_id)
         if is_running:
             self.finish_calls()
-            self.texts.flush()
+            self._texts.flush()
         if error is not None:
-            self.notice("provider-error", error, "error")
+            self._emitter.notice("provider-error", error, "error")
         if not is_running:  # a prompt was refused, because another's turn was running
             return "answer" if error is None else None
         status = string(result.get("status"))
@@ -158,8 +211,8 @@ class KimiWire(WireCalls):
         return None
 
     def _answer_of_client(self, answer_id: str, result: Line, error: Any) -> Skip:
-        permission_id = self.state.permissions_of.pop(answer_id, None) or string(result.get("request_id"))
-        if permission_id is None or not self.permissions.is_pending(permission_id):
+        permission_id = self._state.permissions_of.pop(answer_id, None) or string(result.get("request_id"))
+        if permission_id is None or not self._permissions.is_pending(permission_id):
             return "answer"
         if "answers" in result:
             self._answer_question(permission_id, record(result["answers"]))
@@ -167,18 +220,18 @@ class KimiWire(WireCalls):
             self._answer_approval(permission_id, result)
         else:
             text = string(record(error).get("message"))
-            self.permissions.answer(permission_id, "cancelled", message=text)
+            self._permissions.answer(permission_id, "cancelled", message=text)
         return None
 
     def _answer_question(self, permission_id: str, answers: Line) -> None:
         """No answers: the user dismissed the questions, or the client cannot ask them."""
         outcome = "answered" if answers else "cancelled"
-        self.permissions.answer(permission_id, outcome, answers=answers or None)
+        self._permissions.answer(permission_id, outcome, answers=answers or None)
 
     def _answer_approval(self, permission_id: str, stated: Line) -> None:
         response = string(stated.get("response")) or ""
         outcome, feedback = _RESPONSES.get(response, "cancelled"), string(stated.get("feedback")) or None
-        self.permissions.answer(permission_id, outcome, option_id=response or None, message=feedback)
+        self._permissions.answer(permission_id, outcome, option_id=response or None, message=feedback)
 
     # -- the agent's requests ---------------------------------------------------------------------------------------
 
@@ -187,19 +240,19 @@ class KimiWire(WireCalls):
         call_id = self._asks(payload, key)
         title = string(payload.get("description")) or string(payload.get("action"))
         sender = string(payload.get("sender"))
-        name = canonical_name(sender, {}, call_id or "") if sender and self.calls.get(call_id or "") is None else None
-        self.permissions.ask(payload["id"], call_id=call_id, title=title, name=name)
+        name = canonical_name(sender, {}, call_id or "") if sender and self._calls.get(call_id or "") is None else None
+        self._permissions.ask(payload["id"], call_id=call_id, title=title, name=name)
 
     @request("QuestionRequest", id=str)
     def _question(self, payload: Line, key: str) -> None:
         call_id, questions = self._asks(payload, key), records(payload.get("questions"))
-        self.permissions.ask(payload["id"], call_id=call_id, type="question", questions=questions or None)
+        self._permissions.ask(payload["id"], call_id=call_id, type="question", questions=questions or None)
 
     @request("ToolCallRequest", id=str, name=str)
     def _client_tool(self, payload: Line, key: str) -> Skip:
         """A tool of the client: the agent shows the call and its result as it does those of its own."""
-        self.ensure_turn()
-        return self.show_call(payload["id"], payload["name"], payload.get("arguments"), payload)
+        self._emitter.ensure_turn()
+        return self._messages.show_call(payload["id"], payload["name"], payload.get("arguments"), payload)
 
     @request("HookRequest")
     def _hook(self, payload: Line, key: str) -> Skip:
@@ -208,12 +261,12 @@ class KimiWire(WireCalls):
     def _asks(self, payload: Line, key: str) -> str | None:
         """Remember whose answer this will be; returns the call that it is about."""
         call_id = string(payload.get("tool_call_id"))
-        call = self.calls.get(call_id) if call_id is not None else None
+        call = self._calls.get(call_id) if call_id is not None else None
         if call is not None:
-            self.agent, self.parent = call.agent, call.parent
+            self._emitter.agent, self._emitter.parent = call.agent, call.parent
         else:
             self.open_turn()
-        put(self.state.permissions_of, key, payload["id"], ASKED)
+        put(self._state.permissions_of, key, payload["id"], ASKED)
         return call_id
 
     # -- the agent's events -----------------------------------------------------------------------------------------
@@ -222,41 +275,41 @@ class KimiWire(WireCalls):
         kind, payload = string(params.get("type")) or "", record(params.get("payload"))
         while kind == "SubagentEvent":
             parent = string(payload.get("parent_tool_call_id")) or string(payload.get("task_tool_call_id"))  # to 1.5
-            self.parent, self.agent = parent, string(payload.get("agent_id")) or parent
+            self._emitter.parent, self._emitter.agent = parent, string(payload.get("agent_id")) or parent
             inner = record(payload.get("event"))
             kind, payload = string(inner.get("type")) or "", record(inner.get("payload"))
-        self.replay = self.state.replaying is not None
-        if self.state.writing:
+        self._emitter.replay = self._state.replaying is not None
+        if self._state.writing:
             self.finish_calls_before(kind, payload)
         if kind not in BETWEEN and kind != "ContentPart":
-            self.texts.flush()
-        emitted = bool(self.items)
+            self._texts.flush()
+        emitted = bool(self._emitter.items)
         skip = self.event.read(self, payload, kind=kind, line=line)
         return None if emitted and skip != UNPARSED else skip
 
     def _begin_turn(self, stated: Line) -> None:
-        state = self.state
+        state = self._state
         state.prompt, state.prompted, state.outcome, state.interrupted = None, False, None, False
-        self.start_turn()
-        self.show_message("user", stated.get("user_input"))
+        self._emitter.start_turn()
+        self._messages.show_message("user", stated.get("user_input"))
 
     @event("TurnBegin")
     def _turn_begins(self, payload: Line) -> Skip:
-        if self.agent is not None:
-            return self.show_message("user", payload.get("user_input"))
-        if self.state.prompted:
-            self.state.prompted = False
+        if self._emitter.agent is not None:
+            return self._messages.show_message("user", payload.get("user_input"))
+        if self._state.prompted:
+            self._state.prompted = False
             return "echo"
-        if self.turn is not None:  # its end is not on the wire
-            self._end_turn(self.state.outcome or "cancelled", None, synthetic=True)
+        if self._emitter.turn is not None:  # its end is not on the wire
+            self._end_turn(self._state.outcome or "cancelled", None, synthetic=True)
         self._begin_turn(payload)
         return None
 
     @event("TurnEnd")
     def _turn_ends(self, payload: Line) -> Skip:
         """Some versions send it after errors and interruptions, too."""
-        state = self.state
-        if self.agent is not None or self.turn is None:
+        state = self._state
+        if self._emitter.agent is not None or self._emitter.turn is None:
             return "turn-end"
         state.outcome = "cancelled" if state.interrupted else "completed"
         if state.interrupted or state.prompt is not None:
@@ -265,76 +318,203 @@ class KimiWire(WireCalls):
         return None
 
     def _end_turn(self, outcome: str, reason: str | None, *, synthetic: bool = False) -> None:
-        state = self.state
+        state = self._state
         state.prompt, state.prompted, state.outcome, state.interrupted = None, False, None, False
-        self.end_turn(outcome, reason=reason, synthetic=synthetic)
+        self._emitter.end_turn(outcome, reason=reason, synthetic=synthetic)
 
-    def finish(self, reason: str) -> None:
+    def finish(self) -> None:
+        """End the turn whose end was stated, though the answer to its prompt has not come."""
         self.finish_calls()
-        outcome = self.state.outcome or ("cancelled" if self.state.interrupted else None)
-        if outcome is not None and self.turn is not None:
+        outcome = self._state.outcome or ("cancelled" if self._state.interrupted else None)
+        if outcome is not None and self._emitter.turn is not None:
             self._end_turn(outcome, None)
 
     @event("StepBegin")
     def _step(self, payload: Line) -> Skip:
-        if self.agent is None:
-            self.state.interrupted = False
+        if self._emitter.agent is None:
+            self._state.interrupted = False
         return "step"
 
     @event("StepInterrupted")
     def _step_interrupted(self, payload: Line) -> Skip:
-        if self.agent is None and self.turn is not None:
-            self.state.interrupted = True
+        if self._emitter.agent is None and self._emitter.turn is not None:
+            self._state.interrupted = True
         return "step"
 
     @event("SteerInput")
     def _steered(self, payload: Line) -> Skip:
         self.open_turn()
-        return self.show_message("user", payload.get("user_input"))
+        return self._messages.show_message("user", payload.get("user_input"))
 
     @event("ContentPart")
     def _content(self, payload: Line) -> Skip:
         self.open_turn()
         kind = payload.get("type")
         if kind not in ("text", "think"):
-            self.texts.flush()
-            return self.show_media("assistant", payload, None)
+            self._texts.flush()
+            return self._messages.show_media("assistant", payload, None)
         if not (text := string(payload.get(kind))):
             return "empty"
-        self.texts.append("assistant" if kind == "text" else "reasoning", text)
+        self._texts.append("assistant" if kind == "text" else "reasoning", text)
         return "partial"
 
     @event("ApprovalResponse", "ApprovalRequestResolved", request_id=str)
     def _resolved(self, payload: Line) -> Skip:
         """The client's answer; or that of another client, or of a rule."""
-        if not self.permissions.is_pending(payload["request_id"]):
+        if not self._permissions.is_pending(payload["request_id"]):
             return "resolved"
         self._answer_approval(payload["request_id"], payload)
         return None
 
     @event("CompactionEnd")
     def _compacted(self, payload: Line) -> None:
-        self.notice("compaction", None)
+        self._emitter.notice("compaction", None)
 
     @event("HookResolved")
     def _hook_resolved(self, payload: Line) -> Skip:
         if payload.get("action") != "block":
             return "hook"
         data = {key: payload[key] for key in ("event", "target") if string(payload.get(key))}
-        self.notice("hook", string(payload.get("reason")), "warning", data or None)
+        self._emitter.notice("hook", string(payload.get("reason")), "warning", data or None)
         return None
 
     @event("Notification")
     def _notification(self, payload: Line) -> Skip:
-        return self.show_notification(payload)
+        return self._messages.show_notification(payload)
 
     @event("BtwBegin")
     def _side_question_asked(self, payload: Line) -> Skip:
-        return self.side_question("user", string(payload.get("question")))
+        return self._messages.side_question("user", string(payload.get("question")))
 
     @event("BtwEnd")
     def _side_question_answered(self, payload: Line) -> Skip:
-        return self.side_question("assistant", string(payload.get("response")) or string(payload.get("error")))
+        return self._messages.side_question(
+            "assistant", string(payload.get("response")) or string(payload.get("error"))
+        )
+
+    def open_turn(self) -> None:
+        """Open a turn for what the main agent does outside of any. Subagents may outlive theirs."""
+        if self._emitter.agent is None:
+            self._emitter.ensure_turn()
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+
+    @event("ToolCall", id=str, function=dict)
+    def _tool_call(self, payload: Line) -> Skip:
+        function = payload["function"]
+        name, arguments = string(function.get("name")), string(function.get("arguments")) or ""
+        if not name:
+            return self._emitter.unparsed("unknown-type", payload)
+        self.open_turn()
+        pieces = PartialCall(
+            payload["id"], name, [arguments], len(arguments), self._emitter.agent, self._emitter.parent
+        )
+        if arguments and isinstance(decode_json(arguments), dict):
+            return self._show_written(pieces)
+        writing = self._state.writing
+        while len(writing) >= STREAMING:
+            self._finish_call(next(iter(writing)))
+        writing[self._emitter.agent or ""] = pieces
+        return "partial"
+
+    @event("ToolCallPart")
+    def _tool_call_part(self, payload: Line) -> Skip:
+        pieces, part = self._state.writing.get(self._emitter.agent or ""), string(payload.get("arguments_part"))
+        if pieces is None or not part:
+            return "partial"
+        size = sum(one.size for one in self._state.writing.values())
+        if size + len(part) <= self._emitter.context.limits.call_bytes:
+            pieces.arguments.append(part)
+            pieces.size += len(part)
+            if len(pieces.arguments) >= _PARTS:
+                pieces.arguments = ["".join(pieces.arguments)]
+        return "partial"
+
+    def finish_calls_before(self, kind: str, payload: Line) -> None:
+        """Show the calls whose arguments are whole: another event of their agent follows, or one of their subagent."""
+        is_between = kind in BETWEEN or (kind == "StatusUpdate" and not payload.get("token_usage"))
+        self.finish_calls_of(None if is_between else self._emitter.agent or "", self._emitter.parent)
+
+    def finish_calls_of(self, own: str | None, call_id: str | None) -> None:
+        """Show what an agent was writing, and the call of this id."""
+        for agent, pieces in list(self._state.writing.items()):
+            if agent == own or pieces.id == call_id:
+                self._finish_call(agent)
+
+    def finish_calls(self) -> None:
+        for agent in list(self._state.writing):
+            self._finish_call(agent)
+
+    def _finish_call(self, agent: str) -> None:
+        pieces = self._state.writing.pop(agent)
+        scope = self._emitter.agent, self._emitter.parent
+        self._emitter.agent, self._emitter.parent = pieces.agent, pieces.parent
+        self._show_written(pieces)
+        self._emitter.agent, self._emitter.parent = scope
+
+    def _show_written(self, pieces: PartialCall) -> Skip:
+        function = {"name": pieces.name, "arguments": "".join(pieces.arguments)}
+        raw = {"type": "function", "id": pieces.id, "function": function}
+        server = self._state.servers.get(pieces.name)
+        name = canonical_name(f"mcp__{server}__{pieces.name}", {}, pieces.id) if server else None
+        return self._messages.show_call(pieces.id, pieces.name, function["arguments"], raw, name)
+
+    @event("ToolResult", tool_call_id=str, return_value=dict)
+    def _tool_result(self, payload: Line) -> Skip:
+        if not self._calls.is_known(payload["tool_call_id"]):
+            self.open_turn()
+        return self._messages.answer_call(payload["tool_call_id"], payload, "return_value")
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    @event("StatusUpdate")
+    def _status(self, payload: Line) -> Skip:
+        changes: dict[str, Any] = {}
+        planning = payload.get("plan_mode")
+        if isinstance(planning, bool) and self._emitter.agent is None:
+            mode = "plan" if planning else "default"
+            if mode != (self._state.mode or "default"):
+                changes["mode"] = self._state.mode = mode
+        if servers := records(record(payload.get("mcp_status")).get("servers")):
+            changes.update(self._learn_servers(servers))
+        if changes:
+            self._emitter.emit(SessionEvent, state="updated", **changes)
+        self._usage(payload)
+        return None if self._emitter.items else "unchanged"
+
+    def _learn_servers(self, servers: list[Line]) -> Line:
+        """Remember which server has which tool; returns the servers, if the status of one has changed."""
+        states: dict[str, str] = {}
+        for server in servers:
+            if (name := string(server.get("name"))) is None:
+                continue
+            put(states, name, string(server.get("status")) or "", SERVED)
+            for tool in strings(server.get("tools")):
+                other = self._state.servers.get(tool, name)
+                put(self._state.servers, tool, name if other == name else "", SERVED)
+        if states == self._state.server_states:
+            return {}
+        self._state.server_states = states
+        return {"mcp_servers": [{"name": name, "status": status} for name, status in states.items()]}
+
+    def _usage(self, payload: Line) -> None:
+        """`input_other` excludes tokens read from and written to the cache."""
+        tokens = record(payload.get("token_usage"))
+        fresh, read, written = (
+            whole(tokens.get(key)) for key in ("input_other", "input_cache_read", "input_cache_creation")
+        )
+        if not tokens:
+            return
+        self._emitter.emit(
+            Usage,
+            scope="step",
+            input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
+            output_tokens=whole(tokens.get("output")),
+            cache_read_tokens=read,
+            cache_write_tokens=written,
+            context_used=whole(payload.get("context_tokens")),
+            context_size=whole(payload.get("max_context_tokens")),
+        )
 
 
 def _id_of(request_id: Any) -> str:

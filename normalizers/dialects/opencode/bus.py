@@ -13,14 +13,25 @@ from zlib import crc32
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.dialects.opencode.client import Client, method_and_path
-from tooltap.normalizers.dialects.opencode.parser import OpencodeParser, model_name, outcome_of, read_error, read_usage
+from tooltap.normalizers.dialects.opencode.parts import (
+    Parts,
+    model_name,
+    outcome_of,
+    read_error,
+    read_usage,
+)
+from tooltap.normalizers.dialects.opencode.sessions import Sessions
 from tooltap.normalizers.dialects.opencode.state import BusState, PartInfo
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, whole
-from tooltap.protocol.events import SessionEvent, Usage
+from tooltap.protocol.events import OutputRef, SessionEvent, Usage
 
 _SKIPPED = {
     subject: reason
@@ -45,22 +56,35 @@ _REASONS = ("answer", "echo", "empty", "message", "partial", "repeated", "status
 _VERSION = re.compile(r"\.\d+$")
 
 
-class OpencodeBus(Client):
+class OpencodeBus(Parser):
     dialect = "opencode-bus"
     SKIPS = frozenset({*_SKIPPED.values(), *_REASONS, FRAMING})
-    line = Client.line.copy()
+    protocol = default_provider = "opencode"
+    line = Lines("type", skip={"server.heartbeat": "heartbeat"}, client=Client.line)
     part = Lines("type", skip=_SKIPPED_PARTS)
-    part("step-start")(OpencodeParser.read_step_start)
     state_type = BusState
+    state: BusState
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.parts = Parts(self, self.state)
+        self.sessions = Sessions(self, self.state)
+        self.client = Client(self, self.state, self.sessions)
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return self.parts.running.take(call.id)
+
+    def before_turn_end(self) -> None:
+        self.sessions.emit_diff()
 
     # -- lines ----------------------------------------------------------------------------------------------------
 
     def read(self, value: Line) -> Skip:
         direction = self.direction
         if direction == "reply":
-            return self.read_reply(value)
+            return self.client.read_reply(value)
         if direction == "in" or (direction is None and method_and_path(value) is not None):
-            return self.read_request(value)
+            return self.client.read_request(value)
         event = _unwrapped(value) if "payload" in value or "syncEvent" in value else value
         kind, properties = str(event.get("type")), record(event.get("properties"))
         if not self.line.knows(kind):
@@ -69,24 +93,24 @@ class OpencodeBus(Client):
         info = record(properties.get("info"))
         self.ts = _time(properties, info) or self.ts
         if "parentID" in info:
-            self.adopt(info)
+            self.sessions.adopt(info)
         session = properties.get("sessionID")
-        self.enter_session(session if session and type(session) is str else _session(kind, properties, info))
+        self.sessions.enter(session if session and type(session) is str else _session(kind, properties, info))
         return self.line.read(self, properties, kind=kind)
 
     def read_other(self, value: Any, line: bytes, t: int | None) -> Skip:
         """Answers may be `true` or `null`."""
-        return self.read_reply(value) if self.direction == "reply" else super().read_other(value, line, t)
+        return self.client.read_reply(value) if self.direction == "reply" else super().read_other(value, line, t)
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
     @line("session.created")
     def _created(self, properties: Line) -> Skip:
-        return self.describe(record(properties.get("info")), starts=not self.info.started)
+        return self.sessions.describe(record(properties.get("info")), starts=not self.sessions.info.started)
 
     @line("session.updated")
     def _updated(self, properties: Line) -> Skip:
-        return self.describe(record(properties.get("info")), starts=False)
+        return self.sessions.describe(record(properties.get("info")), starts=False)
 
     @line("session.deleted")
     def _deleted(self, properties: Line) -> Skip:
@@ -103,7 +127,7 @@ class OpencodeBus(Client):
     def _mcp_server(self, properties: Line) -> Skip:
         """The tools of a server changed, so there is a server of this name."""
         if (server := first_string(properties, "server")) is not None:
-            self.knows_servers([server])
+            self.sessions.knows_servers([server])
         return "environment"
 
     @line("mcp.browser.open.failed")
@@ -126,7 +150,7 @@ class OpencodeBus(Client):
         """Everything the session was asked to do is done. Two events state it."""
         if self.agent is not None or self.turn is None:
             return "status"
-        info = self.info
+        info = self.sessions.info
         outcome, reason = info.outcome or (outcome_of(info.step_reason), info.step_reason)
         while self.turn is not None:
             self.end_turn(outcome, reason=reason)
@@ -135,17 +159,17 @@ class OpencodeBus(Client):
 
     def finish(self, reason: str) -> None:
         """How the turn ends was stated, though not that it has."""
-        info = self.info
+        info = self.sessions.info
         if info.outcome and self.turn is not None:
             self.end_turn(info.outcome[0], reason=info.outcome[1], ended_by="eof")
 
     @line("session.error")
     def _error(self, owner: Line) -> Skip:
         """An error of the session, which a message repeats; for a stop, the request may have been seen."""
-        info, error = self.info, record(owner.get("error"))
+        info, error = self.sessions.info, record(owner.get("error"))
         if info.outcome and (info.outcome[0] == "cancelled" or info.outcome[1] == error.get("name")):
             return "repeated"
-        info.outcome = list(self.report_error(error))
+        info.outcome = list(self.parts.report_error(error))
         return None
 
     # -- messages -------------------------------------------------------------------------------------------------
@@ -156,9 +180,9 @@ class OpencodeBus(Client):
         message_id, role = message.get("id"), message.get("role")
         if not message_id or not role or type(message_id) is not str or type(role) is not str:
             return self.unparsed("unknown-type", properties)
-        known = self.message(message_id)
+        known = self.parts.message(message_id)
         known.role, known.model = role, model_name(message) or known.model
-        info = self.info
+        info = self.sessions.info
         if "path" in message:
             info.cwd = first_string(record(message["path"]), "cwd") or info.cwd
         self.state.cwd = info.cwd
@@ -166,11 +190,11 @@ class OpencodeBus(Client):
             return self._error(message)
         summary = message.get("summary")
         diffs = summary.get("diffs") if type(summary) is dict else None
-        return self.show_diff(diffs) if type(diffs) is list else "message"
+        return self.sessions.show_diff(diffs) if type(diffs) is list else "message"
 
     @line("message.removed", "message.part.removed")
     def _removed(self, properties: Line) -> Skip:
-        if self.repeats(f"removed {first_string(properties, 'partID', 'messageID')}"):
+        if self.sessions.repeats(f"removed {first_string(properties, 'partID', 'messageID')}"):
             return "repeated"
         data = {key: properties[key] for key in ("messageID", "partID") if key in properties}
         self.notice("rewound", "removed", data=data)
@@ -180,7 +204,7 @@ class OpencodeBus(Client):
     def _session_diff(self, properties: Line) -> Skip:
         """Empty while there are changes (1.18.33), which the summary of the prompt lists."""
         diff = properties.get("diff")
-        return self.show_diff(diff) if isinstance(diff, list) and diff else "unchanged"
+        return self.sessions.show_diff(diff) if isinstance(diff, list) and diff else "unchanged"
 
     # -- parts of messages ----------------------------------------------------------------------------------------
 
@@ -195,7 +219,7 @@ class OpencodeBus(Client):
         if part_id is None or not isinstance(text, str) or properties.get("field", "text") != "text":
             return "partial"
         message_id = first_string(properties, "messageID")
-        info = self.open_part(part_id, message_id)
+        info = self.parts.open_part(part_id, message_id)
         if info is None:
             return "repeated"
         self._receive(part_id, message_id, info, text, has_end=True)
@@ -212,9 +236,9 @@ class OpencodeBus(Client):
         """Text or reasoning as it is now. A part that has a time will state its end."""
         has_end = isinstance(part.get("time"), dict)
         if has_end and whole(part["time"].get("end")) is not None:
-            return self.read_whole(part, role)
+            return self.parts.read_whole(part, role)
         part_id, message_id = first_string(part, "id") or "", first_string(part, "messageID")
-        info = self.open_part(part_id, message_id)
+        info = self.parts.open_part(part_id, message_id)
         if info is None:
             return "repeated"
         info.role = role
@@ -241,40 +265,48 @@ class OpencodeBus(Client):
                 continue
             del receiving[part_id]
             if (info := self.state.parts.get(part_id)) is not None:
-                info.told, info.told_digest = info.received, info.digest
+                info.emitted, info.emitted_digest = info.received, info.digest
             self.texts.flush(part_id, complete=True)
 
     @part("file")
     def _file(self, part: Line) -> Skip:
-        return self._prompt(part) if self._role(part) == "user" else self.read_file(part, "assistant")
+        return self._prompt(part) if self._role(part) == "user" else self.parts.read_file(part, "assistant")
 
     def _role(self, part: Line) -> str:
         """Who wrote a part. If the message was not seen: only parts of prompts have no times."""
         message_id = first_string(part, "messageID")
-        role = self.message(message_id).role if message_id is not None else None
+        role = self.parts.message(message_id).role if message_id is not None else None
         return role or ("assistant" if "time" in part else "user")
 
     def _prompt(self, part: Line) -> Skip:
         """A part of a user's message. The first one begins a turn, unless the request that sent it was seen."""
         if _is_context(part):
             return "prompt-context"
-        message = self.message(first_string(part, "messageID") or "")
+        message = self.parts.message(first_string(part, "messageID") or "")
         if message.echo is None:
-            info = self.info
+            info = self.sessions.info
             message.echo = info.prompts > 0
             if message.echo:
                 info.prompts -= 1
             else:
-                self.begin_prompted_turn()
+                self.sessions.begin_prompted_turn()
         if message.echo:
             return "echo"
-        return self.read_whole(part, "user") if isinstance(part.get("text"), str) else self.read_file(part, "user")
+        return (
+            self.parts.read_whole(part, "user")
+            if isinstance(part.get("text"), str)
+            else self.parts.read_file(part, "user")
+        )
+
+    @part("step-start")
+    def _step_start(self, part: Line) -> Skip:
+        return self.parts.read_step_start()
 
     @part("step-finish")
     def _step_finish(self, part: Line) -> Skip:
-        if self.repeats(first_string(part, "id")):
+        if self.sessions.repeats(first_string(part, "id")):
             return "repeated"
-        self.info.step_reason = first_string(part, "reason")
+        self.sessions.info.step_reason = first_string(part, "reason")
         tokens = record(part.get("tokens"))
         has_total = whole(tokens.get("total")) is not None
         used = read_usage(part, apart=self.state.reasoning_apart and not has_total)
@@ -293,7 +325,7 @@ class OpencodeBus(Client):
 
     def _report_retry(self, attempt: int | None, text: str | None, data: Line) -> Skip:
         """Emit that a request to the model will be made again. The session and a part both report it."""
-        info = self.info
+        info = self.sessions.info
         if attempt is not None and attempt == info.retry:
             return "repeated"
         info.retry = attempt or 0
@@ -315,19 +347,19 @@ class OpencodeBus(Client):
         calls, call_id, state = self.calls, first_string(part, "callID"), record(part.get("state"))
         if call_id is not None and not calls.is_known(call_id):
             self._end_blocks()
-        skip = self.read_tool(part)
+        skip = self.parts.read_tool(part)
         name = calls.name_of(call_id) if call_id is not None else None
         if call_id is not None and name == "Task":
             if child := first_string(record(state.get("metadata")), "sessionId"):
-                self.spawned(call_id, child)
+                self.sessions.spawned(call_id, child)
         elif name == "TodoWrite":
-            self.info.todos = todos_digest(record(state.get("input")).get("todos"))
+            self.sessions.info.todos = todos_digest(record(state.get("input")).get("todos"))
         return skip
 
     @line("todo.updated", todos=list)
     def _todos(self, properties: Line) -> Skip:
         """The whole list, which is emitted only if no call showed it."""
-        todos, info = properties["todos"], self.info
+        todos, info = properties["todos"], self.sessions.info
         digest = todos_digest(todos)
         if digest == info.todos:
             return "unchanged"
@@ -336,7 +368,7 @@ class OpencodeBus(Client):
             return "unchanged"
         self.ensure_turn()
         self._end_blocks()
-        call_id, value = self.synthetic_id("plan"), {"todos": todos}
+        call_id, value = self.sessions.synthetic_id("plan"), {"todos": todos}
         self.calls.open(call_id, "todo", value, raw=properties, name="TodoWrite", synthetic=True)
         return self.calls.answer(call_id, Answer(value), raw=properties, synthetic=True)
 

@@ -11,10 +11,12 @@ from urllib.parse import urlsplit
 
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.dialects.opencode.answers import answers_by_question, attachments_of, mcp_name, servers_in
-from tooltap.normalizers.dialects.opencode.parser import read_error
-from tooltap.normalizers.dialects.opencode.sessions import BusSessions
+from tooltap.normalizers.dialects.opencode.parts import read_error
+from tooltap.normalizers.dialects.opencode.sessions import Sessions
+from tooltap.normalizers.dialects.opencode.state import BusState
 from tooltap.normalizers.wire.values import first_string, record, records
 from tooltap.protocol.events import Message
 
@@ -55,23 +57,30 @@ def _path(url: str) -> str:
         return url
 
 
-class Client(BusSessions):
-    line = Lines("type", skip={"server.heartbeat": "heartbeat"})
+class Client:
+    line = Lines("type")
     post = Lines("path")
     """By path, with `*` for ids. The methods get the body and the last id."""
+
+    def __init__(self, emitter: Emitter, state: BusState, sessions: Sessions) -> None:
+        self._emitter = emitter
+        self._calls = emitter.calls
+        self._permissions = emitter.permissions
+        self._state = state
+        self._sessions = sessions
 
     def read_request(self, value: Line) -> Skip:
         """Read a line of the client."""
         request = method_and_path(value)
         if request is None:
-            return self.unparsed("unknown-type", value)
+            return self._emitter.unparsed("unknown-type", value)
         method, path = request
         words = [word for word in path.split("/") if word]
         pattern = "/".join("*" if index % 2 else word for index, word in enumerate(words))
         if method != "POST" or not self.post.knows(pattern):
             return "request"
         if words[0] == "session":
-            self.enter_session(words[1])
+            self._sessions.enter(words[1])
         return self.post.read(self, record(value.get("body")), *words[1::2][-1:], kind=pattern)
 
     def read_reply(self, value: Any) -> Skip:
@@ -80,15 +89,15 @@ class Client(BusSessions):
             failed = isinstance(value.get("name"), str) and isinstance(value.get("data"), dict) and "id" not in value
             if failed or value.get("success") is False:
                 text, data = read_error(value)
-                self.notice("request-failed", text, "error", data)
+                self._emitter.notice("request-failed", text, "error", data)
                 return None
-            self.knows_servers(servers_in(value))
+            self._sessions.knows_servers(servers_in(value))
         return "answer"
 
     @post("mcp")
     def _server_added(self, body: Line, *ids: str) -> Skip:
         if (name := first_string(body, "name")) is not None:
-            self.knows_servers([name])
+            self._sessions.knows_servers([name])
         return "request"
 
     # -- prompts and stops ----------------------------------------------------------------------------------------
@@ -97,13 +106,13 @@ class Client(BusSessions):
     def _prompt_sent(self, body: Line, session: str) -> Skip:
         if body.get("noReply") is True:
             return "request"
-        self.info.prompts += 1
-        self.begin_prompted_turn()
-        taken, attachments = take_bodies(self, body.get("parts"))
+        self._sessions.info.prompts += 1
+        self._sessions.begin_prompted_turn()
+        taken, attachments = take_bodies(self._emitter, body.get("parts"))
         parts = records(taken)
         text = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
         files = [part for part in parts if part.get("type") == "file"]
-        self.emit(Message, role="user", text=text, attachments=attachments_of(files, attachments))
+        self._emitter.emit(Message, role="user", text=text, attachments=attachments_of(files, attachments))
         return None
 
     @post("session/*/command")
@@ -117,8 +126,8 @@ class Client(BusSessions):
 
     @post("session/*/abort")
     def _abort(self, body: Line, session: str) -> None:
-        self.notice("interrupt", "abort")
-        self.info.outcome = ["cancelled", "abort"]
+        self._emitter.notice("interrupt", "abort")
+        self._sessions.info.outcome = ["cancelled", "abort"]
 
     # -- permissions and questions --------------------------------------------------------------------------------
 
@@ -127,17 +136,17 @@ class Client(BusSessions):
         """`permission.updated` until 1.1. The properties are the request."""
         permission_id = first_string(properties, "id")
         if permission_id is None:
-            return self.unparsed("unknown-type", properties)
+            return self._emitter.unparsed("unknown-type", properties)
         if self._is_known(permission_id):
             return "repeated"
         tool = record(properties.get("tool")) or record(properties.get("source")) or properties
         call_id = first_string(tool, "callID")
         wanted = first_string(properties, "permission", "type", "action")
-        self.ensure_turn()
-        if call_id is not None and wanted is not None and not self.calls.is_known(call_id):
-            name, metadata = mcp_name(wanted, self), record(properties.get("metadata"))
-            self.calls.open(call_id, wanted, metadata, raw=properties, name=name, status="pending")
-        self.permissions.ask(
+        self._emitter.ensure_turn()
+        if call_id is not None and wanted is not None and not self._calls.is_known(call_id):
+            name, metadata = mcp_name(wanted, self._emitter), record(properties.get("metadata"))
+            self._calls.open(call_id, wanted, metadata, raw=properties, name=name, status="pending")
+        self._permissions.ask(
             permission_id,
             call_id=call_id,
             options=_OPTIONS,
@@ -162,21 +171,21 @@ class Client(BusSessions):
     def _question_asked(self, properties: Line) -> Skip:
         question_id, questions = first_string(properties, "id"), records(properties.get("questions"))
         if question_id is None or not questions:
-            return self.unparsed("unknown-type", properties)
+            return self._emitter.unparsed("unknown-type", properties)
         if self._is_known(question_id):
             return "repeated"
-        self.ensure_turn()
-        self.state.questions[question_id] = [str(one.get("question"))[:SHORT] for one in questions]
-        keep_newest(self.state.questions, ASKED)
+        self._emitter.ensure_turn()
+        self._state.questions[question_id] = [str(one.get("question"))[:SHORT] for one in questions]
+        keep_newest(self._state.questions, ASKED)
         call_id = first_string(record(properties.get("tool")), "callID")
-        self.permissions.ask(question_id, type="question", call_id=call_id, questions=questions)
+        self._permissions.ask(question_id, type="question", call_id=call_id, questions=questions)
         return None
 
     @line("question.replied")
     @post("question/*/reply")
     def _question_answered(self, body: Line, question_id: str | None = None) -> Skip:
         question_id = question_id or first_string(body, "requestID")
-        questions = self.state.questions.get(question_id or "", [])
+        questions = self._state.questions.get(question_id or "", [])
         return self._answer(question_id, "answered", answers=answers_by_question(questions, body.get("answers")))
 
     @line("question.rejected")
@@ -186,18 +195,18 @@ class Client(BusSessions):
 
     def _is_known(self, permission_id: str) -> bool:
         """Whether a request is pending or was answered."""
-        return self.permissions.is_pending(permission_id) or f"answer {permission_id}" in self.state.told
+        return self._permissions.is_pending(permission_id) or f"answer {permission_id}" in self._state.emitted
 
     def _answer(self, permission_id: str | None, outcome: str, **fields: Any) -> Skip:
         """Emit an answer, which a request and an event state."""
         if permission_id is None:
             return "request"
-        if self.repeats(f"answer {permission_id}"):
+        if self._sessions.repeats(f"answer {permission_id}"):
             return "repeated"
-        self.state.questions.pop(permission_id, None)
-        call_id = self.permissions.call_of(permission_id)
-        call = self.calls.get(call_id) if call_id is not None else None
+        self._state.questions.pop(permission_id, None)
+        call_id = self._permissions.call_of(permission_id)
+        call = self._calls.get(call_id) if call_id is not None else None
         if call is not None:  # requests do not state the session
-            self.session, self.agent, self.parent = call.session, call.agent, call.parent
-        self.permissions.answer(permission_id, outcome, by="user", **fields)
+            self._emitter.session, self._emitter.agent, self._emitter.parent = call.session, call.agent, call.parent
+        self._permissions.answer(permission_id, outcome, by="user", **fields)
         return None

@@ -7,23 +7,36 @@ that tools were called. After a denial or an interrupt the stream just stops.
 
 from __future__ import annotations
 
+from typing import Any
+
+from tooltap.normalizers.core.calls_state import Call
+from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.dialects.opencode.parser import OpencodeParser, outcome_of, read_usage
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import State
+from tooltap.normalizers.dialects.opencode.parts import Parts, outcome_of, read_usage
 from tooltap.normalizers.dialects.opencode.state import OpencodeState
 from tooltap.normalizers.wire.values import first_string, record, whole
-from tooltap.protocol.events import Usage
+from tooltap.protocol.events import OutputRef, Usage
 
 _CONTINUES = ("tool-calls", "unknown", None)
 """Reasons of a step that another one follows (1.18.33); before 1.0 a step may have none."""
 
 
-class OpencodeRun(OpencodeParser):
+class OpencodeRun(Parser):
     dialect = "opencode-run"
     SKIPS = frozenset({"empty", "partial", "repeated", "step", "unchanged"})
+    protocol = default_provider = "opencode"
     line = Lines("type")
-    line("step_start")(OpencodeParser.read_step_start)
     state_type = OpencodeState
     state: OpencodeState
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.parts = Parts(self, self.state)
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return self.parts.running.take(call.id)
 
     def enter(self, value: Line) -> None:
         if self.line.knows(value.get("type")):
@@ -36,11 +49,15 @@ class OpencodeRun(OpencodeParser):
         part = record(value.get("part"))
         if not isinstance(part.get("text"), str):
             return self.unparsed("unknown-type", value)
-        return self.read_whole(part, "reasoning" if value["type"] == "reasoning" else "assistant")
+        return self.parts.read_whole(part, "reasoning" if value["type"] == "reasoning" else "assistant")
 
     @line("tool_use")
     def _tool_use(self, value: Line) -> Skip:
-        return self.read_tool(record(value.get("part")))
+        return self.parts.read_tool(record(value.get("part")))
+
+    @line("step_start")
+    def _step_start(self, value: Line) -> Skip:
+        return self.parts.read_step_start()
 
     @line("step_finish")
     def _step_finish(self, value: Line) -> Skip:
@@ -61,7 +78,7 @@ class OpencodeRun(OpencodeParser):
         """The run is over; a second error is only reported."""
         if self.state.turn_count == 0:
             self.ensure_turn()
-        outcome, reason = self.report_error(record(value.get("error")))
+        outcome, reason = self.parts.report_error(record(value.get("error")))
         if self.turn is not None:
             self.end_turn(outcome, reason=reason)
 

@@ -7,9 +7,10 @@ from zlib import crc32
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bounded import keep_newest, learn
+from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.text_buffer import TextBuffer
-from tooltap.normalizers.dialects.opencode.parser import OpencodeParser, model_name, read_usage
+from tooltap.normalizers.dialects.opencode.parts import model_name, read_usage
 from tooltap.normalizers.dialects.opencode.state import MESSAGES, BusState, SessionInfo
 from tooltap.normalizers.wire.values import first_string, record, records
 from tooltap.protocol.events import SessionEvent, Usage
@@ -18,18 +19,21 @@ SESSIONS = 256
 SERVERS = 64
 
 
-class BusSessions(OpencodeParser):
+class Sessions:
     """Emits into the session that a line belongs to. A subagent's session is part of its root session."""
 
-    state: BusState
+    def __init__(self, emitter: Emitter, state: BusState) -> None:
+        self._emitter = emitter
+        self._calls = emitter.calls
+        self._state = state
 
     @property
     def info(self) -> SessionInfo:
         """The session that the line belongs to: the subagent's own, if it belongs to one."""
-        return self._info(self.agent or self.session)
+        return self._info(self._emitter.agent or self._emitter.session)
 
     def _info(self, session_id: str) -> SessionInfo:
-        sessions = self.state.sessions
+        sessions = self._state.sessions
         info: SessionInfo | None = sessions.pop(session_id, None)
         if info is None:
             info = SessionInfo()
@@ -38,18 +42,18 @@ class BusSessions(OpencodeParser):
             keep_newest(sessions, SESSIONS)
         return info
 
-    def enter_session(self, session_id: str | None) -> None:
+    def enter(self, session_id: str | None) -> None:
         """Set the line's scope."""
         if session_id is None:
             return
-        info, state = self._info(session_id), self.state
+        info, state = self._info(session_id), self._state
         if info.root is not None:
-            self.set_session(info.root or session_id)
-            self.agent, self.parent = session_id, info.call
+            self._emitter.set_session(info.root or session_id)
+            self._emitter.agent, self._emitter.parent = session_id, info.call
         elif session_id != state.session:
-            self.set_session(session_id)
+            self._emitter.set_session(session_id)
         else:
-            self.session = session_id
+            self._emitter.session = session_id
         state.cwd = info.cwd
 
     def adopt(self, described: Line) -> None:
@@ -61,28 +65,28 @@ class BusSessions(OpencodeParser):
 
     def spawned(self, call_id: str, child: str) -> None:
         """Remember the session of the subagent that a call spawned."""
-        if child != (self.agent or self.session):
+        if child != (self._emitter.agent or self._emitter.session):
             info = self._info(child)
-            info.root, info.call = self.session, call_id
+            info.root, info.call = self._emitter.session, call_id
 
     def begin_prompted_turn(self) -> None:
         """Start the turn of a prompt. A subagent's prompt comes from the agent, and does not start one."""
-        if self.agent is None:
+        if self._emitter.agent is None:
             self.info.outcome = []
-            self.start_turn()
+            self._emitter.start_turn()
 
     def knows_servers(self, names: list[str]) -> None:
         """Remember MCP servers that the stream named: their tools are called `<server>_<tool>`."""
-        servers = self.state.servers
+        servers = self._state.servers
         servers += [name for name in names if name and name not in servers]
         del servers[:-SERVERS]
 
     def repeats(self, event_id: str | None) -> bool:
         """Whether an event with this id was emitted before; it counts as emitted from now on."""
-        if event_id is None or event_id in self.state.told:
+        if event_id is None or event_id in self._state.emitted:
             return event_id is not None
-        self.state.told[event_id] = None
-        keep_newest(self.state.told, MESSAGES)
+        self._state.emitted[event_id] = None
+        keep_newest(self._state.emitted, MESSAGES)
         return False
 
     def describe(self, session: Line, *, starts: bool) -> Skip:
@@ -96,17 +100,17 @@ class BusSessions(OpencodeParser):
             model=model_name(record(session.get("model"))),
             agent_version=first_string(session, "version"),
         )
-        self.state.cwd = info.cwd
-        if self.agent is not None:
+        self._state.cwd = info.cwd
+        if self._emitter.agent is not None:
             return "subagent"
         info.started = info.started or starts
         if starts or new:
-            self.emit(SessionEvent, state="started" if starts else "updated", **new)
-        used = read_usage(session, apart=self.state.reasoning_apart)  # like the steps, it may exclude the reasoning
+            self._emitter.emit(SessionEvent, state="started" if starts else "updated", **new)
+        used = read_usage(session, apart=self._state.reasoning_apart)  # like the steps, it may exclude the reasoning
         if used is None or (usage := list(used.values())) == info.usage:
             return None if starts or new else "unchanged"
         info.usage = usage
-        self.emit(Usage, scope="session", **used)
+        self._emitter.emit(Usage, scope="session", **used)
         return None
 
     def show_diff(self, files: list[Any]) -> Skip:
@@ -120,12 +124,12 @@ class BusSessions(OpencodeParser):
         if not diff or digest == info.diff_digest:
             return "unchanged"
         info.diff, info.diff_digest = TextBuffer(), digest
-        info.diff.append(diff, self, "text/x-diff")
-        if self.turn is None:
-            self.before_turn_end()
+        info.diff.append(diff, self._emitter, "text/x-diff")
+        if self._emitter.turn is None:
+            self.emit_diff()
         return None
 
-    def before_turn_end(self) -> None:
+    def emit_diff(self) -> None:
         """Emit the turn's diff."""
         info = self.info
         diff, info.diff = info.diff, None
@@ -133,11 +137,11 @@ class BusSessions(OpencodeParser):
             return
         call_id, value = self.synthetic_id("diff"), {"unified_diff": diff.head}
         outputs = diff.outputs("/input/unified_diff", "text/x-diff")
-        self.calls.open(call_id, "diff", value, raw=value, name="Diff", synthetic=True, outputs=outputs)
-        self.calls.answer(call_id, Answer(), raw=None, synthetic=True)
+        self._calls.open(call_id, "diff", value, raw=value, name="Diff", synthetic=True, outputs=outputs)
+        self._calls.answer(call_id, Answer(), raw=None, synthetic=True)
 
     def synthetic_id(self, kind: str) -> str:
         """The id of a call that has none on the wire: `plan-1`, `plan-2`, …"""
-        counts = self.state.made_up
+        counts = self._state.synthetic_counts
         counts[kind] = counts.get(kind, 0) + 1
         return f"{kind}-{counts[kind]}"

@@ -24,9 +24,9 @@ class PartInfo(msgspec.Struct, omit_defaults=True):
     """Code points received so far."""
     digest: int = 0
     """CRC of the text received so far."""
-    told: int = 0
+    emitted: int = 0
     """Code points that were emitted before the end of the part, when the agent called a tool."""
-    told_digest: int = 0
+    emitted_digest: int = 0
     done: bool = False
 
 
@@ -81,11 +81,11 @@ class SessionInfo(msgspec.Struct, omit_defaults=True):
 
 class BusState(OpencodeState, kw_only=True):
     sessions: dict[str, SessionInfo] = msgspec.field(default_factory=dict)
-    told: dict[str, None] = msgspec.field(default_factory=dict)
+    emitted: dict[str, None] = msgspec.field(default_factory=dict)
     """Ids of steps, answers and removals that were emitted: events may come twice, plain and in `sync` envelopes."""
     questions: dict[str, list[str]] = msgspec.field(default_factory=dict)
     """Request id -> the questions it asks."""
-    made_up: dict[str, int] = msgspec.field(default_factory=dict)
+    synthetic_counts: dict[str, int] = msgspec.field(default_factory=dict)
     """Kind of synthetic call (plan, diff) -> how many there were."""
     reasoning_apart: bool = False
     """The output tokens of a step exclude its reasoning."""

@@ -10,7 +10,7 @@ import re
 
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.opencode.bus import OpencodeBus
-from tooltap.normalizers.dialects.opencode.parser import outcome_of
+from tooltap.normalizers.dialects.opencode.parts import outcome_of
 from tooltap.normalizers.wire.values import first_string, record, whole
 
 _VERSION = re.compile(r"\.\d{1,9}$")
@@ -39,7 +39,7 @@ class OpencodeDb(OpencodeBus):
             return skip
         if not is_complete or not is_last:
             return skip
-        info = self.info
+        info = self.sessions.info
         outcome, reason = info.outcome or (outcome_of(finish), finish)
         self.end_turn(outcome, reason=reason, ended_by="answer")
         info.outcome, info.step_reason, info.retry = [], None, 0

@@ -13,7 +13,7 @@ from tests.daemon.publishing import Clock, daemon, events, journal_of, publish, 
 from tooltap.daemon.ingest.connection import IngestConnection
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import StoredStream
-from tooltap.daemon.journal.projection import Projection
+from tooltap.daemon.sessions.projection import Projection
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.taps.delivery.quarantine import QuarantineLimits
 from tooltap.daemon.taps.drain import Drain

@@ -17,7 +17,7 @@ from tests.cli.command import here
 from tests.daemon.containment.sites import Injected, armed, counting, raising_at
 from tests.daemon.containment.test_every_call_site import ERRORS, FIXTURES, SAMPLE, SEED
 from tests.daemon.publishing import NOW, daemon, publish
-from tooltap.daemon.ingest import aside
+from tooltap.daemon.ingest import offload as aside
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.taps.follow import portions
 from tooltap.daemon.taps.follow.reading import Position

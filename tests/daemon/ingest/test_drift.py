@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 from tests.cli.command import here
 from tests.daemon.running import running
 from tests.traces.drift.altering import FIXTURES, altered, rename
-from tooltap.daemon.ingest import findings
-from tooltap.daemon.ingest.findings import Findings
+from tooltap.daemon.ingest import drift_findings as findings
+from tooltap.daemon.ingest.drift_findings import Findings
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.taps.stream_ids import recording_id
 from tooltap.traces.drift.baselines import Agent

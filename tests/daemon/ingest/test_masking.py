@@ -11,7 +11,7 @@ import pytest
 from tests.daemon.publishing import daemon, events, journal_of, publish, tapped
 from tests.secrets.shapes import fakes
 from tooltap.daemon.config import load_config
-from tooltap.daemon.ingest.aside import Aside
+from tooltap.daemon.ingest.offload import Aside
 from tooltap.protocol.frames import Ingesting
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]

@@ -10,8 +10,8 @@ from tooltap.daemon.journal.interface import (
     Journal,
 )
 from tooltap.daemon.journal.open import Place, open_journal
-from tooltap.daemon.journal.session_filter import SessionPlace
 from tooltap.daemon.journal.slices import MAX_SLICE
+from tooltap.daemon.sessions.filter import SessionPlace
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate, Usage
 

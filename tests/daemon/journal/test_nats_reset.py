@@ -19,7 +19,7 @@ from tooltap.daemon.journal.interface import JournalError, StreamConflictError
 from tooltap.daemon.journal.nats.journal import NatsJournal
 from tooltap.daemon.journal.nats.place import NatsPlace, parse_nats_url
 from tooltap.daemon.journal.nats.state import OwnRow
-from tooltap.daemon.journal.session_row import PARTS
+from tooltap.daemon.sessions.row import PARTS
 from tooltap.protocol.events import Message
 
 pytestmark = pytest.mark.anyio

@@ -11,17 +11,18 @@ import pytest
 
 from tests.daemon.events import commit
 from tests.daemon.journal.on_nats import opened
-from tooltap.daemon.journal.interface import Journal, StreamState
+from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.nats.repair import CatchUp
 from tooltap.daemon.journal.nats.rows import Row
 from tooltap.daemon.journal.nats.state import OwnRow
-from tooltap.daemon.journal.session_filter import SessionFilter
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.schema import connect
 from tooltap.daemon.journal.sqlite.sessions.rebuild import rebuild_sessions
+from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.replies import StreamState
 
 pytestmark = pytest.mark.anyio
 

@@ -15,13 +15,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tooltap.daemon.journal.projection import CallRow
-from tooltap.daemon.journal.session_row import SessionRow
 from tooltap.daemon.journal.sqlite.damage import Damages
 from tooltap.daemon.journal.sqlite.events import Known, read
 from tooltap.daemon.journal.sqlite.rows import SqliteProjection
 from tooltap.daemon.journal.sqlite.settle import read_gaps
 from tooltap.daemon.journal.sqlite.tables import SESSIONS_TABLE
+from tooltap.daemon.sessions.projection import CallRow
+from tooltap.daemon.sessions.row import SessionRow
 from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import decode

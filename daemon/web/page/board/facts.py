@@ -5,25 +5,31 @@ however long the session is.
 """
 
 from __future__ import annotations
-
+import anyio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
-
-import anyio
-
-from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
-from tooltap.daemon.journal.session_filter import SessionFilter
-from tooltap.daemon.server.going_on import GoingOn, going_on
+from typing import Any
+from typing import NamedTuple
+from tooltap.daemon.journal.interface import CorruptError
+from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.show.blocks import short
-from tooltap.daemon.show.shown import Fragment, key_of
+from tooltap.daemon.show.shown import Fragment
+from tooltap.daemon.show.shown import key_of
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.session_head import status_of
 from tooltap.daemon.web.page.timeline import NEWEST
 from tooltap.normalizers.tools.families import family_of
-from tooltap.protocol.events import Message, PermissionRequest, ToolCall, ToolUpdate, decode
+from tooltap.protocol.events import Message
+from tooltap.protocol.events import PermissionRequest
+from tooltap.protocol.events import ToolCall
+from tooltap.protocol.events import ToolUpdate
+from tooltap.protocol.events import decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.tools import TodoWriteInput
+from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.sessions.running import RunningSession
+from tooltap.daemon.sessions.running import find_running
 
 __all__ = ["MOST", "RECENT_MS", "Ask", "Call", "Facts", "Gathered", "Plan", "Said", "Subagent", "SessionsNow"]
 
@@ -128,7 +134,7 @@ class SessionsNow:
         rows = await self._journal.sessions(
             limit=LOOKED_AT, order="time", wanted=SessionFilter(status=("running", "waiting"))
         )
-        found = going_on(rows, await self._journal.open_calls())
+        found = find_running(rows, await self._journal.open_calls())
         waiting = [one for one in found if one.status == "waiting"]
         running = [one for one in found if one.status == "running"]
         shown = sorted([*waiting, *running][:MOST], key=lambda one: _start(one.session), reverse=True)
@@ -145,7 +151,7 @@ class SessionsNow:
         self._told = {name: told for name, told in self._told.items() if name in names}
         return Gathered(columns, len(running), len(waiting), len(found) - len(shown), len(rows) == LOOKED_AT)
 
-    async def _of(self, one: GoingOn) -> Facts:
+    async def _of(self, one: RunningSession) -> Facts:
         asked = {(row["stream"], row.get("callId")) for row in one.asked}
         main = [row for row in one.calls if "agent" not in row and not _is_task(row)]
         runs = [_call(row) for row in main if (row["stream"], row["callId"]) not in asked]

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from tooltap.daemon.journal.session_title import words_of
+from tooltap.daemon.sessions.title import words_of
 
 __all__ = ["LEAST", "Pair", "aligned"]
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import anyio
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.journal.session_title import title_of
+from tooltap.daemon.sessions.title import title_of
 from tooltap.normalizers.tools.families import family_of
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.heads import EventHead

@@ -8,7 +8,7 @@ import anyio
 from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.session_filter import SessionFilter, SessionPlace
+from tooltap.daemon.sessions.filter import SessionFilter, SessionPlace
 from tooltap.daemon.web.page.home.query import HomeQuery, RowsQuery
 from tooltap.daemon.web.page.home.rows import PART, parts_of
 from tooltap.daemon.web.page.session_head import STATUSES, folder_name

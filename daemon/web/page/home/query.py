@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from tooltap.daemon.journal.session_filter import SessionFilter
+from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.web.page.session_head import folder_name
 
 __all__ = ["PERIOD_WORDS", "HomeQuery", "LiveRowsQuery", "RowsQuery"]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import anyio
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.session_filter import SessionFilter, place_of
+from tooltap.daemon.sessions.filter import SessionFilter, place_of
 from tooltap.daemon.web.page.session_head import status_of
 
 __all__ = ["Total", "Totals"]

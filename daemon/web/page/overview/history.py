@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.journal.session_title import title_of
+from tooltap.daemon.sessions.title import title_of
 from tooltap.daemon.web.page.overview.spending import Ledger, Spent
 from tooltap.protocol.events import Usage
 from tooltap.protocol.heads import EventHead

@@ -1,4 +1,4 @@
-"""What a turn or a subagent cost, by the rules by which the whole session is priced (`daemon/journal/session_row.py`):
+"""What a turn or a subagent cost, by the rules by which the whole session is priced (`daemon/sessions/row.py`):
 the agent's own figure where it states one, else an estimate from the prices of its models.
 
 Totals of the session are stated again and again, some agents state one only at the end. What a total grew by belongs to
@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from tooltap.daemon.journal.session_cost import Cost, priced, total_cost
-from tooltap.daemon.journal.session_row import SCOPES
-from tooltap.daemon.journal.session_usage import PARTS, Amount, SessionUsage, is_cost
+from tooltap.daemon.sessions.row import SCOPES
+from tooltap.daemon.sessions.usage import PARTS, Amount, Cost, SessionUsage, is_cost, priced, total_cost
 from tooltap.protocol.events import Usage
 
 __all__ = ["Ledger", "Spent", "cost_of"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import ClassVar, NamedTuple
 
-from tooltap.daemon.journal.session_usage import SessionUsage
+from tooltap.daemon.sessions.usage import SessionUsage
 from tooltap.daemon.web.page.tabs.places import Place, TurnCount
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Notice, SessionEvent, ToolCall, Turn, Usage, decode

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.session_cost import Cost, priced, total_cost
+from tooltap.daemon.sessions.usage import Cost, priced, total_cost
 from tooltap.daemon.web.page.tabs.curve import curve_of
 from tooltap.daemon.web.page.tabs.places import Place
 from tooltap.daemon.web.page.tabs.spending import Spending, SpentTurn

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.web.page.overview.histories import FIXTURES, RECORDINGS, stored
-from tooltap.daemon.journal.session_row import SessionRow
+from tooltap.daemon.sessions.row import SessionRow
 from tooltap.daemon.web.page.overview.session_map import LANES, WIDTH, map_of
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.contract import normalize, read_recording

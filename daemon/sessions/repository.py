@@ -1,0 +1,75 @@
+"""Repository that a session works in: the folder above its `cwd` that has `.git`, on the machine of the daemon.
+
+Agents state the folder in which they were started, seldom the repository. So it is looked for before the events of a
+session are committed: in a thread, with a limit of time and of folders, and once for each folder. A folder that is not
+on this machine has none; nor has one below the home folder that only the home folder's own repository holds.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from functools import partial
+
+import anyio
+import msgspec
+from anyio import to_thread
+
+from tooltap.daemon.sessions.next_commit import NextCommit
+from tooltap.normalizers.core.bounded import make_room
+from tooltap.normalizers.core.items import Produced
+
+MOST_KNOWN = 4_096
+DEPTH = 64
+"""Folders that are looked at, from the `cwd` upwards."""
+PATIENCE = 1.0
+"""Seconds; a file system may hang."""
+
+
+class Repositories:
+    def __init__(self) -> None:
+        self._known: dict[str, str | None] = {}
+
+    async def learn(self, live: NextCommit) -> None:
+        """Look for the repositories of the next commit."""
+        for event in _placed(live):
+            if (cwd := event.fields.cwd) not in self._known:
+                found = None
+                with anyio.move_on_after(PATIENCE):
+                    found = await to_thread.run_sync(partial(root_of, cwd), abandon_on_cancel=True)
+                make_room(self._known, MOST_KNOWN)
+                self._known[cwd] = found
+
+    def place(self, live: NextCommit) -> None:
+        """Add the repositories that are known to the events of the next commit."""
+        for event in _placed(live):
+            if (root := self._known.get(event.fields.cwd)) is not None:
+                live.exchange(event, Produced.of(msgspec.structs.replace(event.event, root=root)))
+
+
+def root_of(cwd: str) -> str | None:
+    """Return the folder, at `cwd` or above, that has `.git`: a folder, or a file in a worktree. Links are not followed.
+    It may block: call it in a thread."""
+    if not os.path.isabs(cwd) or not os.path.isdir(cwd):
+        return None
+    home = os.path.expanduser("~")
+    folder = os.path.normpath(cwd)
+    for _ in range(DEPTH):
+        if folder != home or cwd == home:
+            try:
+                mode = os.lstat(os.path.join(folder, ".git")).st_mode
+            except OSError:
+                pass
+            else:
+                if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
+                    return folder
+        if (above := os.path.dirname(folder)) == folder:
+            break
+        folder = above
+    return None
+
+
+def _placed(live: NextCommit) -> list[Produced]:
+    """The events of sessions that state a folder and no repository."""
+    sessions = (event for event in live.pending if event.kind == "session")
+    return [event for event in sessions if event.fields.cwd and event.fields.root is None]

@@ -1,0 +1,390 @@
+"""One row of the table of sessions: `SessionRow`, which `Projection` keeps up to date and every journal stores.
+
+A fact that takes more than one value to compute is a part of the row (`PARTS`), which does not know the row: its state,
+`note` for each event of its `KINDS`, and `absorb`, which adds the part of an earlier row of the same session.
+
+`describe` makes the protocol's `Session` of it. Repair decodes rows of damaged journals, so each field has a default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, get_type_hints
+
+import msgspec
+
+from tooltap.daemon.sessions.changes import Changes
+from tooltap.daemon.sessions.prices import known_prices
+from tooltap.daemon.sessions.title import Prompt
+from tooltap.daemon.sessions.usage import NAME, Cost, PricedPart, SessionUsage, Spending, is_cost, priced, total_cost
+from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.tools.families import family_of
+from tooltap.protocol.events import Usage
+from tooltap.protocol.replies import Session, SessionStatus, StreamState, TurnState
+
+SCOPES = ("session", "turn", "step")
+"""In order of preference: a session's total comes from one scope only."""
+TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+UNENDED: tuple[StreamState, ...] = ("open", "suspended")
+DESCRIPTION = ("agent_version", "model", "title", "cwd", "branch")
+"""Columns that repeat the latest value of a `session` event."""
+MAX_MODELS = 16
+
+
+_OUTCOMES: dict[TurnState | None, SessionStatus] = {
+    "started": "running",
+    "failed": "failed",
+    "cancelled": "interrupted",
+    "completed": "completed",
+    None: "completed",
+}
+
+
+class Work(msgspec.Struct, omit_defaults=True):
+    """Progress of the work: the main agent's turns, the time they took, what failed, and the status."""
+
+    KINDS: ClassVar = ("turn", "tool-result")
+
+    turn: TurnState | None = None
+    """State of the last turn."""
+    turns: int = 0
+    errors: int = 0
+    """Calls and turns that failed."""
+    milliseconds: int | None = None
+    """Of the turns that have ended; None if the time of none is known."""
+    since: int | None = None
+    """When the open turn started."""
+
+    def note(self, seq: int, ts: int | None, entry: Produced) -> None:
+        if entry.kind == "tool-result":
+            self.errors += entry.fields.is_error
+        elif entry.agent is None:
+            self._note_turn(ts, entry)
+
+    def _note_turn(self, ts: int | None, entry: Produced) -> None:
+        self.turn = entry.fields.state
+        if self.turn == "started":
+            self.turns += 1
+            self.since = ts
+            return
+        self.errors += self.turn == "failed"
+        spent = entry.fields.duration_ms
+        if spent is None and self.since is not None and ts is not None:
+            spent = max(ts - self.since, 0)
+        if spent is not None:
+            self.milliseconds = (self.milliseconds or 0) + spent
+        self.since = None
+
+    def absorb(self, earlier: Work) -> None:
+        if self.turn is None:
+            self.turn, self.since = earlier.turn, earlier.since
+        self.turns += earlier.turns
+        self.errors += earlier.errors
+        if earlier.milliseconds is not None:
+            self.milliseconds = (self.milliseconds or 0) + earlier.milliseconds
+
+    def duration(self, first: int | None, last: int | None) -> int | None:
+        """Milliseconds of all turns, the open one until now: `last`. From `first` to `last` if no turn has a time."""
+        if last is not None and self.since is not None:
+            return (self.milliseconds or 0) + max(last - self.since, 0)
+        if self.milliseconds is None and first is not None and last is not None:
+            return last - first
+        return self.milliseconds
+
+    def outcome(self, *, ended: bool) -> SessionStatus:
+        """The status as far as it follows from events: `running` if a stream of the session is open, else that is
+        `interrupted`. `ended`: the agent has reported the end."""
+        return "interrupted" if ended and self.turn == "started" else _OUTCOMES[self.turn]
+
+    def status(self, *, ended: bool, is_open: bool, pending: bool) -> SessionStatus:
+        """`is_open`: a stream of the session is. `pending`: a permission request has no response."""
+        if pending:
+            return "waiting" if is_open else "interrupted"
+        outcome = self.outcome(ended=ended)
+        return "interrupted" if outcome == "running" and not is_open else outcome
+
+
+MAX_SLICES = 24
+NARROWEST = 1_000
+"""Milliseconds of the narrowest slice."""
+
+
+class Activity(msgspec.Struct, omit_defaults=True):
+    """Tool calls by family, in total and in slices of the session's time.
+
+    A slice is as wide as a power of two times a second and begins at a multiple of its width, so the slices are the
+    same in whatever order calls come, and rows of the same session can be added.
+    """
+
+    KINDS: ClassVar = ("tool-call",)
+
+    families: dict[str, int] = {}
+    """Family -> calls."""
+    width: int = NARROWEST
+    slices: dict[int, dict[str, int]] = {}
+    """Start of the slice, in widths since the epoch -> its families. None without calls, at most `MAX_SLICES` apart."""
+
+    def note(self, seq: int, ts: int | None, entry: Produced) -> None:
+        family = family_of(entry.tool)
+        self.families[family] = self.families.get(family, 0) + 1
+        if ts is not None:
+            _add(self.slices, ts // self.width, {family: 1})
+            self._widen()
+
+    def absorb(self, earlier: Activity) -> None:
+        for family, calls in earlier.families.items():
+            self.families[family] = self.families.get(family, 0) + calls
+        width = max(self.width, earlier.width)
+        merged = _merged(self.slices, width // self.width)
+        for start, families in earlier.slices.items():
+            _add(merged, start * earlier.width // width, families)
+        self.slices, self.width = merged, width
+        self._widen()
+
+    def over(self, first: int, last: int) -> tuple[list[dict[str, int]], int]:
+        """The slices from `first` to `last`, in milliseconds since the epoch, and their width. No slices if no call
+        has a time."""
+        if not self.slices:
+            return [], self.width
+        width = self.width
+        first, last = min(first, min(self.slices) * width), max(last, max(self.slices) * width)
+        while last // width - first // width >= MAX_SLICES:
+            width *= 2
+        slices = _merged(self.slices, width // self.width)
+        return [slices.get(start, {}) for start in range(first // width, last // width + 1)], width
+
+    def _widen(self) -> None:
+        while max(self.slices, default=0) - min(self.slices, default=0) >= MAX_SLICES:
+            self.slices = _merged(self.slices, 2)
+            self.width *= 2
+
+
+def _merged(slices: dict[int, dict[str, int]], count: int) -> dict[int, dict[str, int]]:
+    merged: dict[int, dict[str, int]] = {}
+    for start, families in slices.items():
+        _add(merged, start // count, families)
+    return merged
+
+
+def _add(slices: dict[int, dict[str, int]], start: int, families: dict[str, int]) -> None:
+    counts = slices.setdefault(start, {})
+    for family, calls in families.items():
+        counts[family] = counts.get(family, 0) + calls
+
+
+class Totals(msgspec.Struct, omit_defaults=True):
+    """Usage as one scope reports it."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_usd: float | None = None
+
+    def plus(self, later: Totals | None, scope: str) -> Totals:
+        if later is None:
+            return self
+        return Totals(*(figure(scope, getattr(self, field), getattr(later, field)) for field in self.__struct_fields__))
+
+
+class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
+    provider: str
+    first_seq: int
+    last_seq: int
+    first_ts: int | None = None
+    last_ts: int | None = None
+    events: int = 0
+    calls: int = 0
+    ended: bool = False
+    """The provider reported the end, and no event has followed."""
+    agent_version: str | None = None
+    model: str | None = None
+    title: str | None = None
+    cwd: str | None = None
+    branch: str | None = None
+    home: str | None = None
+    """The first `cwd` …"""
+    root: str | None = None
+    """… and the folder of its repository."""
+    models: list[str] = []
+    """In the order in which they were first used."""
+    usage: dict[str, Totals] = {}
+    """Scope -> the latest figure (session) or the sum (turn, step). Each subagent has its own total of the session,
+    under `session/<agent>`."""
+    prompt: Prompt = msgspec.field(default_factory=Prompt)
+    work: Work = msgspec.field(default_factory=Work)
+    activity: Activity = msgspec.field(default_factory=Activity)
+    changes: Changes = msgspec.field(default_factory=Changes)
+    used: SessionUsage = msgspec.field(default_factory=SessionUsage)
+
+    def note(self, seq: int, entry: Produced) -> None:
+        """Add what every event tells, and what the parts keep of it."""
+        self.provider = entry.provider
+        self.ended = False
+        self.last_seq = seq
+        self.events += 1
+        # What the end of a stream leads to happened when the stream's last event did, not when its end was noticed.
+        ts = self.last_ts if _is_of_end(entry) else entry.ts
+        self._add_stamps(ts, ts)
+        for part in _PARTS_OF.get(entry.kind, ()):
+            getattr(self, part).note(seq, ts, entry)
+
+    @property
+    def project(self) -> str | None:
+        return self.root or self.home or self.cwd
+
+    @property
+    def outcome(self) -> SessionStatus:
+        """As in `Work`."""
+        return self.work.outcome(ended=self.ended)
+
+    def use_model(self, model: str) -> None:
+        if model not in self.models and len(self.models) < MAX_MODELS:
+            self.models.append(model)
+
+    def add_usage(self, usage: Usage, agent: str | None) -> None:
+        """Add a `usage` event. `agent`: the subagent's id."""
+        scope = _of_agent(usage.scope, agent)
+        tokens = self.usage.setdefault(scope, Totals())
+        for field in TOKENS:
+            setattr(tokens, field, figure(scope, getattr(tokens, field), getattr(usage, field)))
+        if is_cost(usage.cost_usd):
+            scope = _of_agent(usage.cost_scope or usage.scope, agent)
+            costs = self.usage.setdefault(scope, Totals())
+            costs.cost_usd = figure(scope, costs.cost_usd, usage.cost_usd)
+
+    def costs(self) -> list[PricedPart]:
+        """What its parts cost, by the prices that are installed. It may take a second: call it in a thread."""
+        own = self.total("cost_usd")
+        return priced(self.used, own if is_cost(own) else None)
+
+    def spending(self, name: str) -> Spending:
+        title = self.title or self.prompt.title or None
+        return Spending(name, self.provider, self.project, title, self.costs())
+
+    def total(self, field: str) -> Any:
+        """From the first scope that reports it. Input and output tokens always come from the same scope."""
+        wanted = ("input_tokens", "output_tokens") if field.endswith("tokens") else (field,)
+        for scope in SCOPES:
+            stated = [totals for name, totals in self.usage.items() if name.split("/")[0] == scope]
+            if any(getattr(totals, name) is not None for totals in stated for name in wanted):
+                return _sum_of(getattr(totals, field) for totals in stated)
+        return None
+
+    def describe(self, name: str, streams: Mapping[str, StreamState], *, pending: bool) -> dict[str, Any]:
+        """The session as in a `sessions` reply; `streams`: the state of each stream it is in; `pending`: whether a
+        permission request has no response."""
+        states = set(streams.values())
+        activity: list[dict[str, int]] = []
+        width = 0
+        if self.first_ts is not None and self.last_ts is not None:
+            activity, width = self.activity.over(self.first_ts, self.last_ts)
+        own = self.total("cost_usd")
+        cost = Cost(own, False) if is_cost(own) else total_cost(self.costs())
+        prices = known_prices() if cost is not None and cost.estimated else None
+        session = Session(
+            session=name,
+            provider=self.provider,
+            agent_version=self.agent_version,
+            model=self.model,
+            models=self.models or None,
+            title=self.title or self.prompt.title or None,
+            cwd=self.cwd,
+            project=self.project,
+            branch=self.branch,
+            state=next((one for one in UNENDED if one in states and not self.ended), "ended"),
+            status=self.work.status(ended=self.ended, is_open="open" in states, pending=pending),
+            turn=self.work.turn,
+            turns=self.work.turns,
+            first_seq=self.first_seq,
+            last_seq=self.last_seq,
+            first_ts=self.first_ts,
+            last_ts=self.last_ts,
+            events=self.events,
+            calls=self.calls,
+            families=self.activity.families or None,
+            activity=activity or None,
+            activity_ms=width if activity else None,
+            errors=self.work.errors,
+            files=len(self.changes.files),
+            lines_added=self.changes.added,
+            lines_removed=self.changes.removed,
+            duration_ms=self.work.duration(self.first_ts, self.last_ts),
+            streams=sorted(streams),
+            cost_usd=None if cost is None else cost.usd,
+            cost_estimated=True if cost is not None and cost.estimated else None,
+            cost_model=None if cost is None else cost.matched,
+            prices_date=None if prices is None else prices.date,
+            context_used=self.used.context_used,
+            context_size=self.used.context_size,
+            **{field: self.total(field) for field in TOKENS},
+        )
+        described: dict[str, Any] = msgspec.to_builtins(session)
+        return described
+
+    def complete(self, other: SessionRow) -> None:
+        """Take what this row, of an earlier version, says nothing of from one of the same session that was made of the
+        events that are left."""
+        for field in msgspec.structs.fields(self):
+            empty = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+            if getattr(self, field.name) == empty:
+                setattr(self, field.name, getattr(other, field.name))
+
+    def absorb(self, earlier: SessionRow) -> None:
+        """Add an earlier row of the same session."""
+        if earlier.first_seq < self.first_seq:
+            self.first_seq = earlier.first_seq
+            if earlier.home is not None:
+                self.home, self.root = earlier.home, earlier.root
+            self.models = [*earlier.models, *(one for one in self.models if one not in earlier.models)][:MAX_MODELS]
+        else:
+            if self.home is None:
+                self.home, self.root = earlier.home, earlier.root
+            for model in earlier.models:
+                self.use_model(model)
+        self.events += earlier.events
+        self.calls += earlier.calls
+        self._add_stamps(earlier.first_ts, earlier.last_ts)
+        for part in PARTS:
+            getattr(self, part).absorb(getattr(earlier, part))
+        for field in DESCRIPTION:
+            if getattr(self, field) is None:
+                setattr(self, field, getattr(earlier, field))
+        for scope, totals in earlier.usage.items():
+            self.usage[scope] = totals.plus(self.usage.get(scope), scope)
+
+    def _add_stamps(self, first: int | None, last: int | None) -> None:
+        if first is not None:
+            self.first_ts = first if self.first_ts is None else min(self.first_ts, first)
+        if last is not None:
+            self.last_ts = last if self.last_ts is None else max(self.last_ts, last)
+
+
+def _is_of_end(entry: Produced) -> bool:
+    """Whether an event follows from the end of its stream; its id says so."""
+    return entry.id.rpartition(":")[0].endswith("c")
+
+
+PARTS = ("prompt", "work", "activity", "used", "changes")
+_PARTS_OF: dict[str, list[str]] = {}
+for _part in PARTS:
+    for _kind in get_type_hints(SessionRow)[_part].KINDS:
+        _PARTS_OF.setdefault(_kind, []).append(_part)
+
+
+def figure(scope: str, before: Any, stated: Any) -> Any:
+    """A session reports totals, so the latest counts; turns and steps are added up."""
+    if stated is None or before is None or scope.startswith("session"):
+        return before if stated is None else stated
+    return before + stated
+
+
+def _sum_of(figures: Iterable[Any]) -> Any:
+    known = [one for one in figures if one is not None]
+    return sum(known) if known else None
+
+
+def _of_agent(scope: str, agent: str | None) -> str:
+    """Totals of the session are those of one agent."""
+    return scope if agent is None or scope != "session" else f"{scope}/{agent[:NAME]}"

@@ -1,0 +1,430 @@
+"""Tokens and costs of a session. Whoever shows what a session used or cost asks this module.
+
+`SessionUsage`, which is stored in the session's row, sums up `usage` events by `Part`: what one model used for one
+agent on one day, with prompts of one size. Providers charge more for long prompts, so sizes end where a price may
+change, and a part has one price however many requests it sums up. `once` returns the parts such that no token counts
+twice.
+
+Prices are not stored: `priced` applies them when a session is read. The agent's own figure takes precedence over an
+estimate. `report` is the reply to a `usage` request.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, timedelta
+from typing import ClassVar, NamedTuple
+
+import msgspec
+
+from tooltap.daemon.sessions.prices import BOUNDS, Rates, find, known_prices
+from tooltap.normalizers.core.items import Produced
+from tooltap.protocol.events import ModelUsage, Usage
+from tooltap.protocol.replies import PricesInfo, UsageKey, UsageResult, UsageRow
+from tooltap.protocol.requests import UsageRequest
+
+PARTS = 512
+"""Of one session. What comes after that is summed up by scope and day alone, and has no price."""
+MOST_TOKENS = 10**12
+MOST_DOLLARS = 10**9
+"""An agent that states more does not know."""
+NAME = 200
+"""Code points of the name of an agent or model."""
+DAY_MS = 86_400_000
+
+COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
+    "reasoning_tokens",
+)
+
+
+class Key(msgspec.Struct, array_like=True, frozen=True):
+    scope: str
+    """step, turn or session: what the events were about."""
+    day: int | None
+    """Days since the epoch (UTC)."""
+    agent: str | None
+    """The subagent."""
+    model: str | None
+    size: int
+    """Of each prompt. Where the events were about several requests, no prompt is longer."""
+    single: bool
+    """Each event was about one request."""
+
+
+class Amount(msgspec.Struct, array_like=True):
+    """What was used, in the terms of `usage` events."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+    """The sum of what the agent states."""
+    unstated: bool = False
+    """For some of it, the agent states no cost."""
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def add(self, other: Amount) -> None:
+        for count in COUNTS:
+            setattr(self, count, getattr(self, count) + getattr(other, count))
+        if other.cost_usd is not None:
+            self.cost_usd = other.cost_usd + (self.cost_usd or 0.0)
+        self.unstated = self.unstated or other.unstated
+
+    def beyond(self, other: Amount) -> Amount:
+        """What this has more of."""
+        rest = Amount(unstated=self.unstated)
+        for count in COUNTS:
+            setattr(rest, count, max(0, getattr(self, count) - getattr(other, count)))
+        if self.cost_usd is not None:
+            rest.cost_usd = max(0.0, self.cost_usd - (other.cost_usd or 0.0))
+        return rest
+
+
+class Part(msgspec.Struct, array_like=True):
+    key: Key
+    amount: Amount
+
+
+class SessionUsage(msgspec.Struct, omit_defaults=True):
+    KINDS: ClassVar = ("session", "usage")
+
+    parts: list[Part] = []
+    latest: dict[str, Amount] = {}
+    """An agent, or an agent and a model with a tab between -> its highest total of the session so far."""
+    models: dict[str, str] = {}
+    """Subagent -> its model; empty for the main agent."""
+    context_used: int | None = None
+    context_size: int | None = None
+
+    def note(self, seq: int, ts: int | None, entry: Produced) -> None:
+        if entry.kind == "usage":
+            self.add(entry.fields, entry.agent, ts)
+        elif entry.fields.model is not None:
+            agent = (entry.agent or "")[:NAME]
+            if agent in self.models or len(self.models) < PARTS:
+                self.models[agent] = entry.fields.model[:NAME]
+
+    def add(self, usage: Usage, agent: str | None, ts: int | None) -> None:
+        """Add a `usage` event. `agent`: the subagent's id."""
+        if agent is None:
+            self._note_context(usage)
+        agent = None if agent is None else agent[:NAME]
+        model = usage.model or self.models.get(agent or "")
+        day = None if ts is None else ts // DAY_MS
+        stated: Sequence[tuple[str | None, Usage | ModelUsage]] = [(model, usage)]
+        if usage.models:
+            stated = [(one.model, one) for one in usage.models]
+        for name, figures in stated:
+            name = None if name is None else name[:NAME]
+            amount, single = _amount(figures), usage.scope == "step"
+            if usage.scope == "session":
+                amount = self._news(f"{agent or ''}\t{name}" if usage.models else agent or "", amount)
+                single = bool(amount.tokens) and amount.tokens == usage.context_used
+            if amount.tokens or amount.cost_usd:
+                key = Key(usage.scope, day, agent, name, bisect_left(BOUNDS, amount.input_tokens), single)
+                self._add_part(Part(key, amount))
+
+    def absorb(self, earlier: SessionUsage) -> None:
+        """Add those of an earlier row of the same session. Of an agent's totals, the later row's count."""
+        agents = {name.split("\t")[0] for name in self.latest}
+        for part in earlier.parts:
+            if part.key.scope != "session" or (part.key.agent or "") not in agents:
+                self._add_part(part)
+        self.latest = earlier.latest | self.latest
+        self.models = earlier.models | self.models
+        self.context_used = earlier.context_used if self.context_used is None else self.context_used
+        self.context_size = earlier.context_size if self.context_size is None else self.context_size
+
+    def once(self) -> list[Part]:
+        """The parts of which the session consists, so that nothing is counted twice where an agent reports both steps
+        and totals: its totals, or its turns if they say more; but its steps, which have one prompt each, as far as they
+        go."""
+        scopes: dict[str, list[Part]] = {"step": [], "turn": [], "session": []}
+        for part in self.parts:
+            scopes[part.key.scope].append(part)
+        steps = scopes["step"]
+        totals = scopes["session"] if _tokens(scopes["session"]) >= _tokens(scopes["turn"]) else scopes["turn"]
+        return steps + _rest(totals, steps) if steps else totals
+
+    # -- internals ----------------------------------------------------------------------------------------------
+
+    def _note_context(self, usage: Usage) -> None:
+        used = usage.context_used
+        if used is None and usage.scope == "step" and usage.input_tokens is not None:
+            used = usage.input_tokens + (usage.output_tokens or 0)
+        self.context_used = self.context_used if used is None else used
+        self.context_size = self.context_size if usage.context_size is None else usage.context_size
+
+    def _news(self, name: str, total: Amount) -> Amount:
+        """What a total has beyond the one before."""
+        before = self.latest.get(name)
+        if before is None:
+            if len(self.latest) >= PARTS:
+                return Amount()
+            before = self.latest[name] = Amount()
+        news = total.beyond(before)
+        before.add(news)
+        return news
+
+    def _add_part(self, part: Part) -> None:
+        if not self._joined(part.key, part.amount):
+            if len(self.parts) >= PARTS:
+                key = Key(part.key.scope, part.key.day if len(self.parts) < 2 * PARTS else None, None, None, 0, False)
+                if self._joined(key, part.amount):
+                    return
+                part = Part(key, part.amount)
+            self.parts.append(msgspec.structs.replace(part, amount=msgspec.structs.replace(part.amount)))
+
+    def _joined(self, key: Key, amount: Amount) -> bool:
+        for known in reversed(self.parts):
+            if known.key == key:
+                known.amount.add(amount)
+                return True
+        return False
+
+
+def is_cost(cost: float | None) -> bool:
+    """Whether it can be what a session cost. Nothing that is negative, endless or no number can."""
+    return cost is not None and 0 <= cost <= MOST_DOLLARS
+
+
+def _amount(stated: Usage | ModelUsage) -> Amount:
+    amount = Amount()
+    for count in COUNTS:
+        setattr(amount, count, _count(getattr(stated, count, None)))
+    cost = stated.cost_usd
+    # Not by its type: an event that was just made has its fields in another one.
+    covers = getattr(stated, "cost_scope", None)
+    if covers is not None and covers != getattr(stated, "scope", None):
+        cost = None
+    amount.cost_usd = cost if is_cost(cost) else None
+    amount.unstated = amount.cost_usd is None
+    return amount
+
+
+def _count(stated: int | None) -> int:
+    return stated if stated is not None and 0 <= stated <= MOST_TOKENS else 0
+
+
+def _tokens(parts: list[Part]) -> int:
+    return sum(part.amount.tokens for part in parts)
+
+
+def _rest(totals: list[Part], steps: list[Part]) -> list[Part]:
+    """What the totals have beyond the steps, model by model. Which prompts were left out is not known, so their sizes
+    are not, either."""
+    missing = _tokens(totals) - _tokens(steps)
+    rest = []
+    for model in dict.fromkeys(part.key.model for part in totals):
+        of_model = [part for part in totals if part.key.model == model]
+        more = _sum(of_model).beyond(_sum([part for part in steps if part.key.model == model]))
+        if 0 < more.tokens <= missing:
+            missing -= more.tokens
+            key = of_model[-1].key
+            largest = max(part.key.size for part in of_model)
+            rest.append(Part(Key(key.scope, key.day, None, model, largest, False), more))
+    if missing > 0:  # steps and totals name their models differently
+        rest.append(Part(Key("session", totals[-1].key.day, None, None, 0, False), Amount(missing, unstated=True)))
+    return rest
+
+
+def _sum(parts: list[Part]) -> Amount:
+    whole = Amount()
+    for part in parts:
+        whole.add(part.amount)
+    return whole
+
+
+class Cost(NamedTuple):
+    usd: float
+    estimated: bool
+    """Computed here, or shared out here: the agent stated no figure for exactly this."""
+    matched: str | None = None
+    """The model whose prices were used."""
+
+
+class PricedPart(NamedTuple):
+    key: Key
+    amount: Amount
+    cost: Cost | None
+    """None if it is not known."""
+
+
+class Spending(NamedTuple):
+    """What one session cost, and whose it is."""
+
+    session: str
+    provider: str
+    project: str | None
+    title: str | None
+    parts: list[PricedPart]
+
+
+def priced(usage: SessionUsage, own: float | None) -> list[PricedPart]:
+    """The parts of a session, each token once. `own`: what the agent states of the whole session, in dollars, which the
+    costs of the parts add up to."""
+    parts = usage.once()
+    costs = [_cost(part) for part in parts]
+    if own is None or not parts:
+        return [PricedPart(part.key, part.amount, cost) for part, cost in zip(parts, costs, strict=True)]
+    if len(parts) == 1:
+        return [PricedPart(parts[0].key, parts[0].amount, Cost(own, False))]
+    is_stated = all(cost is not None and not cost.estimated for cost in costs)
+    known = [cost.usd for cost in costs if cost is not None]
+    if is_stated and abs(sum(known) - own) <= own / 1e6:
+        exact, shares = True, known
+    else:
+        weights = known if len(known) == len(parts) and any(known) else [float(part.amount.tokens) for part in parts]
+        exact, shares = False, [own * weight / (sum(weights) or 1.0) for weight in weights]
+    return [
+        PricedPart(part.key, part.amount, Cost(share, not exact and 0 < share < own))
+        for part, share in zip(parts, shares, strict=True)
+    ]
+
+
+def total_cost(parts: list[PricedPart]) -> Cost | None:
+    """None unless the cost of every part is known."""
+    costs = [part.cost for part in parts if part.cost is not None]
+    if not costs or len(costs) < len(parts):
+        return None
+    matched = sorted({cost.matched for cost in costs if cost.matched is not None})
+    return Cost(sum(cost.usd for cost in costs), any(cost.estimated for cost in costs), ", ".join(matched) or None)
+
+
+def _cost(part: Part) -> Cost | None:
+    amount, key = part.amount, part.key
+    if amount.cost_usd is not None and not amount.unstated:
+        return Cost(amount.cost_usd, False)
+    if key.model is None or amount.cost_usd is not None:
+        return None
+    rates = find(key.model, key.day, key.size, key.single)
+    return None if rates is None else Cost(_at(rates, amount), True, rates.matched)
+
+
+def _at(rates: Rates, amount: Amount) -> float:
+    read, written = amount.cache_read_tokens, amount.cache_write_tokens
+    hour = min(written, amount.cache_write_1h_tokens)
+    thought = min(amount.output_tokens, amount.reasoning_tokens)
+    return (
+        max(0, amount.input_tokens - read - written) * rates.fresh
+        + read * rates.cache_read
+        + (written - hour) * rates.cache_write
+        + hour * rates.cache_write_1h
+        + (amount.output_tokens - thought) * rates.output
+        + thought * rates.reasoning
+    )
+
+
+_EPOCH = date(1970, 1, 1)
+_LAST_DAY = (date.max - _EPOCH).days
+_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+
+
+class _Sum:
+    def __init__(self, key: str | None = None) -> None:
+        self.row = UsageRow(
+            key=key,
+            sessions=0,
+            input_tokens=0,
+            output_tokens=0,
+            cache_read_tokens=0,
+            cache_write_tokens=0,
+            reasoning_tokens=0,
+        )
+        self.sessions: set[str] = set()
+        self.models: set[str] = set()
+
+    def add(self, session: str, part: PricedPart) -> None:
+        row = self.row
+        self.sessions.add(session)
+        for field in _TOKENS:
+            setattr(row, field, getattr(row, field) + getattr(part.amount, field))
+        if part.cost is None:
+            row.unpriced_tokens += part.amount.tokens
+            return
+        row.cost_usd = part.cost.usd + (row.cost_usd or 0.0)
+        row.cost_estimated = row.cost_estimated or part.cost.estimated
+        if part.cost.matched is not None:
+            self.models.add(part.cost.matched)
+
+    def done(self) -> UsageRow:
+        self.row.sessions = len(self.sessions)
+        self.row.price_models = sorted(self.models) or None
+        return self.row
+
+
+def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
+    """It may take a second: call it in a thread."""
+    key_of = _KEYS[request.by]
+    total = _Sum()
+    sums: dict[str | None, _Sum] = {}
+    for session in spent:
+        if not _is_wanted(session, request):
+            continue
+        for part in session.parts:
+            if _is_within(part.key.day, request):
+                key = key_of(session, part)
+                one = sums.setdefault(key, _Sum(key))
+                if request.by == "session":
+                    one.row.title = session.title
+                one.add(session.session, part)
+                total.add(session.session, part)
+    rows = [one.done() for one in sums.values()]
+    if request.by == "day":
+        rows.sort(key=lambda row: row.key or "", reverse=True)
+    else:
+        rows.sort(key=lambda row: (row.cost_usd or 0.0, row.input_tokens + row.output_tokens), reverse=True)
+    prices = known_prices()
+    return UsageResult(
+        rows=rows,
+        total=total.done(),
+        prices=None if prices is None else PricesInfo(version=prices.version, date=prices.date),
+        complete=True,
+    )
+
+
+def _is_wanted(session: Spending, request: UsageRequest) -> bool:
+    return (
+        (request.session is None or session.session in request.session)
+        and (request.provider is None or session.provider in request.provider)
+        and (request.project is None or session.project in request.project)
+    )
+
+
+def _is_within(day: int | None, request: UsageRequest) -> bool:
+    if day is None:
+        return request.since is None and request.until is None
+    return (request.since is None or day >= request.since // DAY_MS) and (
+        request.until is None or day < -(-request.until // DAY_MS)
+    )
+
+
+def _day(session: Spending, part: PricedPart) -> str | None:
+    day = part.key.day
+    return None if day is None or not 0 <= day <= _LAST_DAY else (_EPOCH + timedelta(days=day)).isoformat()
+
+
+def _subagent(session: Spending, part: PricedPart) -> str | None:
+    return None if part.key.agent is None else f"{session.session}/{part.key.agent}"
+
+
+_KEYS: dict[UsageKey, Callable[[Spending, PricedPart], str | None]] = {
+    "day": _day,
+    "model": lambda session, part: part.key.model,
+    "project": lambda session, part: session.project,
+    "agent": lambda session, part: session.provider,
+    "session": lambda session, part: session.session,
+    "subagent": _subagent,
+}

@@ -1,0 +1,107 @@
+"""Prices of models, and estimates made with them against what agents state."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import genai_prices.data
+import pytest
+from genai_prices.types import ModelPrice, TieredPrices
+
+from tests.prices import compared
+from tooltap.daemon.sessions import prices
+from tooltap.daemon.sessions.prices import BOUNDS
+
+FIXTURES = Path("tests/fixtures")
+
+
+def every_price() -> Iterator[ModelPrice]:
+    for provider in genai_prices.data.providers:
+        for model in provider.models:
+            yield from [model.prices] if isinstance(model.prices, ModelPrice) else [one.prices for one in model.prices]
+
+
+def test_no_price_changes_within_a_size() -> None:
+    starts = {
+        tier.start
+        for price in every_price()
+        for value in vars(price).values()
+        if isinstance(value, TieredPrices)
+        for tier in value.tiers
+    }
+
+    assert starts <= set(BOUNDS)
+
+
+@pytest.mark.parametrize(
+    ("model", "matched"),
+    [
+        ("gpt-5.1-codex", "openai/gpt-5.1"),
+        ("claude-sonnet-4-5[1m]", "anthropic/claude-sonnet-4-5"),
+        ("anthropic/claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
+        (
+            "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+            "aws/regional.anthropic.claude-sonnet-4-5-20250929-v1:0",
+        ),
+        ("GEMINI-2.5-pro", "google/gemini-2.5-pro"),
+        ("mystery", None),
+        ("default", None),
+        ("", None),
+        ("/", None),
+        ("gpt-99", None),
+        ("ollama/gpt-5.1", None),
+        ("gpt-oss:20b", None),
+        ("github-copilot/gpt-5.1", None),
+    ],
+)
+def test_the_model_that_matches(model: str, matched: str | None) -> None:
+    rates = prices.find(model, 20_700, 0, True)
+
+    assert (rates and rates.matched) == matched
+
+
+def test_long_prompts_have_a_price_of_their_own() -> None:
+    below, above = (prices.find("gemini-2.5-pro", None, size, True) for size in (4, 5))
+
+    assert below is not None
+    assert above is not None
+    assert above.fresh == 2 * below.fresh
+    assert prices.find("gemini-2.5-pro", None, 4, False) == below
+    assert prices.find("gemini-2.5-pro", None, 5, False) is None  # which of the prompts were that long?
+
+
+@pytest.mark.parametrize("day", [-(10**9), -1, 0, 10**9])
+def test_any_day(day: int) -> None:
+    prices.find("gpt-5.1", day, 0, True)
+
+
+def test_prices_by_the_time_of_day_are_none_of_a_day() -> None:
+    assert prices.find("deepseek-chat", 20_700, 0, True) is None
+
+
+def test_without_the_package_no_model_has_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    caches = (prices._snapshot, prices._known, prices._find, prices._model)
+    for cached in caches:
+        cached.cache_clear()
+    try:
+        assert prices.find("gpt-5.1", None, 0, True) is None
+        assert prices.known_prices() is None
+    finally:
+        for cached in caches:
+            cached.cache_clear()
+
+
+def test_estimates_are_what_agents_state() -> None:
+    sessions = [
+        one
+        for dialect in ("claude-stream", "claude-transcript")
+        for recording in sorted((FIXTURES / dialect).glob("*/*.jsonl"))
+        if not recording.parent.name.endswith("-written")  # by hand, with a cost that is none
+        for one in compared(dialect, recording.read_bytes())
+    ]
+
+    assert len([one for one in sessions if one.estimate is not None]) > 10
+    assert [one for one in sessions if one.is_off] == []

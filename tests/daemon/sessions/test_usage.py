@@ -1,0 +1,173 @@
+"""What a session's row keeps of tokens and costs, and what is made of it where it is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.daemon.events import commit, event
+from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.sessions.prices import BOUNDS
+from tooltap.daemon.sessions.usage import PARTS, Part, SessionUsage
+from tooltap.normalizers.core.items import Produced
+from tooltap.protocol.events import ModelUsage, SessionEvent, Usage
+
+DAY = 86_400_000
+
+
+def used(scope: str = "step", prompt: int = 0, output: int = 0, **fields: Any) -> Produced:
+    return event(Usage, scope=scope, input_tokens=prompt, output_tokens=output, **{"ts": DAY, **fields})
+
+
+def usage_of(*events: Produced) -> SessionUsage:
+    usage = SessionUsage()
+    for one in events:
+        usage.note(1, one.ts, one)
+    return usage
+
+
+def tokens(parts: list[Part]) -> dict[str | None, int]:
+    found: dict[str | None, int] = {}
+    for part in parts:
+        found[part.key.model] = found.get(part.key.model, 0) + part.amount.tokens
+    return found
+
+
+def test_prompts_are_summed_up_by_day_agent_model_and_size() -> None:
+    usage = usage_of(
+        used(prompt=10, output=1, model="a"),
+        used(prompt=BOUNDS[0], output=1, model="a"),
+        used(prompt=BOUNDS[0] + 1, output=1, model="a"),
+        used(prompt=10, model="a", ts=2 * DAY),
+        used(prompt=10, model="a", agent="helper"),
+        used(prompt=10, model="b"),
+    )
+
+    found = [(one.key.day, one.key.agent, one.key.model, one.key.size, one.amount.tokens) for one in usage.once()]
+
+    assert found == [
+        (1, None, "a", 0, BOUNDS[0] + 12),
+        (1, None, "a", 1, BOUNDS[0] + 2),
+        (2, None, "a", 0, 10),
+        (1, "helper", "a", 0, 10),
+        (1, None, "b", 0, 10),
+    ]
+
+
+def test_the_model_is_the_events_else_that_of_the_agent_at_that_moment() -> None:
+    def session(model: str, **fields: Any) -> Produced:
+        return event(SessionEvent, state="updated", model=model, **fields)
+
+    usage = usage_of(
+        session("one"),
+        used(prompt=1),
+        session("two"),
+        used(prompt=2),
+        used(prompt=4, model="stated"),
+        session("small", agent="helper"),
+        used(prompt=8, agent="helper"),
+        used(prompt=16, agent="other"),
+    )
+
+    assert tokens(usage.once()) == {"one": 1, "two": 2, "stated": 4, "small": 8, None: 16}
+
+
+def test_totals_of_a_session_are_taken_apart_into_requests() -> None:
+    usage = usage_of(
+        used("session", 100, 10, context_used=110, model="a"),
+        used("session", 100, 10, context_used=110, model="a"),
+        used("session", 300, 30, context_used=220, model="b"),
+        used("session", 700, 70, context_used=200, model="b"),
+        used("session", 5, 1, model="b"),
+        used("session", 50, 5, context_used=55, model="a", agent="helper"),
+    )
+
+    assert tokens(usage.once()) == {"a": 165, "b": 660}
+    assert [(one.key.agent, one.key.single) for one in usage.once()] == [
+        (None, True),
+        (None, True),
+        (None, False),  # it was more than the last request
+        ("helper", True),
+    ]
+
+
+def test_steps_turns_and_totals_are_counted_once() -> None:
+    step, turn, total = used(prompt=10, model="a"), used("turn", 10, model="a"), used("session", 10, model="a")
+
+    assert tokens(usage_of(step, turn, total).once()) == {"a": 10}
+    assert tokens(usage_of(step, used("session", 25, model="a")).once()) == {"a": 25}
+    assert tokens(usage_of(step, step, total).once()) == {"a": 20}
+    assert tokens(usage_of(used("turn", 10), used("turn", 10), total).once()) == {None: 20}
+
+
+def test_what_only_totals_have_is_added_model_by_model() -> None:
+    models = [ModelUsage(model="a", input_tokens=30), ModelUsage(model="small", input_tokens=5)]
+    total = used("session", 35, models=models)
+
+    assert tokens(usage_of(used(prompt=20, model="a"), total, total).once()) == {"a": 30, "small": 5}
+    assert tokens(usage_of(used(prompt=20, model="otherwise named"), total).once()) == {
+        "otherwise named": 20,
+        "small": 5,
+        None: 10,
+    }
+
+
+def test_what_a_session_holds_is_bounded() -> None:
+    usage = usage_of(*(used(prompt=1, model=f"model {number}") for number in range(3 * PARTS)))
+
+    assert len(usage.parts) == PARTS + 1
+    assert sum(tokens(usage.once()).values()) == 3 * PARTS
+    days = usage_of(*(used(prompt=1, ts=number * DAY) for number in range(3 * PARTS)))
+    assert len(days.parts) <= 2 * PARTS + 1
+
+
+@pytest.mark.anyio
+class TestOnAJournal:
+    async def session(self, journal: Journal, *events: Produced) -> dict[str, Any]:
+        await journal.commit(commit(*(Produced.of(one.event) for one in events)))
+        (session,) = await journal.sessions()
+        return session
+
+    async def test_an_estimate_names_the_model_and_the_date_of_the_prices(self, journal: Journal) -> None:
+        session = await self.session(
+            journal, used(prompt=1_000_000, output=1_000_000, cache_read_tokens=400_000, model="gpt-5.1-codex")
+        )
+
+        assert session["costUsd"] == pytest.approx(0.6 * 1.25 + 0.4 * 0.125 + 10)
+        assert session["costEstimated"] is True
+        assert session["costModel"] == "openai/gpt-5.1"
+        assert session["pricesDate"] >= "2025-01-01"
+        assert session["cacheReadTokens"] == 400_000
+
+    async def test_the_agents_own_figure_wins(self, journal: Journal) -> None:
+        session = await self.session(journal, used(prompt=10, output=10, model="gpt-5.1", cost_usd=7.5))
+
+        assert session["costUsd"] == 7.5
+        assert "costEstimated" not in session
+
+    @pytest.mark.parametrize("cost", [-1e308, -0.01, 1e308, float("nan"), float("inf")])
+    async def test_no_cost_is_negative_or_endless(self, journal: Journal, cost: float) -> None:
+        broken = used(prompt=10, model="none that is known")
+        broken.event.cost_usd = cost  # type: ignore[attr-defined]
+        session = await self.session(journal, broken)
+
+        assert "costUsd" not in session
+
+    async def test_a_session_with_an_unknown_model_has_no_cost(self, journal: Journal) -> None:
+        session = await self.session(journal, used(prompt=10, model="gpt-5.1"), used(prompt=1, model="mystery"))
+
+        assert session["inputTokens"] == 11
+        assert "costUsd" not in session
+
+    async def test_subagents_have_totals_of_their_own(self, journal: Journal) -> None:
+        session = await self.session(
+            journal,
+            used("session", 100, 10, reasoning_tokens=3, context_used=110, context_size=1000),
+            used("session", 50, 5, agent="helper", context_used=55, context_size=500),
+            used("session", 200, 20, cache_write_tokens=7),
+        )
+
+        assert (session["inputTokens"], session["outputTokens"]) == (250, 25)
+        assert (session["reasoningTokens"], session["cacheWriteTokens"]) == (3, 7)
+        assert (session["contextUsed"], session["contextSize"]) == (110, 1000)
