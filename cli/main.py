@@ -45,7 +45,7 @@ def _collect_late() -> None:
 
 def _run(arguments: list[str]) -> int:
     if COMPLETES in os.environ:
-        import tooltap.cli.common.shells  # noqa: F401  # click uses them from now on
+        import tooltap.cli.common.completion  # noqa: F401  # click uses them from now on
     elif arguments and arguments[0] in ("run", "proxy"):
         from tooltap.cli.tap.agent import plain_start, run_agent
 

@@ -8,7 +8,7 @@ import msgspec
 
 from tooltap.protocol.events import AnyEvent, Event
 
-__all__ = ["EventMeta", "Filter", "Values", "meta_of"]
+__all__ = ["ALL_EVENTS", "EventMeta", "Filter", "Values", "meta_of"]
 
 MAX_VALUES = 256
 
@@ -85,6 +85,11 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tool: Values | None = None
     """The canonical or the raw name of the tool."""
 
+    @property
+    def matches_all(self) -> bool:
+        """Whether every event matches: no key is given."""
+        return self == ALL_EVENTS
+
     def matches(self, meta: Matched) -> bool:
         """Whether the subscription gets the event."""
         return (
@@ -95,3 +100,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             and (self.agent is None or meta.agent in self.agent)
             and (self.tool is None or meta.tool in self.tool or meta.raw_tool in self.tool)
         )
+
+
+ALL_EVENTS = Filter()
+"""No filter. There is no other way to say so: nothing takes None for a filter."""

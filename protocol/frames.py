@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from tooltap.protocol.filters import Filter
+from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.requests import ClientStruct, Count, Name, Request, RequestId, Seq, StoreRequest, StreamId
 from tooltap.protocol.stats import Statistics
 
@@ -98,7 +98,7 @@ class Subscribe(ClientStruct, kw_only=True, tag="subscribe"):
 
     after: str | Seq = "now"
     """`start`, `now`, the `seq` of the last event that the client handled, or `<journal>:<seq>`."""
-    filter: Filter = Filter()
+    filter: Filter = ALL_EVENTS
     partials: bool = False
     """Whether to send partials, which have no `seq` and may be dropped."""
     follow: bool = True

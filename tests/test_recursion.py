@@ -4,16 +4,13 @@ A value of a line is nested at most `limits.depth` (200) deep, and JSON inside a
 """
 
 from __future__ import annotations
-
 import ast
 import inspect
+import msgspec
+import pytest
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-
-import msgspec
-import pytest
-
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.wire.decode import DEPTH_OF_TEXT
 
@@ -107,7 +104,7 @@ BOUNDED = {
     "daemon/config.py:socket_path": NOT_ITSELF,
     "daemon/web/api/pages.py:encode": NOT_ITSELF,
     "cli/check/baseline.py:check": NOT_ITSELF,
-    "cli/common/completers.py:dialects": NOT_ITSELF,
+    "cli/common/completion.py:dialects": NOT_ITSELF,
     "cli/schema/typescript.py:type_of": OURS,
     "cli/schema/model.py:_structs": OURS,
     "cli/schema/markdown.py:_references_in": OURS,

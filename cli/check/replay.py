@@ -14,10 +14,10 @@ import click
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, run_client, socket_option
-from tooltap.cli.common.inputs import input_size
 from tooltap.cli.common.jobs import guarded_workers, jobs_option, worker_errors
 from tooltap.cli.common.printing import say, say_json, warn, write_events
 from tooltap.cli.common.progress import progress
+from tooltap.cli.common.recordings import input_size
 from tooltap.cli.common.statistics import print_statistics, statistics_options
 
 if TYPE_CHECKING:

@@ -1,28 +1,19 @@
-"""Talks to the daemon for commands: the `--socket` option, requests, and errors as one sentence."""
+"""Requests of commands to the daemon: over its socket, with errors as one sentence, and over HTTP with its token."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
-from tooltap.cli.common import completers
+from tooltap.cli.common import completion
+from tooltap.cli.common.commands import did_you_mean
 from tooltap.cli.common.options import dialect_option, provider_option
-from tooltap.cli.common.suggestions import did_you_mean
-
-__all__ = [
-    "daemon_errors",
-    "is_refused",
-    "publisher_options",
-    "request",
-    "run_client",
-    "socket_option",
-    "wait_option",
-    "waiting",
-]
 
 T = TypeVar("T")
 
@@ -64,7 +55,7 @@ def publisher_options(function: Any) -> Any:
         click.option(
             "--session",
             metavar="NAME",
-            shell_complete=completers.sessions,
+            shell_complete=completion.sessions,
             help="The session's name until a line states its id.",
         ),
         provider_option,
@@ -96,11 +87,6 @@ def _meant(code: str, context: click.Context | None) -> str:
     return did_you_mean(context.params["dialect"], dialects())
 
 
-def is_refused(error: click.UsageError, key: str) -> bool:
-    """Say whether a daemon of an earlier version does not know a key of the request."""
-    return f"unknown field `{key}`" in error.message
-
-
 def run_client(work: Callable[[], Awaitable[T]]) -> T:
     """Run a coroutine that uses the client."""
     import asyncio
@@ -129,3 +115,49 @@ def request(socket: Path | None, op: str, **arguments: Any) -> Any:
 
     with daemon_errors():
         return ask(op, path=socket, wait=waiting(), **arguments)
+
+
+WEB_TIMEOUT = 10.0
+"""Seconds for a reply over HTTP."""
+
+
+def web_token(socket: Path | None) -> str:
+    """Return the token of the daemon at this socket."""
+    return _token(_web(socket))
+
+
+def ask_web(socket: Path | None, method: str, path: str) -> Any:
+    """Send a request to the daemon at this socket. Directly: a proxy would learn the token."""
+    from http.client import HTTPConnection, HTTPException
+
+    web = _web(socket)
+    where = urlsplit(web["url"])
+    connection = HTTPConnection(where.hostname or "", where.port, timeout=WEB_TIMEOUT)
+    try:
+        connection.request(method, path, headers={"Authorization": f"Bearer {_token(web)}"})
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+    except (OSError, HTTPException, ValueError) as error:
+        raise click.ClickException(f"the daemon does not answer at {web['url']}: {error}") from None
+    finally:
+        connection.close()
+    if response.status >= 400:
+        raise click.ClickException(answer["error"]["message"])
+    return answer
+
+
+def _web(socket: Path | None) -> dict[str, Any]:
+    web: dict[str, Any] | None = request(socket, "stats").get("web")
+    if web is None:
+        raise click.ClickException("the daemon does not serve browsers; start it with: tooltap serve --web")
+    return web
+
+
+def _token(web: dict[str, Any]) -> str:
+    from tooltap.daemon.system.listener import ListenError
+    from tooltap.daemon.web.http.token import read_token
+
+    try:
+        return read_token(Path(web["tokenFile"]))
+    except ListenError as error:
+        raise click.ClickException(str(error)) from None

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from tooltap.cli.common import completers
-from tooltap.cli.common.suggestions import did_you_mean
+from tooltap.cli.common import completion
+from tooltap.cli.common.commands import did_you_mean
 
 __all__ = ["dialect_option", "provider_option"]
 
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 provider_option = click.option(
     "--provider",
     metavar="NAME",
-    shell_complete=completers.providers,
+    shell_complete=completion.providers,
     help="The agent's name; overrides what its lines say.",
 )
 
@@ -30,7 +30,7 @@ def dialect_option(text: str, *, check: bool) -> Callable[[F], F]:
         show_default=True,
         metavar="NAME",
         callback=_check if check else None,
-        shell_complete=completers.dialects,
+        shell_complete=completion.dialects,
         help=text,
     )
 

@@ -1,4 +1,4 @@
-"""Recordings as arguments: files and folders, and options for facts that their lines do not state."""
+"""Recordings as arguments: files and folders, their bytes, and options for facts that their lines do not state."""
 
 from __future__ import annotations
 
@@ -12,22 +12,36 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from tooltap.cli.common.inputs import STDIN
 from tooltap.cli.common.options import dialect_option, provider_option
 from tooltap.cli.common.printing import short, warn
 
-__all__ = [
-    "Recording",
-    "baselines_option",
-    "files_argument",
-    "input_files",
-    "recorded_dialect_option",
-    "recorded_stream_options",
-    "recordings",
-    "recordings_argument",
-    "unique",
-    "usage_errors",
-]
+STDIN = "-"
+CHUNK = 256 * 1024
+
+
+class UnreadableError(Exception):
+    """The file cannot be opened or read; the message says which and why."""
+
+
+def read_chunks(path: str) -> Iterator[bytes]:
+    """Yield the file's bytes as they arrive, so that a pipe is processed without delay. Raises `UnreadableError`."""
+    try:
+        with open(0 if path == STDIN else path, "rb", buffering=0, closefd=path != STDIN) as file:
+            while chunk := file.read(CHUNK):
+                yield chunk
+    except IsADirectoryError:
+        raise UnreadableError(f"{path}: there is no .jsonl file in this folder") from None
+    except OSError as error:
+        raise UnreadableError(f"{path}: {error.strerror}") from None
+
+
+def input_size(path: str) -> int:
+    """The size of a regular file in bytes; 0 for everything else."""
+    try:
+        return 0 if path == STDIN else os.stat(path).st_size
+    except OSError:
+        return 0
+
 
 MANIFEST = "manifest.json"
 """As in `traces/recording/manifest.py`, which takes long to import."""

@@ -1,13 +1,15 @@
 """Prints statistics objects on stderr: as text (`--stats`) and as JSON (`--stats-json`)."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
-
 import click
-
-from tooltap.cli.common.printing import MAX_ID, on_stderr, say_json, short
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from typing import Any
+from tooltap.cli.common.printing import MAX_ID
+from tooltap.cli.common.printing import on_stderr
+from tooltap.cli.common.printing import say_json
+from tooltap.cli.common.printing import short
 from tooltap.daemon.formats import counted
 
 if TYPE_CHECKING:
@@ -126,7 +128,7 @@ def describe_daemon(statistics: dict[str, Any]) -> list[str]:
 
 
 def _backfill(following: dict[str, Any]) -> str:
-    backfill = following.get("backfill", {"complete": True})  # an older daemon has none
+    backfill = following["backfill"]
     if backfill["complete"]:
         return ""
     size = f"{backfill['bytesDone'] / 2**20:.1f} of {backfill['bytes'] / 2**20:.1f} MiB"
@@ -134,7 +136,7 @@ def _backfill(following: dict[str, Any]) -> str:
 
 
 def _spools(spools: dict[str, Any]) -> Iterator[str]:
-    quarantined = spools.get("quarantined", {"files": 0})  # an older daemon has none
+    quarantined = spools["quarantined"]
     held = f", {quarantined['files']} damaged ones in {quarantined['directory']}" if quarantined["files"] else ""
     yield f"spools: {spools['waiting']} waiting, {spools['drained']} drained{held}"
     for unread in quarantined.get("unread", ()):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from tooltap.cli.common.commands import Command
+from tooltap.cli.common.commands import Choice, Command
+from tooltap.cli.common.completion import SHELLS, VARIABLE
 from tooltap.cli.common.printing import say_text
-from tooltap.cli.common.shells import SHELLS, VARIABLE
-from tooltap.cli.common.suggestions import Choice
 
 __all__ = ["command"]
 

@@ -15,15 +15,12 @@ from urllib.parse import quote
 
 import click
 
-from tooltap.cli.common.commands import Group
-from tooltap.cli.common.completers import followed_agents
-from tooltap.cli.common.connection import request, socket_option
+from tooltap.cli.common.commands import Choice, Group
+from tooltap.cli.common.completion import followed_agents
+from tooltap.cli.common.connection import ask_web, request, socket_option, web_token
 from tooltap.cli.common.printing import at_terminal, say, say_json
 from tooltap.cli.common.statistics import describe_daemon
-from tooltap.cli.common.suggestions import Choice
-from tooltap.cli.common.table import print_table
-from tooltap.cli.common.terminal.paragraphs import say_wrapped
-from tooltap.cli.common.web import ask_web, web_token
+from tooltap.cli.common.terminal.columns import print_table, say_wrapped
 
 __all__ = ["command"]
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import daemon_errors, socket_option
+from tooltap.cli.common.connection import ask_web, daemon_errors, socket_option
 from tooltap.cli.common.printing import at_terminal, say, warn
-from tooltap.cli.common.web import ask_web
 
 if TYPE_CHECKING:
     from tooltap.daemon.config import Config

@@ -1,1 +1,1 @@
-"""Commands that show what the journal holds: tail, sessions, show, export, stats. Knows `common`."""
+"""Commands that show what the journal holds."""

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
 import click
 
-from tooltap.cli.common.commands import Command
+from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.connection import run_client, socket_option, wait_option
-from tooltap.cli.common.inputs import STDIN, UnreadableError, input_size, read_chunks
 from tooltap.cli.common.jobs import guarded_workers, jobs_option, worker_errors
 from tooltap.cli.common.masking import Masking, redact_options
 from tooltap.cli.common.printing import at_terminal, binary_output, say, warn
 from tooltap.cli.common.progress import progress
-from tooltap.cli.common.recordings import input_files, unique
-from tooltap.cli.common.suggestions import Choice
+from tooltap.cli.common.recordings import STDIN, UnreadableError, input_files, input_size, read_chunks, unique
 from tooltap.cli.read.session_names import AmbiguousSessionError, UnknownSessionError, find_session
 
 if TYPE_CHECKING:

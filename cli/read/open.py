@@ -6,19 +6,18 @@ from pathlib import Path
 
 import click
 
-from tooltap.cli.common import completers
+from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import socket_option, wait_option
+from tooltap.cli.common.connection import ask_web, socket_option, wait_option
 from tooltap.cli.common.printing import on_stderr, say
 from tooltap.cli.common.terminal.browser import open_in_browser
-from tooltap.cli.common.web import ask_web
 from tooltap.daemon.web.page.addresses import session_url
 
 __all__ = ["command"]
 
 
 @click.command("open", cls=Command, examples=("tooltap open", "tooltap open last"))
-@click.argument("session", required=False, metavar="[SESSION]", shell_complete=completers.sessions)
+@click.argument("session", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
 @click.option("--no-browser", is_flag=True, help="Only print the link.")
 @wait_option
 @socket_option

@@ -10,13 +10,12 @@ from typing import Any
 
 import click
 
-from tooltap.cli.common import completers
-from tooltap.cli.common.commands import Command
+from tooltap.cli.common import completion
+from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
-from tooltap.cli.common.printing import at_terminal, say_json, warn
-from tooltap.cli.common.suggestions import Choice
-
-__all__ = ["STATES", "command"]
+from tooltap.cli.common.printing import at_terminal, joined, say, say_json, say_text, short, styled, wants_colour, warn
+from tooltap.cli.common.terminal.columns import columns_of, fit
+from tooltap.daemon.wording import counted
 
 PER_SESSION = 3
 """Hits of one session, unless only one is searched."""
@@ -51,7 +50,7 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> in
     "--agent",
     multiple=True,
     metavar="NAME",
-    shell_complete=completers.providers,
+    shell_complete=completion.providers,
     help="Sessions of this agent (claude, codex, gemini, …). May be repeated.",
 )
 @click.option(
@@ -64,7 +63,7 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> in
     "--tool",
     multiple=True,
     metavar="NAME",
-    shell_complete=completers.tools,
+    shell_complete=completion.tools,
     help="Calls and results of this tool, by its canonical name or the agent's name for it. May be repeated.",
 )
 @click.option(
@@ -78,7 +77,7 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> in
 @click.option(
     "--session",
     metavar="NAME",
-    shell_complete=completers.sessions,
+    shell_complete=completion.sessions,
     help='Events of this session: its id, the beginning of it, words of its title, or "last".',
 )
 @click.option(
@@ -128,11 +127,9 @@ def command(
         say_json(orjson.dumps(answer))
         return
     if answer["hits"]:
-        from tooltap.cli.read.hits import print_hits, print_rows
-
         (print_hits if at_terminal() else print_rows)(answer)
     else:
-        from tooltap.cli.read.nothing import why_not_found
+        from tooltap.cli.read.why_empty import why_not_found
 
         warn(why_not_found(socket, query, given, answer))
     for sentence in _limits(answer):
@@ -154,3 +151,103 @@ def _limits(answer: dict[str, Any]) -> list[str]:
     if floor := answer.get("floor"):
         said.append(f"events up to {floor} are not searched: the index would be larger than `index_bytes`")
     return said
+
+
+MOST_WIDTH, LEAST_WIDTH = 160, 40
+ABOUT = 12
+"""Columns of the tool or kind of a hit."""
+LEAD = 16
+"""Code points of a snippet before the first word that was found, where it does not fit as a whole."""
+SAID = {"message": "said", "reasoning": "thought", "session": "session"}
+
+
+def print_rows(answer: dict[str, Any]) -> None:
+    for hit in answer["hits"]:
+        cells = (hit["seq"], hit["session"], _time(hit.get("ts"), "%Y-%m-%d %H:%M:%S"), _about(hit), hit["text"])
+        say_text("\t".join(short(one, 1_000) for one in cells) + "\n")
+
+
+def print_hits(answer: dict[str, Any]) -> None:
+    import shutil
+
+    width = max(LEAST_WIDTH, min(shutil.get_terminal_size().columns, MOST_WIDTH))
+    sessions = {one["session"]: one for one in answer["sessions"]}
+    by_session: dict[str, list[dict[str, Any]]] = {}
+    for hit in answer["hits"]:
+        by_session.setdefault(hit["session"], []).append(hit)
+    digits = max(len(str(hit["seq"])) for hit in answer["hits"])
+    for name, hits in by_session.items():
+        _print_session(name, sessions.get(name, {}), len(hits), width)
+        for hit in hits:
+            _print_hit(hit, digits, width)
+        say()
+    others = max(0, (answer.get("foundIn") or 0) - len(by_session))
+    total = counted(answer.get("total") or len(answer["hits"]), "hit")
+    found = f"{total} in {counted(answer.get('foundIn') or len(by_session), 'session')}"
+    more = f"; {others:,} not shown" if others else ""
+    say(_dim(fit(f"{found}{more}. `tooltap show SEQ` shows an event.", width)))
+
+
+def _print_session(name: str, session: dict[str, Any], shown: int, width: int) -> None:
+    hits = session.get("hits") or shown
+    project = str(session.get("project") or "").rpartition("/")[2]
+    about = [
+        session.get("provider"),
+        project,
+        session.get("status"),
+        _time(session.get("lastTs"), "%Y-%m-%d %H:%M"),
+        counted(hits, "hit"),
+    ]
+    say(_bold(fit(short(session.get("title") or project or name), width)))
+    line, known = " · ".join(short(one) for one in about if one), short(name)
+    fits_together = len(line) + len(known) + 3 <= width
+    for one in [f"{line} · {known}"] if fits_together else [line, known]:
+        say(_dim(fit(one, width)))
+
+
+def _print_hit(hit: dict[str, Any], digits: int, width: int) -> None:
+    head = f"  {hit['seq']:>{digits}}  {_time(hit.get('ts'), '%m-%d %H:%M'):11}  {fit(_about(hit), ABOUT):{ABOUT}}  "
+    parts = _marked(str(hit["text"]), hit["ranges"], width - len(head))
+    say(joined([head, *parts]))
+
+
+def _marked(text: str, ranges: list[list[int]], width: int) -> list[str]:
+    """As many columns of the text as there are, from shortly before the first word that was found; what was found is
+    in colour."""
+    start = ranges[0][0] - LEAD if ranges and columns_of(text) > width and ranges[0][0] > LEAD else 0
+    parts: list[str] = ["…"] if start else []
+    room, at = width - len(parts), start
+    for first, last in [*ranges, [len(text), len(text)]]:
+        before, found = text[at : max(first, at)], text[max(first, at) : last]
+        parts.append(fit(before, room))
+        room -= columns_of(parts[-1])
+        fitting = fit(found, room)
+        parts.append(_found(fitting) if fitting else "")
+        room -= columns_of(fitting)
+        at = max(at, last)
+    return parts
+
+
+def _about(hit: dict[str, Any]) -> str:
+    return short(hit.get("tool") or SAID.get(hit["kind"], hit["kind"]))
+
+
+def _time(milliseconds: Any, form: str) -> str:
+    if not isinstance(milliseconds, int):
+        return ""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1_000).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _found(text: str) -> str:
+    return styled(text, "yellow") if wants_colour() else text
+
+
+def _dim(text: str) -> str:
+    return styled(text, "dim") if wants_colour() else text
+
+
+def _bold(text: str) -> str:
+    return styled(text, "cyan") if wants_colour() else text

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 import click
 
+from tooltap.cli.common.commands import did_you_mean
 from tooltap.cli.common.connection import request
 from tooltap.cli.common.printing import MAX_ID, short
-from tooltap.cli.common.suggestions import did_you_mean
 from tooltap.cli.read.sessions import list_sessions
 
 __all__ = ["AmbiguousSessionError", "UnknownSessionError", "find_session"]

@@ -1,34 +1,44 @@
 """`tooltap sessions`: lists the sessions in the journal, and removes them."""
 
 from __future__ import annotations
-
 import os
 import re
 import time
+import click
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-
-import click
-
-from tooltap.cli.common import completers
 from tooltap.cli.common.commands import Group
-from tooltap.cli.common.connection import is_refused, request, socket_option, wait_option
-from tooltap.cli.common.printing import MAX_ID, at_terminal, on_stderr, say, say_json, short, warn
-from tooltap.cli.common.suggestions import Choice
-from tooltap.cli.read.nothing import NO_EVENTS
+from tooltap.cli.common.connection import request
+from tooltap.cli.common.connection import socket_option
+from tooltap.cli.common.connection import wait_option
+from tooltap.cli.common.printing import MAX_ID
+from tooltap.cli.common.printing import at_terminal
+from tooltap.cli.common.printing import on_stderr
+from tooltap.cli.common.printing import say
+from tooltap.cli.common.printing import say_json
+from tooltap.cli.common.printing import short
+from tooltap.cli.common.printing import warn
 from tooltap.daemon.formats import counted
-
-__all__ = ["command", "list_sessions"]
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import NamedTuple
+from typing import TypeAlias
+from tooltap.cli.common import completion
+from tooltap.cli.common.commands import Choice
+from tooltap.cli.common.printing import joined
+from tooltap.cli.common.printing import say_text
+from tooltap.cli.common.printing import styled
+from tooltap.cli.common.printing import wants_colour
+from tooltap.cli.common.terminal.columns import columns_of
+from tooltap.cli.common.terminal.columns import fit
+from tooltap.cli.common.terminal.columns import terminal_columns
+from tooltap.cli.read.why_empty import NO_EVENTS
+from tooltap.daemon.wording import dollars
 
 PAGE = 1_000
 STATUSES = ("running", "waiting", "failed", "completed", "interrupted")
-OLDER = (
-    "the daemon is older than this command: sessions are listed in the order of ingestion, without a status; "
-    "restart the daemon"
-)
 _AGE = re.compile(r"([0-9]{1,9})([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -61,7 +71,7 @@ class Moment(click.ParamType[int]):
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many sessions to list.")
 @click.option("--status", multiple=True, type=Choice(STATUSES), help="Sessions with this status.")
 @click.option(
-    "--agent", multiple=True, metavar="NAME", shell_complete=completers.providers, help="Sessions of this agent."
+    "--agent", multiple=True, metavar="NAME", shell_complete=completion.providers, help="Sessions of this agent."
 )
 @click.option(
     "--project", multiple=True, metavar="DIR", help="Sessions in this directory, or in directories with this name."
@@ -105,24 +115,13 @@ def command(
     if not listed:
         warn(_why_none(socket, filters))
         return
-    from tooltap.cli.read.session_table import print_sessions
-
     print_sessions(listed)
-    if len(listed) == limit and at_terminal():
-        with suppress(OlderError):
-            if (total := _count(socket, **filters)) > limit:
-                on_stderr(f"{limit:,} of {counted(total, 'session')}; `--limit {total}` lists all")
-
-
-class OlderError(click.ClickException):
-    """The daemon can neither filter sessions nor count them."""
-
-    def __init__(self) -> None:
-        super().__init__("the daemon is older than this command, and cannot filter sessions; restart the daemon")
+    if len(listed) == limit and at_terminal() and (total := _count(socket, **filters)) > limit:
+        on_stderr(f"{limit:,} of {counted(total, 'session')}; `--limit {total}` lists all")
 
 
 @command.command("rm", examples=("tooltap sessions rm 101730e3-98ed-4d2b-8e93-5caa86bfc39f",))
-@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...", shell_complete=completers.sessions)
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...", shell_complete=completion.sessions)
 @socket_option
 @click.pass_context
 def remove(context: click.Context, sessions: tuple[str, ...], socket: Path | None) -> None:
@@ -152,32 +151,11 @@ def list_sessions(socket: Path | None, limit: int, **filters: Any) -> Iterator[d
     """Yield the sessions page by page, the one that was active last first. `filters`: those of the request."""
     cursor = None
     while limit > 0:
-        try:
-            page = request(socket, "sessions", limit=min(limit, PAGE), order="time", cursor=cursor, **filters)
-        except click.UsageError as error:
-            if not is_refused(error, "order"):
-                raise
-            if filters:
-                raise OlderError from None
-            warn(OLDER)
-            yield from _older_sessions(socket, limit)
-            return
+        page = request(socket, "sessions", limit=min(limit, PAGE), order="time", cursor=cursor, **filters)
         yield from page["sessions"]
         limit -= len(page["sessions"])
         cursor = page.get("cursor")
         if cursor is None:
-            return
-
-
-def _older_sessions(socket: Path | None, limit: int) -> Iterator[dict[str, Any]]:
-    """Yield the sessions of a daemon that knows one order."""
-    before = None
-    while limit > 0:
-        page = request(socket, "sessions", limit=min(limit, PAGE), before=before)
-        yield from page["sessions"]
-        limit -= len(page["sessions"])
-        before = page.get("next")
-        if before is None:
             return
 
 
@@ -186,10 +164,7 @@ def _count(socket: Path | None, **filters: Any) -> int:
 
 
 def _facets(socket: Path | None, **filters: Any) -> dict[str, dict[str, int]]:
-    try:
-        page = request(socket, "sessions", limit=1, facets=True, **filters)
-    except click.UsageError as error:
-        raise (OlderError() if is_refused(error, "facets") else error) from None
+    page = request(socket, "sessions", limit=1, facets=True, **filters)
     facets: dict[str, dict[str, int]] = page["facets"]
     return facets
 
@@ -213,3 +188,151 @@ def _why_none(socket: Path | None, filters: dict[str, Any]) -> str:
         return NO_EVENTS
     some = f"there {'is' if total == 1 else 'are'} {counted(total, 'session')}"
     return f"no session matches these filters; without them {some}"
+
+
+Session: TypeAlias = dict[str, Any]
+
+SHORTEST_ID = 8
+MIN_TITLE, WANTED_TITLE = 16, 32
+"""Widths of the title: the least, and what it has before there are more columns."""
+GAP = 2
+_STYLES = {"running": "cyan", "waiting": "yellow", "failed": "red", "interrupted": "dim"}
+_AGES = ((86_400, "d"), (3_600, "h"), (60, "m"))
+RECENT_DAYS = 30
+"""After so many days, a date says more than their number."""
+
+
+class _Column(NamedTuple):
+    head: str
+    most: int
+    """Its greatest width on a terminal."""
+    rank: int
+    """Columns of rank 0 are always there; of the others, those of a lower rank first."""
+    value: Callable[[Session], str]
+    right: bool = False
+
+
+def print_sessions(sessions: Sequence[Session]) -> None:
+    if not at_terminal():
+        say_text("\t".join(["SESSION", *(one.head for one in _COLUMNS)]) + "\n")
+        for session in sessions:
+            say_text(
+                "\t".join([short(session["session"], MAX_ID), *_cells(session, _COLUMNS, _moment(session))]) + "\n"
+            )
+        return
+    now = time.time()
+    names = _short_ids([one["session"] for one in sessions])
+    rows = [
+        [short(name, MAX_ID), *_cells(one, _COLUMNS, _ago(one, now))] for name, one in zip(names, sessions, strict=True)
+    ]
+    columns = [_Column("SESSION", MAX_ID, 0, str), *_COLUMNS]
+    widths = _widths(columns, rows, terminal_columns())
+    heads = [column.head for column in columns]
+    say(_line(columns, heads, widths, ["bold"] * len(columns)))
+    for session, row in zip(sessions, rows, strict=True):
+        style = _STYLES.get(session.get("status", ""), "")
+        say(_line(columns, row, widths, [style if head == "STATUS" else "" for head in heads]))
+
+
+def _line(columns: Sequence[_Column], cells: Sequence[str], widths: Sequence[int], styles: Sequence[str]) -> str:
+    parts: list[str] = []
+    for column, cell, width, style in zip(columns, cells, widths, styles, strict=True):
+        if width:
+            text = fit(cell, width)
+            space = " " * (width - columns_of(text))
+            shown = styled(text, style) if style and text and wants_colour() else text
+            parts.append(joined([space, shown] if column.right else [shown, space]))
+    return joined(parts, " " * GAP)
+
+
+def _widths(columns: Sequence[_Column], rows: Sequence[Sequence[str]], room: int) -> list[int]:
+    """The width of each column, 0 for those that have no room or nothing to say."""
+    cells = list(zip(*rows, strict=True))
+    needed = [
+        max(len(column.head), min(column.most, max(map(columns_of, of_column)))) if any(of_column) else 0
+        for column, of_column in zip(columns, cells, strict=True)
+    ]
+    title = next(number for number, column in enumerate(columns) if column.head == "TITLE")
+    wanted = max(needed[title], MIN_TITLE)
+    widths = [width if column.rank == 0 else 0 for width, column in zip(needed, columns, strict=True)]
+    widths[title] = min(wanted, WANTED_TITLE)
+    room -= sum(width + GAP for width in widths if width)
+    for number in sorted(range(len(columns)), key=lambda one: columns[one].rank):
+        if columns[number].rank and needed[number] and needed[number] + GAP <= room:
+            widths[number] = needed[number]
+            room -= needed[number] + GAP
+    widths[title] = max(MIN_TITLE, min(wanted, widths[title] + room))
+    return widths
+
+
+def _short_ids(names: Sequence[str]) -> list[str]:
+    """The beginnings that commands take for the ids: as short as tells these apart."""
+    length = SHORTEST_ID
+    longest = max(map(len, names), default=0)
+    while length < longest and len({name[:length] for name in names}) < len(set(names)):
+        length += 1
+    return [name[:length] for name in names]
+
+
+def _cells(session: Session, columns: Sequence[_Column], last: str) -> list[str]:
+    return [short(last if column.head == "LAST" else column.value(session)) for column in columns]
+
+
+def _text(key: str) -> Callable[[Session], str]:
+    return lambda session: str(session.get(key) or "")
+
+
+def _project(session: Session) -> str:
+    path = str(session.get("project") or session.get("cwd") or "").rstrip("/\\")
+    return path.replace("\\", "/").rpartition("/")[2]
+
+
+def _tokens(session: Session) -> str:
+    tokens = (session.get("inputTokens") or 0) + (session.get("outputTokens") or 0)
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if tokens >= size:
+            return f"{tokens / size:.1f}{unit}" if tokens < 10 * size else f"{tokens // size}{unit}"
+    return str(tokens or "")
+
+
+def _duration(session: Session) -> str:
+    if (milliseconds := session.get("durationMs")) is None:
+        return ""
+    seconds = milliseconds // 1_000
+    if seconds < 60:
+        return f"{seconds}s"
+    minutes, hours = seconds // 60, seconds // 3_600
+    return f"{minutes}m{seconds % 60:02}" if minutes < 60 else f"{hours}h{minutes % 60:02}"
+
+
+def _ago(session: Session, now: float) -> str:
+    if (last := session.get("lastTs")) is None:
+        return ""
+    seconds = int(now - last / 1000)
+    if seconds >= RECENT_DAYS * 86_400:
+        return datetime.fromtimestamp(last / 1000).strftime("%Y-%m-%d")
+    for size, unit in _AGES:
+        if seconds >= size:
+            return f"{seconds // size}{unit} ago"
+    return "now"
+
+
+def _moment(session: Session) -> str:
+    last = session.get("lastTs")
+    return "" if last is None else datetime.fromtimestamp(last / 1000).strftime("%Y-%m-%d %H:%M")
+
+
+_COLUMNS = (
+    _Column("STATUS", 11, 0, lambda session: str(session.get("status") or session["state"])),
+    _Column("TITLE", 80, 0, _text("title")),
+    _Column("PROJECT", 16, 1, _project),
+    _Column("BRANCH", 16, 8, _text("branch")),
+    _Column("AGENT", 12, 0, _text("provider")),
+    _Column("MODEL", 18, 4, _text("model")),
+    _Column("CALLS", 6, 3, _text("calls"), right=True),
+    _Column("ERRORS", 6, 6, _text("errors"), right=True),
+    _Column("TOKENS", 6, 7, _tokens, right=True),
+    _Column("COST", 8, 2, lambda session: dollars(session.get("costUsd")) or "", right=True),
+    _Column("TIME", 7, 5, _duration, right=True),
+    _Column("LAST", 10, 0, _moment, right=True),
+)

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from tooltap.cli.common import completers
-from tooltap.cli.common.commands import Command
+from tooltap.cli.common import completion
+from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.connection import daemon_errors, request, socket_option, wait_option
 from tooltap.cli.common.printing import (
     at_terminal,
@@ -22,7 +22,6 @@ from tooltap.cli.common.printing import (
     write_events,
     write_text,
 )
-from tooltap.cli.common.suggestions import Choice
 from tooltap.cli.common.terminal.pager import paged
 
 __all__ = ["command"]
@@ -39,7 +38,7 @@ MAX_SEQ = 2**63 - 1
         "tooltap show 3 --view assistant | jq .output",
     ),
 )
-@click.argument("wanted", metavar="SEQ|SESSION", shell_complete=completers.sessions)
+@click.argument("wanted", metavar="SEQ|SESSION", shell_complete=completion.sessions)
 @click.option(
     "--view",
     type=Choice(["assistant", "display", "raw"]),

@@ -9,24 +9,23 @@ from typing import Any
 
 import click
 
-from tooltap.cli.common import completers
-from tooltap.cli.common.commands import Command
+from tooltap.cli.common import completion
+from tooltap.cli.common.commands import Choice, Command, did_you_mean
 from tooltap.cli.common.connection import daemon_errors, socket_option, wait_option, waiting
 from tooltap.cli.common.printing import warn
-from tooltap.cli.common.suggestions import Choice, did_you_mean
 
 __all__ = ["command"]
 
 FILTERS = {
     "session": (
         'Events of this session: its id, the beginning of it, words of its title, or "last".',
-        completers.sessions,
+        completion.sessions,
     ),
     "stream": ("Events of this stream.", None),
-    "provider": ("Events of this agent (claude, codex, gemini, …).", completers.providers),
+    "provider": ("Events of this agent (claude, codex, gemini, …).", completion.providers),
     "agent": ("Events of this subagent.", None),
-    "kind": ("Events of this kind (message, tool-call, …).", completers.kinds),
-    "tool": ("Calls and results of this tool, by its canonical name or the agent's name for it.", completers.tools),
+    "kind": ("Events of this kind (message, tool-call, …).", completion.kinds),
+    "tool": ("Calls and results of this tool, by its canonical name or the agent's name for it.", completion.tools),
 }
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -41,7 +40,7 @@ def _in_seconds(ctx: click.Context, param: click.Parameter, value: str | None) -
 
 
 def _known_kinds(ctx: click.Context, param: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    known = completers.kinds(ctx, param, "") if names else []
+    known = completion.kinds(ctx, param, "") if names else []
     for name in names:
         if name not in known:
             hint = did_you_mean(name, known)
@@ -83,7 +82,7 @@ def _filter_options(function: Any) -> Any:
 @click.option(
     "--after",
     metavar="CURSOR",
-    shell_complete=completers.cursors,
+    shell_complete=completion.cursors,
     help="Where to begin: start, now (the default), a seq, or <journal>:<seq>.",
 )
 @click.option(
@@ -132,7 +131,7 @@ def command(
     with daemon_errors(), closing(BlockingSubscription(socket, frame, follow, waiting())) as subscription:
         printer.print_all(subscription)
     if not printer.has_printed and not follow:
-        from tooltap.cli.read.nothing import why_nothing
+        from tooltap.cli.read.why_empty import why_nothing
 
         warn(why_nothing(socket, filters, mode=mode, begins_late=start != "start" or since is not None))
 

@@ -43,8 +43,7 @@ def command(once: bool, socket: Path | None) -> None:
     if not once and LiveScreen.is_possible():
         _watch(socket)
         return
-    from tooltap.cli.common.table import print_table
-    from tooltap.cli.common.terminal.columns import terminal_columns
+    from tooltap.cli.common.terminal.columns import print_table, terminal_columns
     from tooltap.cli.read.running import COLUMNS, board, row_of
 
     running, others = _ask(socket)

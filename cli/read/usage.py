@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
-from tooltap.cli.common import completers
+from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
-from tooltap.cli.common.printing import say, say_json
-
-__all__ = ["command"]
+from tooltap.cli.common.printing import at_terminal, say, say_json, say_text, short
+from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end, padded, terminal_columns, wrapped
+from tooltap.daemon.wording import counted
 
 BY = ("day", "model", "project", "agent", "session", "subagent")
 DAY_MS = 86_400_000
@@ -53,7 +54,7 @@ def _in_days(context: click.Context, option: click.Parameter, value: str | None)
 @click.option("--since", callback=_in_days, metavar="DAY", help="The first day: 2026-11-24, or 7d for a week ago.")
 @click.option("--until", callback=_in_days, metavar="DAY", help="The last day.")
 @click.option(
-    "--session", multiple=True, metavar="ID", shell_complete=completers.sessions, help="Only this session; repeatable."
+    "--session", multiple=True, metavar="ID", shell_complete=completion.sessions, help="Only this session; repeatable."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 @wait_option
@@ -82,13 +83,12 @@ def command(
     if not found["rows"]:
         say(_why_nothing(socket, is_chosen=any(value is not None for value in bounds.values())))
         return
-    from tooltap.cli.read.usage_table import print_usage
 
     print_usage(by, found)
 
 
 def _why_nothing(socket: Path | None, *, is_chosen: bool) -> str:
-    from tooltap.cli.read.nothing import NO_EVENTS
+    from tooltap.cli.read.why_empty import NO_EVENTS
 
     if is_chosen and (tokens := request(socket, "usage")["total"]["inputTokens"]):
         return (
@@ -98,3 +98,97 @@ def _why_nothing(socket: Path | None, *, is_chosen: bool) -> str:
     if not request(socket, "sessions", limit=1)["sessions"]:
         return NO_EVENTS
     return "no agent of the journal's sessions has stated tokens or a cost"
+
+
+UNKNOWN = "unknown"
+LONGEST_KEY = 48
+LEAST_KEY = 12
+
+
+class _Column(NamedTuple):
+    head: str
+    value: Callable[[dict[str, Any]], str]
+    exact: Callable[[dict[str, Any]], object]
+    """For a pipe."""
+    needs: int = 0
+    """Columns of the terminal from which on it is shown."""
+
+
+def print_usage(by: str, found: dict[str, Any]) -> None:
+    """`found`: the result of a `usage` request, which has rows."""
+    if not at_terminal():
+        say_text("\t".join([by.upper(), *(column.head for column in _COLUMNS)]) + "\n")
+        for row in found["rows"]:
+            say_text("\t".join([_key(by, row), *(short(column.exact(row)) for column in _COLUMNS)]) + "\n")
+        return
+    room = terminal_columns()
+    shown = [column for column in _COLUMNS if room >= column.needs and (by != "session" or column.head != "SESSIONS")]
+    rows = [*found["rows"], {**found["total"], "key": "total"}]
+    cells = [[column.head, *(column.value(row) for row in rows)] for column in shown]
+    widths = [max(map(columns_of, column)) for column in cells]
+    keys = [by.upper(), *(_key(by, row) for row in rows)]
+    most = max(LEAST_KEY, min(LONGEST_KEY, room - sum(widths) - 2 * len(widths)))
+    width = min(max(map(columns_of, keys)), most)
+    cut = fit_end if by in ("project", "subagent") else fit
+    for index, key in enumerate(keys):
+        figures = "  ".join(f"{column[index]:>{wide}}" for column, wide in zip(cells, widths, strict=True))
+        title = short(rows[index - 1].get("title") or "") if index else ""
+        line = f"{padded(cut(key, width), width)}  {figures}"
+        say(fit(f"{line}  {title}" if title else line, room))
+    say()
+    for note in _notes(by, found):
+        for line in wrapped(note, room):
+            say(line)
+
+
+def _notes(by: str, found: dict[str, Any]) -> list[str]:
+    total, prices = found["total"], found.get("prices")
+    notes = []
+    if total.get("costEstimated"):
+        day = f", checked {prices['date']}" if prices and prices.get("date") else ""
+        version = f"genai-prices {prices['version']}{day}" if prices else "another installation"
+        of = ", ".join(total.get("priceModels") or ())
+        notes.append(f"~ estimated from the prices of {short(version)}{f', of {short(of, 200)}' if of else ''}")
+    if unpriced := total.get("unpricedTokens"):
+        where = "" if by == "model" else "; `--by model` shows of which models"
+        notes.append(f"+ and {counted(unpriced, 'token')} whose cost is not known{where}")
+    if prices is None:
+        notes.append("no cost is estimated: the daemon cannot import genai-prices")
+    if not found["complete"]:
+        notes.append("there are more rows than fit into a reply; --since and --until choose among them")
+    return notes
+
+
+def _key(by: str, row: dict[str, Any]) -> str:
+    return short(row.get("key") or ("main agents" if by == "subagent" else UNKNOWN))
+
+
+def _cost(row: dict[str, Any]) -> str:
+    cost = row.get("costUsd")
+    if cost is None:
+        return "-"
+    digits = 2 if cost >= 0.1 or not cost else 4
+    mark, more = "~" if row.get("costEstimated") else "", "+" if row.get("unpricedTokens") else ""
+    return f"{mark}${cost:,.{digits}f}{more}"
+
+
+def _tokens(count: int) -> str:
+    for unit, name in ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k")):
+        if count >= unit:
+            return f"{count / unit:.{1 if count < 100 * unit else 0}f}{name}"
+    return str(count)
+
+
+def _of(field: str) -> Callable[[dict[str, Any]], str]:
+    return lambda row: _tokens(row[field])
+
+
+_COLUMNS = (
+    _Column("COST", _cost, lambda row: row.get("costUsd", "")),
+    _Column("INPUT", _of("inputTokens"), lambda row: row["inputTokens"]),
+    _Column("OUTPUT", _of("outputTokens"), lambda row: row["outputTokens"]),
+    _Column("CACHED", _of("cacheReadTokens"), lambda row: row["cacheReadTokens"], 60),
+    _Column("WRITTEN", _of("cacheWriteTokens"), lambda row: row["cacheWriteTokens"], 80),
+    _Column("THOUGHT", _of("reasoningTokens"), lambda row: row["reasoningTokens"], 80),
+    _Column("SESSIONS", lambda row: str(row["sessions"]), lambda row: row["sessions"], 70),
+)

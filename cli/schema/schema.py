@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from tooltap.cli.common.commands import Command
+from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.printing import say_text
-from tooltap.cli.common.suggestions import Choice
 
 __all__ = ["FORMATS", "command"]
 

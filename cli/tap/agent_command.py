@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.completers import agent_commands
+from tooltap.cli.common.completion import agent_commands
 from tooltap.cli.common.connection import publisher_options, socket_option
 from tooltap.cli.tap.agent import AgentStart, run_agent
 from tooltap.cli.tap.spool_options import spool_options

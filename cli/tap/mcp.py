@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tooltap.cli.common import completers
+from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import socket_option
 from tooltap.daemon.system.optional_packages import how_to_install
@@ -56,13 +56,13 @@ MEBIBYTE = 1_048_576
 @click.option(
     "--session",
     metavar="NAME",
-    shell_complete=completers.sessions,
+    shell_complete=completion.sessions,
     help="The session of the events.  [default: a new session]",
 )
 @click.option(
     "--provider",
     metavar="NAME",
-    shell_complete=completers.providers,
+    shell_complete=completion.providers,
     help="The provider named in the events.  [default: tooltap]",
 )
 @socket_option

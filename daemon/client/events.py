@@ -24,7 +24,7 @@ from tooltap.daemon.client.reading import Received
 from tooltap.daemon.client.subscription import Subscription
 from tooltap.protocol.display import AnyDisplayEvent, decode_display
 from tooltap.protocol.events import AnyEvent, decode
-from tooltap.protocol.filters import Filter
+from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.frames import Form, Gap, Subscribe
 
 __all__ = ["EventOrGap", "EventStream", "subscribe"]
@@ -151,5 +151,5 @@ def subscribe(
     returns display events (`tooltap.protocol.display`), what a user interface shows; filters and cursors still refer to
     events. `path`: of the socket; default: the user's. `wait`: seconds to wait for a daemon that is not there at first.
     """
-    frame = Subscribe(after=after, filter=filter or Filter(), partials=partials, follow=follow, as_=as_)
+    frame = Subscribe(after=after, filter=filter or ALL_EVENTS, partials=partials, follow=follow, as_=as_)
     return EventStream(frame, decode_display if as_ == "display" else _decode_known, path, reconnect, wait)

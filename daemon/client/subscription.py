@@ -25,7 +25,7 @@ from tooltap.daemon.client.connection import Client, ConnectError, DisconnectedE
 from tooltap.daemon.client.discovery import pauses
 from tooltap.daemon.client.reading import Reading, Received
 from tooltap.protocol.display import AnyDisplayEvent, decode_display
-from tooltap.protocol.filters import Filter
+from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.frames import Form, Subscribe
 
 __all__ = ["Received", "Subscription", "subscribe"]
@@ -116,7 +116,7 @@ async def subscribe(
     still refer to events. `reconnect`: if the daemon goes away, wait for it and resume without loss. `wait`:
     seconds to wait for a daemon that is not there at first; then `ConnectError` is raised.
     """
-    frame = Subscribe(after=after, filter=filter or Filter(), partials=partials, follow=follow, as_=as_)
+    frame = Subscribe(after=after, filter=filter or ALL_EVENTS, partials=partials, follow=follow, as_=as_)
     subscription = Subscription(path, frame, reconnect)
     await subscription.open(wait)
     try:

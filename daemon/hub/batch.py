@@ -18,7 +18,6 @@ __all__ = ["Batch", "Chunk", "Selection", "display_of"]
 
 CHUNK_BYTES = 65_536
 """A chunk ends when it is this long, so that a client that stops reading gets little more than its limit."""
-EVERYTHING = Filter()
 
 
 class Chunk(NamedTuple):
@@ -34,7 +33,7 @@ class Selection:
         self.filter = filter
         self.partials = partials
         self.as_ = as_
-        self.is_selective = filter != EVERYTHING or as_ == "display"
+        self.is_selective = not filter.matches_all or as_ == "display"
         """Whether some events may have no line in it."""
         self._key = filter, partials, as_
         self._hash = hash(self._key)  # kept: each batch is looked up by its selections

@@ -20,7 +20,7 @@ import msgspec
 from tooltap.daemon.journal.gaps import Gaps
 from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.protocol.filters import Filter
+from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.heads import EventHead, head_of
 from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
@@ -286,14 +286,14 @@ class Journal(ABC):
 
     @abstractmethod
     async def read(
-        self, after: int, wanted: Filter | None = None, *, up_to: int | None = None, max_bytes: int = 262_144
+        self, after: int, wanted: Filter = ALL_EVENTS, *, up_to: int | None = None, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
         """Events with `seq` > `after`, at least one if there is one; and the `seq` up to which the journal was
         searched."""
 
     @abstractmethod
     async def read_back(
-        self, before: int, wanted: Filter | None = None, *, limit: int, max_bytes: int = 262_144
+        self, before: int, wanted: Filter = ALL_EVENTS, *, limit: int, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
         """Events with `seq` < `before`, newest first: at most `limit`, about `max_bytes`, at least one if there is one;
         and the `seq` down to which the journal was searched, `oldest` or less where nothing is left."""

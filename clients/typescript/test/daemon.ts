@@ -1,6 +1,6 @@
 // Real daemons that are killed and come back: `tooltap serve`, which must be on the path.
 
-import { spawn, type ChildProcess } from "node:child_process";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { connect, createServer, type AddressInfo } from "node:net";
@@ -71,6 +71,12 @@ export class Daemon {
     for (const ending of ["", "-wal", "-shm"]) {
       rmSync(join(this.folder, `journal.db${ending}`), { force: true });
     }
+  }
+
+  /** As somebody with `sqlite3` does. */
+  deleteEvent(seq: number): void {
+    const program = "import sqlite3, sys\nwith sqlite3.connect(sys.argv[1]) as file: file.execute(sys.argv[2])";
+    execFileSync("python3", ["-c", program, join(this.folder, "journal.db"), `DELETE FROM events WHERE seq=${seq}`]);
   }
 
   async close(): Promise<void> {

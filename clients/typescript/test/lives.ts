@@ -17,6 +17,7 @@ export function testLives(
   function lived(
     name: string,
     body: (daemon: Daemon, begin: (options?: StreamOptions) => EventStream) => Promise<void>,
+    chosen: StreamOptions = { filter: { kind: ["unparsed"] } },
   ): void {
     test(`${way}: ${name}`, async () => {
       const daemon = new Daemon();
@@ -24,7 +25,7 @@ export function testLives(
         await setUp(daemon);
         await daemon.begin();
         await daemon.publish("one");
-        const options = { after: "start", filter: { kind: ["unparsed"] } };
+        const options = { after: "start", ...chosen };
         await body(daemon, (more) => subscribe(daemon, { ...options, ...more }));
       } finally {
         await daemon.close();
@@ -52,6 +53,19 @@ export function testLives(
 
     assert.deepEqual(await texts(begin(), 3, lose), ["one", "1..0 reset", "two"]);
   });
+
+  for (const [name, chosen] of [["no", {}], ["an empty", { filter: {} }]] as const) {
+    const isMissing = async (daemon: Daemon, begin: () => EventStream) => {
+      await daemon.publish("two");
+      await daemon.publish("three");
+      await daemon.kill();
+      daemon.deleteEvent(2);
+      await daemon.begin();
+
+      assert.deepEqual(await texts(begin(), 3), ["one", "2..2 corrupt", "three"]);
+    };
+    lived(`with ${name} filter an event that is missing is a gap`, isMissing, chosen);
+  }
 
   lived("without reconnecting the end of the daemon is an error", async (daemon, begin) => {
     const stream = begin({ reconnect: false });

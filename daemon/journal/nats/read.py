@@ -21,9 +21,9 @@ WINDOW, LONGEST_WINDOW = 32, 65_536
 """Messages."""
 
 
-def _only_stream(wanted: Filter | None) -> str | None:
+def _only_stream(wanted: Filter) -> str | None:
     """The stream, if events of one stream are wanted: its messages have a subject of their own."""
-    return wanted.stream[0] if wanted is not None and wanted.stream and len(wanted.stream) == 1 else None
+    return wanted.stream[0] if wanted.stream and len(wanted.stream) == 1 else None
 
 
 class Read(NamedTuple):
@@ -34,13 +34,12 @@ class Read(NamedTuple):
     """Messages that are not there, from first to last. Where only one stream was read: where there must be some."""
 
 
-async def read(log: Log, after: int, end: int, wanted: Filter | None, max_bytes: int) -> Read:
+async def read(log: Log, after: int, end: int, wanted: Filter, max_bytes: int) -> Read:
     """As `Journal.read`, up to `end`, in whole messages: the last one may exceed `max_bytes`. Raises `JournalError`."""
     first, last = max((after + 1) // EVENTS_A_MESSAGE, 1), end // EVENTS_A_MESSAGE
     stream = _only_stream(wanted)
     events: list[StoredEvent] = []
     missing: list[tuple[int, int]] = []
-    wanted = None if wanted == Filter() else wanted
     while after < end and not events:
         found = await log.read(first, last, stream, 2 * max_bytes)
         if found is None:
@@ -68,10 +67,9 @@ async def read(log: Log, after: int, end: int, wanted: Filter | None, max_bytes:
 
 
 async def read_back(
-    log: Log, before: int, oldest: int, wanted: Filter | None, limit: int, max_bytes: int
+    log: Log, before: int, oldest: int, wanted: Filter, limit: int, max_bytes: int
 ) -> tuple[list[StoredEvent], int]:
     """As `Journal.read_back`, down to `oldest`. Raises `JournalError`."""
-    wanted = None if wanted == Filter() else wanted
     window = WINDOW
     while before > oldest:
         last = (before - 1) // EVENTS_A_MESSAGE

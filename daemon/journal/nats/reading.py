@@ -25,7 +25,7 @@ from tooltap.daemon.sessions.filter import (
 )
 from tooltap.daemon.sessions.usage import report
 from tooltap.daemon.system.logs import get_logger
-from tooltap.protocol.filters import Filter
+from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
 
@@ -96,15 +96,15 @@ class Reading(Journal):
             _log.error("messages of the journal are damaged", first=first, last=last, journal=str(self._link.place))
 
     async def read(
-        self, after: int, wanted: Filter | None = None, *, up_to: int | None = None, max_bytes: int = 262_144
+        self, after: int, wanted: Filter = ALL_EVENTS, *, up_to: int | None = None, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
         self._reads += 1
         end = self._latest if up_to is None else min(up_to, self._latest)
         found = await read(self._log, after, end, wanted, max_bytes)
-        if found.missing or wanted is not None:  # events may have been deleted: the caller compares with `expired`
+        if found.missing or not wanted.matches_all:  # events may have been deleted: the caller compares with `expired`
             await self._link.retry(self._refresh)
         for first, last in found.missing:
-            await self._note_missing(first, last, are_all=wanted is None or not wanted.stream)
+            await self._note_missing(first, last, are_all=not wanted.stream)
         return found.events, found.searched
 
     async def _note_missing(self, first: int, last: int, *, are_all: bool = True) -> None:
@@ -118,13 +118,13 @@ class Reading(Journal):
         else:
             after, end = first * EVENTS_A_MESSAGE - 1, end_of(last)
             while after < end:
-                found = await read(self._log, after, end, None, SCAN_BYTES)
+                found = await read(self._log, after, end, ALL_EVENTS, SCAN_BYTES)
                 after = found.searched
                 for lost in found.missing:
                     self._damaged(*lost)
 
     async def read_back(
-        self, before: int, wanted: Filter | None = None, *, limit: int, max_bytes: int = 262_144
+        self, before: int, wanted: Filter = ALL_EVENTS, *, limit: int, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
         self._reads += 1
         if before > self._latest:  # other daemons may have committed since

@@ -89,8 +89,8 @@ def read_event(stored: StoredEvent) -> Event | None:
         return None
 
 
-def matches(wanted: Filter | None, stored: StoredEvent) -> bool:
-    if wanted is None:
+def matches(wanted: Filter, stored: StoredEvent) -> bool:
+    if wanted.matches_all:
         return True
     event = read_event(stored)
     return event is not None and wanted.matches(meta_of(event))

@@ -25,7 +25,7 @@ from tooltap.daemon.journal.sqlite.damage import is_unreadable
 from tooltap.daemon.journal.sqlite.query import query_of
 from tooltap.daemon.journal.sqlite.tables import get_meta
 from tooltap.protocol.events import decode
-from tooltap.protocol.filters import Filter, meta_of
+from tooltap.protocol.filters import ALL_EVENTS, Filter, meta_of
 
 __all__ = ["EventsRead", "Known", "read", "read_back", "read_event"]
 
@@ -59,10 +59,10 @@ class Known(NamedTuple):
 
 
 def read(
-    connection: sqlite3.Connection, after: int, up_to: int, wanted: Filter | None, max_bytes: int, known: Known
+    connection: sqlite3.Connection, after: int, up_to: int, wanted: Filter, max_bytes: int, known: Known
 ) -> EventsRead:
     """Events with `after` < `seq` <= `up_to`, about `max_bytes`; and the `seq` up to which the journal was searched."""
-    if not (wanted is not None and known.suspect):
+    if wanted.matches_all or not known.suspect:
         try:
             found = _verified(connection, after, up_to, wanted, max_bytes, known.gaps)
         except Exception as error:
@@ -84,13 +84,13 @@ def read_back(
     connection: sqlite3.Connection,
     before: int,
     down_to: int,
-    wanted: Filter | None,
+    wanted: Filter,
     limit: int,
     max_bytes: int,
     known: Known,
 ) -> EventsRead:
     """Events with `down_to` <= `seq` < `before`, newest first; and the `seq` down to which the journal was searched."""
-    if not (wanted is not None and known.suspect):
+    if wanted.matches_all or not known.suspect:
         try:
             found = _verified_back(connection, before, down_to, wanted, limit, max_bytes, known.gaps)
         except Exception as error:
@@ -121,7 +121,7 @@ def read_event(connection: sqlite3.Connection, seq: int, known: Known) -> Stored
     except Exception as error:
         if not is_unreadable(error):
             raise
-    found = _carefully(connection, seq - 1, seq, None, 2**62, known.gaps)
+    found = _carefully(connection, seq - 1, seq, ALL_EVENTS, 2**62, known.gaps)
     if not found.events:
         raise CorruptError(f"event {seq} is damaged in the journal")
     return found.events[0]
@@ -135,7 +135,7 @@ def _number(connection: sqlite3.Connection, name: str) -> int:
 
 
 def _verified(
-    connection: sqlite3.Connection, after: int, up_to: int, wanted: Filter | None, max_bytes: int, gaps: Ranges
+    connection: sqlite3.Connection, after: int, up_to: int, wanted: Filter, max_bytes: int, gaps: Ranges
 ) -> EventsRead | None:
     """None if anything is wrong."""
     query = query_of(connection, wanted)
@@ -166,7 +166,7 @@ def _verified(
             room -= sizes[-1]
             rows = max(1, min(MOST_ROWS, room * count // (sizes[-1] or 1)))
         cursor.close()
-    is_short = wanted is None and len(events) < after - begin
+    is_short = wanted.matches_all and len(events) < after - begin
     if is_short and _unexplained(connection, begin, [one.seq for one in events], after, gaps):
         return None
     return EventsRead(events, after)
@@ -182,7 +182,7 @@ def _verified_back(
     connection: sqlite3.Connection,
     before: int,
     down_to: int,
-    wanted: Filter | None,
+    wanted: Filter,
     limit: int,
     max_bytes: int,
     gaps: Ranges,
@@ -211,7 +211,7 @@ def _verified_back(
                 before = seq
                 break
         cursor.close()
-    if wanted is None and _unexplained(connection, before - 1, [one.seq for one in events[::-1]], begin - 1, gaps):
+    if wanted.matches_all and _unexplained(connection, before - 1, [one.seq for one in events[::-1]], begin - 1, gaps):
         return None
     return EventsRead(events, before)
 
@@ -231,14 +231,14 @@ def _unexplained(connection: sqlite3.Connection, after: int, seqs: list[int], en
 
 
 def _carefully(
-    connection: sqlite3.Connection, after: int, end: int, wanted: Filter | None, max_bytes: int, gaps: Ranges
+    connection: sqlite3.Connection, after: int, end: int, wanted: Filter, max_bytes: int, gaps: Ranges
 ) -> EventsRead:
     """Each intact event from `after` to `end`, whatever is wrong with the pages between them."""
     damaged = Gaps()
     found: list[StoredEvent] = []
     for first, last in _outside(gaps, after + 1, end):
         _scan(connection, first, last, found, damaged)
-    kept = [one for one in found if wanted is None or _matches(wanted, one.body)]
+    kept = [one for one in found if _matches(wanted, one.body)]
     cut = _cut(kept, max_bytes)
     if cut and (len(cut) < len(kept) or sum(len(one.body) for one in cut) >= max_bytes):
         end = cut[-1].seq
@@ -258,6 +258,8 @@ def _outside(gaps: Ranges, first: int, last: int) -> list[tuple[int, int]]:
 
 
 def _matches(wanted: Filter, body: bytes) -> bool:
+    if wanted.matches_all:
+        return True
     try:
         return wanted.matches(meta_of(decode(body)))
     except msgspec.MsgspecError:  # of a kind that this version does not know; nothing is left out for that

@@ -56,7 +56,7 @@ from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOr
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.stream.guard import place_of
-from tooltap.protocol.filters import Filter
+from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
 
@@ -299,7 +299,7 @@ class SqliteJournal(Journal):
     # -- reading ------------------------------------------------------------------------------------------------
 
     async def read(
-        self, after: int, wanted: Filter | None = None, *, up_to: int | None = None, max_bytes: int = 262_144
+        self, after: int, wanted: Filter = ALL_EVENTS, *, up_to: int | None = None, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
         self._reads += 1
         end = self._latest if up_to is None else min(up_to, self._latest)
@@ -318,7 +318,7 @@ class SqliteJournal(Journal):
         return found.events, found.searched
 
     async def read_back(
-        self, before: int, wanted: Filter | None = None, *, limit: int, max_bytes: int = 262_144
+        self, before: int, wanted: Filter = ALL_EVENTS, *, limit: int, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
         self._reads += 1
         end = min(before, self._latest + 1)

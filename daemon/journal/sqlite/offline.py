@@ -15,7 +15,7 @@ from tooltap.daemon.journal.sqlite.reader import read_output
 from tooltap.daemon.journal.sqlite.schema import open_read_only
 from tooltap.daemon.journal.sqlite.settle import read_gaps
 from tooltap.daemon.journal.sqlite.tables import get_meta
-from tooltap.protocol.filters import Filter
+from tooltap.protocol.filters import ALL_EVENTS, Filter
 
 __all__ = ["JournalFile", "event_bodies"]
 
@@ -38,7 +38,7 @@ class JournalFile:
     async def read(self, after: int, *, up_to: int | None = None) -> tuple[list[StoredEvent], int]:
         end = self.latest if up_to is None else up_to
         known = Known(self.corrupt.within(after + 1, end))
-        found = read(self._connection, after, end, None, CHUNK_BYTES, known)
+        found = read(self._connection, after, end, ALL_EVENTS, CHUNK_BYTES, known)
         for first, last in found.damaged:
             self.corrupt.add(first, last)
         return found.events, found.searched

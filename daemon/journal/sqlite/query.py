@@ -44,10 +44,8 @@ class Query(NamedTuple):
         return f"{' UNION ALL '.join(selects)} ORDER BY seq {order}"
 
 
-def query_of(connection: sqlite3.Connection, wanted: Filter | None) -> Query | None:
+def query_of(connection: sqlite3.Connection, wanted: Filter) -> Query | None:
     """None if no event matches."""
-    if wanted is None:
-        return Query()
     values: dict[str, str] = {}
 
     def among(key: str, column: str) -> str:

@@ -14,6 +14,7 @@ from tooltap.daemon.journal.sqlite.events import Known, read
 from tooltap.daemon.journal.sqlite.tables import set_meta, verified_meta
 from tooltap.daemon.journal.sqlite.tip import Tip, read_tip
 from tooltap.daemon.system.logs import get_logger
+from tooltap.protocol.filters import ALL_EVENTS
 
 __all__ = ["BACKUP", "Settled", "Tally", "add_gap", "read_gaps", "read_tally", "settle", "write_tally"]
 
@@ -161,5 +162,5 @@ def _oldest(connection: sqlite3.Connection, next_seq: int, gaps: Gaps) -> int | 
     except sqlite3.Error as error:
         if not is_corrupt(error):
             raise
-    found = read(connection, 0, next_seq - 1, None, 1, Known(list(gaps)))
+    found = read(connection, 0, next_seq - 1, ALL_EVENTS, 1, Known(list(gaps)))
     return found.events[0].seq if found.events else None

@@ -16,7 +16,7 @@ from tests.cli.hostile.runs import Shown, into_a_pipe, on_a_terminal
 from tests.cli.hostile.texts import ARGUMENT, HOSTILE, offences
 from tests.cli.hostile.world import World
 from tests.cli.hostile.world import world as outside
-from tooltap.cli.common.shells import SHELLS
+from tooltap.cli.common.completion import SHELLS
 from tooltap.cli.subcommands import tooltap
 
 RUNS = {"pipe": into_a_pipe, "terminal": on_a_terminal}

@@ -18,7 +18,7 @@ from click.shell_completion import ShellComplete
 from tests.cli.command import CLAUDE, environment, here, sentence, tooltap
 from tests.cli.screen import Screen, started
 from tests.daemon.running import Running
-from tooltap.cli.common.shells import SHELLS
+from tooltap.cli.common.completion import SHELLS
 from tooltap.cli.subcommands import COMMANDS
 from tooltap.cli.subcommands import tooltap as root
 from tooltap.daemon.taps.follow.places import AGENTS

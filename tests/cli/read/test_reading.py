@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from tests.cli.command import CLAUDE, CODEX, COMMAND, DEMO, environment, here, sentence, start
-from tests.cli.hostile.world import WELCOME, server
 from tests.daemon.running import Running, running
 
 
@@ -159,37 +158,6 @@ def test_sessions_newest_first(daemon: Running) -> None:
     assert {row[1] for row in rows} <= {"completed", "failed", "interrupted"}
     (claude,) = [row for row in of_agents if row[5] == "claude"]
     assert (claude[3], claude[7]) == ("ws", "1")
-
-
-@pytest.fixture
-def older(daemon: Running, tmp_path: Path) -> Iterator[str]:
-    """The socket of a daemon that knows as much of `sessions` as the first one did."""
-
-    def answer(line: bytes) -> bytes:
-        frame = json.loads(line)
-        unknown = [key for key in frame if key not in ("op", "id", "limit", "before")]
-        if unknown:
-            error = {"code": "bad-frame", "message": f"sessions: object contains unknown field `{unknown[0]}`"}
-            return json.dumps({"op": "reply", "id": frame["id"], "ok": False, "error": error}).encode() + b"\n"
-        with daemon.connect() as wire:
-            wire.write(line)
-            return json.dumps(wire.until("reply")[-1]).encode() + b"\n"
-
-    path = str(tmp_path / "older.sock")
-    with server(path, WELCOME, answer):
-        yield path
-
-
-def test_sessions_of_an_older_daemon(daemon: Running, older: str) -> None:
-    listed = here("sessions", "--socket", older, "--json")
-    newer = here("sessions", "--socket", daemon.path, "--json")
-    filtered = here("sessions", "--socket", older, "--agent", "claude")
-
-    assert listed.returncode == 0
-    assert sorted(listed.stdout.splitlines()) == sorted(newer.stdout.splitlines())
-    assert "the daemon is older than this command" in sentence(listed)
-    assert filtered.returncode == 1
-    assert "cannot filter sessions" in sentence(filtered)
 
 
 def test_sessions_are_filtered(daemon: Running) -> None:

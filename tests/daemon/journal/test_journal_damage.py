@@ -17,7 +17,7 @@ from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.tip import Tip, TipFile, tip_path
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import SessionEvent
-from tooltap.protocol.filters import Filter
+from tooltap.protocol.filters import ALL_EVENTS, Filter
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +54,7 @@ def damage(path: Path, sql: str, *values: object) -> None:
         assert database.execute(sql, values).rowcount
 
 
-async def everything(journal: SqliteJournal, wanted: Filter | None = None, max_bytes: int = 5_000) -> list[StoredEvent]:
+async def everything(journal: SqliteJournal, wanted: Filter = ALL_EVENTS, max_bytes: int = 5_000) -> list[StoredEvent]:
     found: list[StoredEvent] = []
     after = 0
     while after < journal.latest:

@@ -23,7 +23,7 @@ from tooltap.daemon.journal.sqlite import migration
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.schema import format_of, open_read_only
 from tooltap.normalizers.core.items import Limits
-from tooltap.protocol.filters import Filter
+from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.tapped import looks_tapped, write_tapped
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +71,7 @@ async def go_on(path: Path) -> list[dict[str, Any]]:
 
 
 FILTERS = [
-    None,
+    ALL_EVENTS,
     Filter(stream=("claude-open",)),
     Filter(stream=("claude-open", "acp-ended", "none")),
     Filter(kind=("tool-call", "message")),
@@ -114,7 +114,7 @@ async def replies(journal: Journal) -> dict[str, Any]:
     return found
 
 
-async def pages(journal: Journal, wanted: Filter | None) -> list[Any]:
+async def pages(journal: Journal, wanted: Filter) -> list[Any]:
     found: list[Any] = []
     after = 0
     while after < journal.latest:
@@ -190,7 +190,7 @@ async def test_gaps_are_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         left = database.execute("SELECT seq, body FROM events").fetchall()
 
     journal = await SqliteJournal.open(path)
-    assert [tuple(one) for one in await pages(journal, None)] == left
+    assert [tuple(one) for one in await pages(journal, ALL_EVENTS)] == left
     await journal.close()
 
 

@@ -8,7 +8,7 @@ from tooltap.daemon.journal.interface import (
     Journal,
     StoredEvent,
 )
-from tooltap.protocol.filters import Filter
+from tooltap.protocol.filters import ALL_EVENTS, Filter
 
 __all__ = ["everything", "numbers", "texts", "until_published"]
 
@@ -27,7 +27,7 @@ def texts(events: list[StoredEvent]) -> list[str]:
     return [orjson.loads(one.body)["text"] for one in events]
 
 
-async def everything(journal: Journal, wanted: Filter | None = None) -> list[StoredEvent]:
+async def everything(journal: Journal, wanted: Filter = ALL_EVENTS) -> list[StoredEvent]:
     events: list[StoredEvent] = []
     after = 0
     while after < journal.latest:

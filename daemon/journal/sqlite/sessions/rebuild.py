@@ -25,6 +25,7 @@ from tooltap.daemon.sessions.row import SessionRow
 from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import decode
+from tooltap.protocol.filters import ALL_EVENTS
 
 __all__ = ["rebuild_sessions"]
 
@@ -80,7 +81,7 @@ def _apply_all(connection: sqlite3.Connection, rebuilt: _Sessions, damages: Dama
     started = time.monotonic()
     report_at = started + REPORT_PERIOD
     while after < last:
-        found = read(connection, after, last, None, STEP_BYTES, Known(gaps))
+        found = read(connection, after, last, ALL_EVENTS, STEP_BYTES, Known(gaps))
         for stored in found.events:
             try:
                 event = decode(stored.body)

@@ -23,6 +23,7 @@ from tooltap.daemon.journal.sqlite.schema import open_read_only
 from tooltap.daemon.journal.sqlite.settle import read_gaps, read_tally
 from tooltap.daemon.journal.sqlite.tables import TABLES, verified_meta
 from tooltap.daemon.journal.sqlite.tip import read_tip, tip_path
+from tooltap.protocol.filters import ALL_EVENTS
 
 __all__ = [
     "Found",
@@ -252,7 +253,7 @@ def check_events(connection: sqlite3.Connection, pace: Pace = no_pace) -> Iterat
     after = 0
     while after < end:
         known = Known(gaps.within(after + 1, end))
-        found = read(connection, after, end, None, PART_BYTES, known)
+        found = read(connection, after, end, ALL_EVENTS, PART_BYTES, known)
         recorded = set(known.gaps)
         for first, last in found.damaged:
             if (first, last) not in recorded:

@@ -1,4 +1,4 @@
-"""Completers for the values of options and arguments: dialects, providers, sessions, tools and so on.
+"""Shell completion: completers for the values of options and arguments, and how each shell gets their answers.
 
 A shell runs a completer while the user types. Completers therefore import nothing heavy, and treat a daemon that does
 not answer at once as absent. Ids and titles of sessions come from agents, so names that a shell or a terminal could
@@ -14,11 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    add_completion_class,
+)
 
 from tooltap.daemon.system.harmless import one_line
-
-__all__ = ["agent_commands", "cursors", "dialects", "followed_agents", "kinds", "providers", "sessions", "tools"]
 
 TIMEOUT = 0.1
 """Seconds for the daemon to accept the connection, and for each read from it."""
@@ -126,3 +131,42 @@ def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
     except (OSError, ValueError, LookupError, TypeError):
         pass
     return []
+
+
+VARIABLE = "_TOOLTAP_COMPLETE"
+"""The environment variable by which click recognises a request for completions."""
+LONGEST_DESCRIPTION = 200
+"""Code points of what is said about a completion."""
+MAX_VALUE = 256
+"""Characters of an offered name: nobody looks for a longer one."""
+
+
+class _Harmless(ShellComplete):
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[str]]:
+        offered = [item for item in super().get_completions(args, incomplete) if _is_plain(item.value)]
+        for item in offered:
+            item.help = item.help and one_line(item.help, LONGEST_DESCRIPTION)
+        return offered
+
+
+def _is_plain(value: str) -> bool:
+    return len(value) <= MAX_VALUE and value.isprintable()
+
+
+class _Bash(_Harmless, BashComplete):
+    pass
+
+
+class _Zsh(_Harmless, ZshComplete):
+    pass
+
+
+class _Fish(_Harmless, FishComplete):
+    """Keeps commas in names and descriptions, at which the script of click 8.5 cuts them off."""
+
+    source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
+
+
+SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
+for _shell in SHELLS.values():
+    add_completion_class(_shell)
