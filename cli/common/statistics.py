@@ -1,15 +1,13 @@
 """Prints statistics objects on stderr: as text (`--stats`) and as JSON (`--stats-json`)."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
 import click
-from collections.abc import Iterable
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-from typing import Any
-from tooltap.cli.common.printing import MAX_ID
-from tooltap.cli.common.printing import on_stderr
-from tooltap.cli.common.printing import say_json
-from tooltap.cli.common.printing import short
+
+from tooltap.cli.common.printing import MAX_ID, on_stderr, say_json, short
 from tooltap.daemon.formats import counted
 
 if TYPE_CHECKING:

@@ -1,25 +1,29 @@
 """`tooltap files`: lists the files that a session changed, and prints the diff of one."""
 
 from __future__ import annotations
-import click
+
 from pathlib import Path
 from typing import Any
+
+import click
+
+from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import request
-from tooltap.cli.common.connection import socket_option
-from tooltap.cli.common.printing import at_terminal
-from tooltap.cli.common.printing import joined
-from tooltap.cli.common.printing import lines_of
-from tooltap.cli.common.printing import say
-from tooltap.cli.common.printing import say_json
-from tooltap.cli.common.printing import say_text
-from tooltap.cli.common.printing import short
-from tooltap.cli.common.printing import styled
-from tooltap.cli.common.printing import wants_colour
-from tooltap.cli.common.printing import warn
+from tooltap.cli.common.connection import request, socket_option
+from tooltap.cli.common.printing import (
+    at_terminal,
+    joined,
+    lines_of,
+    say,
+    say_json,
+    say_text,
+    short,
+    styled,
+    wants_colour,
+    warn,
+)
 from tooltap.cli.read.session_names import find_session
 from tooltap.daemon.formats import counted
-from tooltap.cli.common import completion
 
 __all__ = ["command"]
 

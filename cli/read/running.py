@@ -1,25 +1,16 @@
 """The running sessions as lines of a board, those that wait for the user first."""
 
 from __future__ import annotations
-from collections.abc import Iterator
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
-from tooltap.cli.common.printing import Clean
-from tooltap.cli.common.printing import joined
-from tooltap.cli.common.printing import short
-from tooltap.cli.common.printing import styled
-from tooltap.cli.common.terminal.columns import columns_of
-from tooltap.cli.common.terminal.columns import fit
-from tooltap.cli.common.terminal.columns import padded
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tooltap.cli.common.printing import Clean, joined, short, styled
+from tooltap.cli.common.terminal.columns import columns_of, fit, padded
 from tooltap.cli.read.transcript.calls import tool_name
 from tooltap.cli.read.transcript.head import title_of
-from tooltap.daemon.formats import counted
-from tooltap.daemon.formats import dollars
-from tooltap.daemon.formats import duration
-from tooltap.daemon.formats import rounded
-from tooltap.daemon.sessions.running import RunningSession
-from tooltap.daemon.sessions.running import find_running
+from tooltap.daemon.formats import counted, dollars, duration, rounded
+from tooltap.daemon.sessions.running import RunningSession, find_running
 
 __all__ = ["COLUMNS", "Running", "board", "row_of", "running_sessions"]
 

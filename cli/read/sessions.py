@@ -1,41 +1,36 @@
 """`tooltap sessions`: lists the sessions in the journal, and removes them."""
 
 from __future__ import annotations
+
 import os
 import re
 import time
-import click
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
-from tooltap.cli.common.commands import Group
-from tooltap.cli.common.connection import request
-from tooltap.cli.common.connection import socket_option
-from tooltap.cli.common.connection import wait_option
-from tooltap.cli.common.printing import MAX_ID
-from tooltap.cli.common.printing import at_terminal
-from tooltap.cli.common.printing import on_stderr
-from tooltap.cli.common.printing import say
-from tooltap.cli.common.printing import say_json
-from tooltap.cli.common.printing import short
-from tooltap.cli.common.printing import warn
-from tooltap.daemon.formats import counted
-from collections.abc import Callable
-from collections.abc import Sequence
-from typing import NamedTuple
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+import click
+
 from tooltap.cli.common import completion
-from tooltap.cli.common.commands import Choice
-from tooltap.cli.common.printing import joined
-from tooltap.cli.common.printing import say_text
-from tooltap.cli.common.printing import styled
-from tooltap.cli.common.printing import wants_colour
-from tooltap.cli.common.terminal.columns import columns_of
-from tooltap.cli.common.terminal.columns import fit
-from tooltap.cli.common.terminal.columns import terminal_columns
+from tooltap.cli.common.commands import Choice, Group
+from tooltap.cli.common.connection import request, socket_option, wait_option
+from tooltap.cli.common.printing import (
+    MAX_ID,
+    at_terminal,
+    joined,
+    on_stderr,
+    say,
+    say_json,
+    say_text,
+    short,
+    styled,
+    wants_colour,
+    warn,
+)
+from tooltap.cli.common.terminal.columns import columns_of, fit, terminal_columns
 from tooltap.cli.read.why_empty import NO_EVENTS
-from tooltap.daemon.wording import dollars
+from tooltap.daemon.formats import counted, dollars
 
 PAGE = 1_000
 STATUSES = ("running", "waiting", "failed", "completed", "interrupted")

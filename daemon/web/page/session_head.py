@@ -1,24 +1,20 @@
 """The head of a session's page: its title, what one asks of it at a glance, and in full what waits for a person."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
+
 import anyio
-from typing import Any
-from typing import NamedTuple
 from markupsafe import Markup
-from tooltap.daemon.journal.interface import CorruptError
-from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.interface import StoredEvent
+
+from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
+from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.sessions.running import STATUSES, is_live, status_of
+from tooltap.daemon.sessions.title import folder_name, name_of, project_of
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.templating import template
-from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.sessions.running import STATUSES
-from tooltap.daemon.sessions.running import is_live
-from tooltap.daemon.sessions.running import status_of
-from tooltap.daemon.sessions.title import folder_name
-from tooltap.daemon.sessions.title import name_of
-from tooltap.daemon.sessions.title import project_of
 
 __all__ = [
     "STATUSES",

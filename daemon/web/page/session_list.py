@@ -1,18 +1,19 @@
 """The list of sessions beside the timeline, by their last activity; rendered once for all readers."""
 
 from __future__ import annotations
-import anyio
+
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import anyio
 from markupsafe import Markup
+
+from tooltap.daemon.sessions.filter import SessionPlace, place_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.session_head import name_of
 from tooltap.daemon.web.templating import template
-from tooltap.daemon.sessions.filter import SessionPlace
-from tooltap.daemon.sessions.filter import place_of
 
 __all__ = ["Part", "SessionList"]
 

@@ -1,15 +1,15 @@
 """The dividers of a page: the number of each turn that begins on it, and what is known of those that end later."""
 
 from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import NamedTuple
-from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.show.shown import Fragment
-from tooltap.daemon.show.shown import card_key
+
+from tooltap.daemon.journal.interface import Journal, StoredEvent
+from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.show.shown import Fragment, card_key
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.heads import EventHead
-from tooltap.daemon.sessions.filter import SessionFilter
 
 __all__ = ["Turns", "numbered", "turn_numbers", "turns_of"]
 

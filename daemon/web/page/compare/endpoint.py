@@ -4,40 +4,28 @@ Without two sessions it is the form that chooses them.
 """
 
 from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple, TypeAlias
+from urllib.parse import urlencode
+
 import anyio
 import msgspec
-from typing import Annotated
-from typing import Any
-from typing import NamedTuple
-from typing import TypeAlias
-from urllib.parse import urlencode
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
+
 from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.web.http.query import parse_query
-from tooltap.daemon.web.page.addresses import event_url
-from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.compare.aligning import LEAST
-from tooltap.daemon.web.page.compare.aligning import aligned
-from tooltap.daemon.web.page.compare.figures import Figure
-from tooltap.daemon.web.page.compare.figures import figures_of
-from tooltap.daemon.web.page.compare.files import ComparedFile
-from tooltap.daemon.web.page.compare.files import compared_files
-from tooltap.daemon.web.page.compare.files import files_of
-from tooltap.daemon.web.page.compare.turns import Turn
-from tooltap.daemon.web.page.compare.turns import Turns
-from tooltap.daemon.web.page.compare.turns import turns_of
-from tooltap.daemon.web.page.preferences import COOKIE
-from tooltap.daemon.web.page.preferences import from_cookie
-from tooltap.daemon.web.page.session_head import STATUSES
-from tooltap.daemon.web.page.session_head import name_of
-from tooltap.daemon.web.page.session_head import project_of
-from tooltap.daemon.web.page.session_head import status_of
+from tooltap.daemon.web.page.addresses import event_url, session_url
+from tooltap.daemon.web.page.compare.aligning import LEAST, aligned
+from tooltap.daemon.web.page.compare.figures import Figure, figures_of
+from tooltap.daemon.web.page.compare.files import ComparedFile, compared_files, files_of
+from tooltap.daemon.web.page.compare.turns import Turn, Turns, turns_of
+from tooltap.daemon.web.page.preferences import COOKIE, from_cookie
+from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
 from tooltap.daemon.web.templating import template
-from tooltap.daemon.sessions.filter import SessionFilter
 
 __all__ = ["Compare"]
 

@@ -1,16 +1,16 @@
 """What waits for a person, of all sessions, in full and with where to answer it."""
 
 from __future__ import annotations
+
 import anyio
 from markupsafe import Markup
+
 from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments
-from tooltap.daemon.web.page.session_head import asked_in
-from tooltap.daemon.web.page.session_head import name_of
-from tooltap.daemon.web.page.session_head import project_of
+from tooltap.daemon.web.page.session_head import asked_in, name_of, project_of
 from tooltap.daemon.web.templating import template
-from tooltap.daemon.sessions.filter import SessionFilter
 
 __all__ = ["what_waits"]
 

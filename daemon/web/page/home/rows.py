@@ -1,19 +1,17 @@
 """The rows of the table of sessions, in parts that a browser empties and fetches again."""
 
 from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
 from markupsafe import Markup
+
+from tooltap.daemon.sessions.filter import SessionPlace, place_of
 from tooltap.daemon.show.markup import clock
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.session_head import STATUSES
-from tooltap.daemon.web.page.session_head import name_of
-from tooltap.daemon.web.page.session_head import project_of
-from tooltap.daemon.web.page.session_head import status_of
+from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
 from tooltap.daemon.web.templating import template
-from tooltap.daemon.sessions.filter import SessionPlace
-from tooltap.daemon.sessions.filter import place_of
 
 __all__ = ["PART", "parts_of", "row_html"]
 

@@ -1,19 +1,14 @@
 """The outline of a session: an entry for each turn, with what it did and cost, and for each of its subagents."""
 
 from __future__ import annotations
+
 from collections import defaultdict
-from typing import Literal
-from typing import NamedTuple
-from typing import TypeAlias
-from tooltap.daemon.formats import counted
-from tooltap.daemon.formats import dollars
-from tooltap.daemon.formats import spent
-from tooltap.daemon.web.page.overview.history import Agent
-from tooltap.daemon.web.page.overview.history import History
-from tooltap.daemon.web.page.overview.history import Share
-from tooltap.daemon.web.page.overview.history import Turn
-from tooltap.daemon.web.page.overview.spending import cost_of
+from typing import Literal, NamedTuple, TypeAlias
+
+from tooltap.daemon.formats import counted, dollars, spent
 from tooltap.daemon.sessions.usage import Cost
+from tooltap.daemon.web.page.overview.history import Agent, History, Share, Turn
+from tooltap.daemon.web.page.overview.spending import cost_of
 
 __all__ = ["SHOWN", "Entry", "State", "SubEntry", "outline_of"]
 

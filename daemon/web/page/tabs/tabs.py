@@ -2,45 +2,34 @@
 shows beside the conversation. `static/tabs.js` asks for that."""
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from shlex import quote
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+
 import anyio
 import msgspec
-from collections.abc import Awaitable
-from collections.abc import Callable
-from shlex import quote
-from typing import Annotated
-from typing import Any
-from typing import Literal
-from typing import NamedTuple
-from typing import TypeAlias
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
-from starlette.responses import Response
-from starlette.routing import BaseRoute
-from starlette.routing import Match
-from starlette.routing import Route
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Scope
+
+from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.preferences import COOKIE
-from tooltap.daemon.web.page.preferences import from_cookie
+from tooltap.daemon.web.page.preferences import COOKIE, from_cookie
 from tooltap.daemon.web.page.session_head import name_of
-from tooltap.daemon.web.page.tabs.details import Announced
-from tooltap.daemon.web.page.tabs.details import details_values
+from tooltap.daemon.web.page.tabs.details import Announced, details_values
 from tooltap.daemon.web.page.tabs.digests import Digests
-from tooltap.daemon.web.page.tabs.files import NARROW
-from tooltap.daemon.web.page.tabs.files import WIDE
-from tooltap.daemon.web.page.tabs.files import ChangedFiles
-from tooltap.daemon.web.page.tabs.files import files_values
+from tooltap.daemon.web.page.tabs.files import NARROW, WIDE, ChangedFiles, files_values
 from tooltap.daemon.web.page.tabs.places import place_url
 from tooltap.daemon.web.page.tabs.plan import plan_values
 from tooltap.daemon.web.page.tabs.spending import Spending
 from tooltap.daemon.web.page.tabs.todo_lists import TodoLists
-from tooltap.daemon.web.page.tabs.usage import costs_of
-from tooltap.daemon.web.page.tabs.usage import usage_values
+from tooltap.daemon.web.page.tabs.usage import costs_of, usage_values
 from tooltap.daemon.web.templating import template
-from tooltap.daemon.sessions.filter import SessionFilter
 
 __all__ = ["TITLES", "Tab", "routes", "tabs_of"]
 
