@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from tooltap.daemon.sessions.row import SessionRow
-from tooltap.daemon.sessions.usage import Cost, Part, SessionUsage, priced, total_cost
+from tooltap.daemon.sessions.usage import Cost, Part, SessionUsage, Total
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.contract import read_recording
@@ -42,9 +42,9 @@ class Compared(NamedTuple):
 def compared(dialect: str, data: bytes) -> Iterator[Compared]:
     """Every session of a recording whose cost the agent states."""
     for session, row in rows_of(dialect, data).items():
-        stated = row.total("cost_usd")
+        stated = row.used.own_cost
         if stated:
-            yield Compared(session, stated, total_cost(priced(_without_costs(row.used), None)))
+            yield Compared(session, stated, Total.of(_without_costs(row.used)).cost)
 
 
 def rows_of(dialect: str, data: bytes) -> dict[str, SessionRow]:
@@ -55,8 +55,6 @@ def rows_of(dialect: str, data: bytes) -> dict[str, SessionRow]:
         if isinstance(entry, Produced) and not entry.replay and not entry.partial:
             row = rows.setdefault(entry.session, SessionRow(provider=entry.provider, first_seq=seq, last_seq=seq))
             row.note(seq, entry)
-            if entry.kind == "usage":
-                row.add_usage(entry.fields, entry.agent)
     return rows
 
 

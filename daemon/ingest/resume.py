@@ -27,9 +27,8 @@ from tooltap.daemon.journal.interface import Journal, JournalError, StoredStream
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.views.results import StreamViews
 from tooltap.normalizers.catalog.registry import UnknownDialectError
-from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Context, Limits
-from tooltap.normalizers.core.state import PendingPermission
+from tooltap.normalizers.core.state import Call, PendingPermission
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen

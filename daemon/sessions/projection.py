@@ -126,9 +126,6 @@ class Projection(ABC):
     def _answer(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
         self._close(stream, PERMISSION, entry.fields.permission_id)
 
-    def _add_usage(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
-        row.add_usage(entry.fields, entry.agent)
-
     def _update_session(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
         changed = entry.fields
         if changed.model is not None:
@@ -159,7 +156,6 @@ _RULES: dict[str, Callable[[Projection, str, SessionRow, int, Produced], None]] 
     "tool-result": Projection._close_call,
     "permission-request": Projection._ask,
     "permission-response": Projection._answer,
-    "usage": Projection._add_usage,
     "session": Projection._update_session,
 }
 

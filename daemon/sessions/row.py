@@ -8,7 +8,7 @@ A fact that takes more than one value to compute is a part of the row (`PARTS`),
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, get_type_hints
 
 import msgspec
@@ -16,15 +16,11 @@ import msgspec
 from tooltap.daemon.sessions.changes import Changes
 from tooltap.daemon.sessions.prices import known_prices
 from tooltap.daemon.sessions.title import Prompt
-from tooltap.daemon.sessions.usage import NAME, Cost, PricedPart, SessionUsage, Spending, is_cost, priced, total_cost
+from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, priced
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.tools.families import family_of
-from tooltap.protocol.events import Usage
 from tooltap.protocol.replies import Session, SessionStatus, StreamState, TurnState
 
-SCOPES = ("session", "turn", "step")
-"""In order of preference: a session's total comes from one scope only."""
-TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 UNENDED: tuple[StreamState, ...] = ("open", "suspended")
 DESCRIPTION = ("agent_version", "model", "title", "cwd", "branch")
 """Columns that repeat the latest value of a `session` event."""
@@ -172,22 +168,6 @@ def _add(slices: dict[int, dict[str, int]], start: int, families: dict[str, int]
         counts[family] = counts.get(family, 0) + calls
 
 
-class Totals(msgspec.Struct, omit_defaults=True):
-    """Usage as one scope reports it."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cost_usd: float | None = None
-
-    def plus(self, later: Totals | None, scope: str) -> Totals:
-        if later is None:
-            return self
-        return Totals(*(figure(scope, getattr(self, field), getattr(later, field)) for field in self.__struct_fields__))
-
-
 class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     provider: str
     first_seq: int
@@ -209,9 +189,6 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     """… and the folder of its repository."""
     models: list[str] = []
     """In the order in which they were first used."""
-    usage: dict[str, Totals] = {}
-    """Scope -> the latest figure (session) or the sum (turn, step). Each subagent has its own total of the session,
-    under `session/<agent>`."""
     prompt: Prompt = msgspec.field(default_factory=Prompt)
     work: Work = msgspec.field(default_factory=Work)
     activity: Activity = msgspec.field(default_factory=Activity)
@@ -243,34 +220,10 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         if model not in self.models and len(self.models) < MAX_MODELS:
             self.models.append(model)
 
-    def add_usage(self, usage: Usage, agent: str | None) -> None:
-        """Add a `usage` event. `agent`: the subagent's id."""
-        scope = _of_agent(usage.scope, agent)
-        tokens = self.usage.setdefault(scope, Totals())
-        for field in TOKENS:
-            setattr(tokens, field, figure(scope, getattr(tokens, field), getattr(usage, field)))
-        if is_cost(usage.cost_usd):
-            scope = _of_agent(usage.cost_scope or usage.scope, agent)
-            costs = self.usage.setdefault(scope, Totals())
-            costs.cost_usd = figure(scope, costs.cost_usd, usage.cost_usd)
-
-    def costs(self) -> list[PricedPart]:
-        """What its parts cost, by the prices that are installed. It may take a second: call it in a thread."""
-        own = self.total("cost_usd")
-        return priced(self.used, own if is_cost(own) else None)
-
     def spending(self, name: str) -> Spending:
+        """What the session `name` used and cost. It may take a second: call it in a thread."""
         title = self.title or self.prompt.title or None
-        return Spending(name, self.provider, self.project, title, self.costs())
-
-    def total(self, field: str) -> Any:
-        """From the first scope that reports it. Input and output tokens always come from the same scope."""
-        wanted = ("input_tokens", "output_tokens") if field.endswith("tokens") else (field,)
-        for scope in SCOPES:
-            stated = [totals for name, totals in self.usage.items() if name.split("/")[0] == scope]
-            if any(getattr(totals, name) is not None for totals in stated for name in wanted):
-                return _sum_of(getattr(totals, field) for totals in stated)
-        return None
+        return Spending(name, self.provider, self.project, title, priced(self.used), Total.of(self.used))
 
     def describe(self, name: str, streams: Mapping[str, StreamState], *, pending: bool) -> dict[str, Any]:
         """The session as in a `sessions` reply; `streams`: the state of each stream it is in; `pending`: whether a
@@ -280,8 +233,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         width = 0
         if self.first_ts is not None and self.last_ts is not None:
             activity, width = self.activity.over(self.first_ts, self.last_ts)
-        own = self.total("cost_usd")
-        cost = Cost(own, False) if is_cost(own) else total_cost(self.costs())
+        total = Total.of(self.used)
+        cost = total.cost
         prices = known_prices() if cost is not None and cost.estimated else None
         session = Session(
             session=name,
@@ -318,7 +271,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             prices_date=None if prices is None else prices.date,
             context_used=self.used.context_used,
             context_size=self.used.context_size,
-            **{field: self.total(field) for field in TOKENS},
+            **{field: getattr(total.amount, field) for field in self.used.reported},
         )
         described: dict[str, Any] = msgspec.to_builtins(session)
         return described
@@ -351,8 +304,6 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         for field in DESCRIPTION:
             if getattr(self, field) is None:
                 setattr(self, field, getattr(earlier, field))
-        for scope, totals in earlier.usage.items():
-            self.usage[scope] = totals.plus(self.usage.get(scope), scope)
 
     def _add_stamps(self, first: int | None, last: int | None) -> None:
         if first is not None:
@@ -371,20 +322,3 @@ _PARTS_OF: dict[str, list[str]] = {}
 for _part in PARTS:
     for _kind in get_type_hints(SessionRow)[_part].KINDS:
         _PARTS_OF.setdefault(_kind, []).append(_part)
-
-
-def figure(scope: str, before: Any, stated: Any) -> Any:
-    """A session reports totals, so the latest counts; turns and steps are added up."""
-    if stated is None or before is None or scope.startswith("session"):
-        return before if stated is None else stated
-    return before + stated
-
-
-def _sum_of(figures: Iterable[Any]) -> Any:
-    known = [one for one in figures if one is not None]
-    return sum(known) if known else None
-
-
-def _of_agent(scope: str, agent: str | None) -> str:
-    """Totals of the session are those of one agent."""
-    return scope if agent is None or scope != "session" else f"{scope}/{agent[:NAME]}"

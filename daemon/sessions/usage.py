@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import ClassVar, NamedTuple
 
@@ -33,6 +34,9 @@ NAME = 200
 """Code points of the name of an agent or model."""
 DAY_MS = 86_400_000
 
+SCOPES = ("session", "turn", "step")
+"""In order of preference: a session's own cost comes from one scope only."""
+TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 COUNTS = (
     "input_tokens",
     "output_tokens",
@@ -105,6 +109,11 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
     """An agent, or an agent and a model with a tab between -> its highest total of the session so far."""
     models: dict[str, str] = {}
     """Subagent -> its model; empty for the main agent."""
+    reported: list[str] = []
+    """Which of `TOKENS` any event has reported."""
+    costs: dict[str, float] = {}
+    """What the agent states, in dollars. Scope -> its latest figure (session) or the sum of all (turn, step). Each
+    subagent has its own total of the session, under `session/<agent>`."""
     context_used: int | None = None
     context_size: int | None = None
 
@@ -120,6 +129,7 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         """Add a `usage` event. `agent`: the subagent's id."""
         if agent is None:
             self._note_context(usage)
+        self._note_cost(usage, agent)
         agent = None if agent is None else agent[:NAME]
         model = usage.model or self.models.get(agent or "")
         day = None if ts is None else ts // DAY_MS
@@ -127,6 +137,7 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         if usage.models:
             stated = [(one.model, one) for one in usage.models]
         for name, figures in stated:
+            self._note_reported(figures)
             name = None if name is None else name[:NAME]
             amount, single = _amount(figures), usage.scope == "step"
             if usage.scope == "session":
@@ -144,6 +155,10 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
                 self._add_part(part)
         self.latest = earlier.latest | self.latest
         self.models = earlier.models | self.models
+        self.reported = [*earlier.reported, *(one for one in self.reported if one not in earlier.reported)]
+        for scope, cost in earlier.costs.items():
+            later = self.costs.get(scope)
+            self.costs[scope] = cost if later is None else _later(scope, cost, later)
         self.context_used = earlier.context_used if self.context_used is None else self.context_used
         self.context_size = earlier.context_size if self.context_size is None else self.context_size
 
@@ -158,7 +173,30 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         totals = scopes["session"] if _tokens(scopes["session"]) >= _tokens(scopes["turn"]) else scopes["turn"]
         return steps + _rest(totals, steps) if steps else totals
 
+    @property
+    def own_cost(self) -> float | None:
+        """What the agent states of the whole session, in dollars: the sum over the first scope that has a cost."""
+        for wanted in SCOPES:
+            stated = [cost for scope, cost in self.costs.items() if scope.split("/")[0] == wanted]
+            if stated:
+                return sum(stated) if is_cost(sum(stated)) else None
+        return None
+
     # -- internals ----------------------------------------------------------------------------------------------
+
+    def _note_reported(self, figures: Usage | ModelUsage) -> None:
+        for field in TOKENS:
+            if field not in self.reported and getattr(figures, field, None) is not None:
+                self.reported.append(field)
+
+    def _note_cost(self, usage: Usage, agent: str | None) -> None:
+        if (cost := usage.cost_usd) is None or not is_cost(cost):
+            return
+        scope: str = usage.cost_scope or usage.scope
+        if scope == "session" and agent is not None:
+            scope = f"session/{agent[:NAME]}"
+        before = self.costs.get(scope)
+        self.costs[scope] = cost if before is None else _later(scope, before, cost)
 
     def _note_context(self, usage: Usage) -> None:
         used = usage.context_used
@@ -198,6 +236,11 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
 def is_cost(cost: float | None) -> bool:
     """Whether it can be what a session cost. Nothing that is negative, endless or no number can."""
     return cost is not None and 0 <= cost <= MOST_DOLLARS
+
+
+def _later(scope: str, before: float, stated: float) -> float:
+    """A session reports totals, so the latest counts; turns and steps are added up."""
+    return stated if scope.startswith("session") else before + stated
 
 
 def _amount(stated: Usage | ModelUsage) -> Amount:
@@ -262,19 +305,78 @@ class PricedPart(NamedTuple):
     """None if it is not known."""
 
 
+class Total:
+    """Parts added up. Every figure of a session, a turn, an agent, a day … that is shown anywhere comes from here."""
+
+    def __init__(self, parts: Iterable[PricedPart] = ()) -> None:
+        self.amount = Amount()
+        self.dollars: float | None = None
+        """What the parts cost whose cost is known; None if there are none."""
+        self.estimated = False
+        self.matched: set[str] = set()
+        """The models whose prices were used."""
+        self.unpriced_tokens = 0
+        """Tokens of the parts whose cost is not known."""
+        self._is_whole = True
+        for part in parts:
+            self.add(part.amount, part.cost)
+
+    @classmethod
+    def of(cls, usage: SessionUsage) -> Total:
+        """The whole of a session. The agent's own figure of its cost takes precedence. It may take a second: call it in
+        a thread."""
+        if (own := usage.own_cost) is None:
+            return cls(priced(usage))
+        whole = cls()
+        for part in usage.once():
+            whole.amount.add(part.amount)
+        whole.dollars = own
+        return whole
+
+    def add(self, amount: Amount, cost: Cost | None) -> None:
+        self.amount.add(amount)
+        if cost is None:
+            self.unpriced_tokens += amount.tokens
+            self._is_whole = False
+            return
+        self.dollars = cost.usd + (self.dollars or 0.0)
+        self.estimated = self.estimated or cost.estimated
+        if cost.matched is not None:
+            self.matched.add(cost.matched)
+
+    def join(self, other: Total) -> None:
+        """Add another total."""
+        self.amount.add(other.amount)
+        if other.dollars is not None:
+            self.dollars = other.dollars + (self.dollars or 0.0)
+        self.estimated = self.estimated or other.estimated
+        self.matched |= other.matched
+        self.unpriced_tokens += other.unpriced_tokens
+        self._is_whole = self._is_whole and other._is_whole
+
+    @property
+    def cost(self) -> Cost | None:
+        """None unless the cost of every part is known."""
+        if self.dollars is None or not self._is_whole:
+            return None
+        return Cost(self.dollars, self.estimated, ", ".join(sorted(self.matched)) or None)
+
+
 class Spending(NamedTuple):
-    """What one session cost, and whose it is."""
+    """What one session used and cost, and whose it is."""
 
     session: str
     provider: str
     project: str | None
     title: str | None
     parts: list[PricedPart]
+    total: Total
 
 
-def priced(usage: SessionUsage, own: float | None) -> list[PricedPart]:
-    """The parts of a session, each token once. `own`: what the agent states of the whole session, in dollars, which the
-    costs of the parts add up to."""
+def priced(usage: SessionUsage) -> list[PricedPart]:
+    """The parts of a session, each token once. Their costs add up to what the agent states of the whole session, if it
+    states that. It may take a second: call it in a thread."""
+    own = usage.own_cost
     parts = usage.once()
     costs = [_cost(part) for part in parts]
     if own is None or not parts:
@@ -292,15 +394,6 @@ def priced(usage: SessionUsage, own: float | None) -> list[PricedPart]:
         PricedPart(part.key, part.amount, Cost(share, not exact and 0 < share < own))
         for part, share in zip(parts, shares, strict=True)
     ]
-
-
-def total_cost(parts: list[PricedPart]) -> Cost | None:
-    """None unless the cost of every part is known."""
-    costs = [part.cost for part in parts if part.cost is not None]
-    if not costs or len(costs) < len(parts):
-        return None
-    matched = sorted({cost.matched for cost in costs if cost.matched is not None})
-    return Cost(sum(cost.usd for cost in costs), any(cost.estimated for cost in costs), ", ".join(matched) or None)
 
 
 def _cost(part: Part) -> Cost | None:
@@ -329,59 +422,38 @@ def _at(rates: Rates, amount: Amount) -> float:
 
 _EPOCH = date(1970, 1, 1)
 _LAST_DAY = (date.max - _EPOCH).days
-_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
-class _Sum:
-    def __init__(self, key: str | None = None) -> None:
-        self.row = UsageRow(
-            key=key,
-            sessions=0,
-            input_tokens=0,
-            output_tokens=0,
-            cache_read_tokens=0,
-            cache_write_tokens=0,
-            reasoning_tokens=0,
-        )
-        self.sessions: set[str] = set()
-        self.models: set[str] = set()
-
-    def add(self, session: str, part: PricedPart) -> None:
-        row = self.row
-        self.sessions.add(session)
-        for field in _TOKENS:
-            setattr(row, field, getattr(row, field) + getattr(part.amount, field))
-        if part.cost is None:
-            row.unpriced_tokens += part.amount.tokens
-            return
-        row.cost_usd = part.cost.usd + (row.cost_usd or 0.0)
-        row.cost_estimated = row.cost_estimated or part.cost.estimated
-        if part.cost.matched is not None:
-            self.models.add(part.cost.matched)
-
-    def done(self) -> UsageRow:
-        self.row.sessions = len(self.sessions)
-        self.row.price_models = sorted(self.models) or None
-        return self.row
+@dataclass
+class _Group:
+    total: Total
+    sessions: int = 0
+    title: str | None = None
 
 
 def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
-    """It may take a second: call it in a thread."""
+    """The reply to a `usage` request. It may take a second: call it in a thread."""
     key_of = _KEYS[request.by]
-    total = _Sum()
-    sums: dict[str | None, _Sum] = {}
+    total, sessions = Total(), 0
+    groups: dict[str | None, _Group] = {}
     for session in spent:
         if not _is_wanted(session, request):
             continue
-        for part in session.parts:
-            if _is_within(part.key.day, request):
-                key = key_of(session, part)
-                one = sums.setdefault(key, _Sum(key))
-                if request.by == "session":
-                    one.row.title = session.title
-                one.add(session.session, part)
-                total.add(session.session, part)
-    rows = [one.done() for one in sums.values()]
+        wanted = [part for part in session.parts if _is_within(part.key.day, request)]
+        if not wanted:
+            continue
+        of_key: dict[str | None, list[PricedPart]] = {}
+        for part in wanted:
+            of_key.setdefault(key_of(session, part), []).append(part)
+        for key, parts in of_key.items():
+            group = groups.setdefault(key, _Group(Total()))
+            group.sessions += 1
+            group.total.join(_total_of(session, parts))
+            if request.by == "session":
+                group.title = session.title
+        sessions += 1
+        total.join(_total_of(session, wanted))
+    rows = [_row(key, group.total, group.sessions, group.title) for key, group in groups.items()]
     if request.by == "day":
         rows.sort(key=lambda row: row.key or "", reverse=True)
     else:
@@ -389,9 +461,27 @@ def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
     prices = known_prices()
     return UsageResult(
         rows=rows,
-        total=total.done(),
+        total=_row(None, total, sessions),
         prices=None if prices is None else PricesInfo(version=prices.version, date=prices.date),
         complete=True,
+    )
+
+
+def _total_of(session: Spending, parts: list[PricedPart]) -> Total:
+    """What some parts of a session have in total: if they are all, what the session has."""
+    return session.total if len(parts) == len(session.parts) else Total(parts)
+
+
+def _row(key: str | None, total: Total, sessions: int, title: str | None = None) -> UsageRow:
+    return UsageRow(
+        key=key,
+        title=title,
+        sessions=sessions,
+        cost_usd=total.dollars,
+        cost_estimated=total.estimated,
+        price_models=sorted(total.matched) or None,
+        unpriced_tokens=total.unpriced_tokens,
+        **{field: getattr(total.amount, field) for field in TOKENS},
     )
 
 

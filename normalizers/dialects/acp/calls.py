@@ -16,9 +16,9 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
-from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import Call
 from tooltap.normalizers.dialects.acp.answers import ended_shells, printed_so_far, read_result, started_shell
 from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, text_of
 from tooltap.normalizers.dialects.acp.inputs import ToolUse, json_object, read_input
@@ -44,7 +44,7 @@ _VERDICTS = {"approved": "allowed", "denied": "denied", "aborted": "cancelled", 
 class ToolCalls:
     update = Lines("sessionUpdate")
 
-    def __init__(self, emitter: Emitter, state: AcpState, sessions: Sessions, terminals: Terminals) -> None:
+    def __init__(self, emitter: Parser, state: AcpState, sessions: Sessions, terminals: Terminals) -> None:
         self._emitter = emitter
         self._calls = emitter.calls
         self._state = state

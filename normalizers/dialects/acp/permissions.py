@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.acp.calls import ToolCalls, response_in, use_of
 from tooltap.normalizers.dialects.acp.content import questions
 from tooltap.normalizers.dialects.acp.inputs import ToolUse
@@ -26,7 +26,7 @@ class PermissionRequests:
     request = Lines("method")
     answer = Lines("method")
 
-    def __init__(self, emitter: Emitter, sessions: Sessions, tool_calls: ToolCalls) -> None:
+    def __init__(self, emitter: Parser, sessions: Sessions, tool_calls: ToolCalls) -> None:
         self._emitter = emitter
         self._permissions = emitter.permissions
         self._sessions = sessions

@@ -13,8 +13,8 @@ from zlib import crc32
 import msgspec
 
 from tooltap.normalizers.core.bounded import is_short, learn, make_room
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.tokens import token_fields
 from tooltap.normalizers.dialects.acp.state import AcpState, PendingRequest, SessionInfo
 from tooltap.normalizers.wire.values import dollars, record, records, string, whole
@@ -73,7 +73,7 @@ class Sessions:
     answer = Lines("method")
     update = Lines("sessionUpdate")
 
-    def __init__(self, emitter: Emitter, state: AcpState) -> None:
+    def __init__(self, emitter: Parser, state: AcpState) -> None:
         self._emitter = emitter
         self._state = state
 

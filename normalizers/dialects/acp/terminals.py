@@ -11,9 +11,9 @@ import base64
 from typing import Any
 
 from tooltap.normalizers.core.bounded import keep_newest
-from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import Call
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.acp.inputs import ToolUse
 from tooltap.normalizers.dialects.acp.state import AcpState, PendingRequest, Terminal
@@ -31,7 +31,7 @@ class Terminals:
     answer = Lines("method")
     update = Lines("sessionUpdate")
 
-    def __init__(self, emitter: Emitter, state: AcpState) -> None:
+    def __init__(self, emitter: Parser, state: AcpState) -> None:
         self._emitter = emitter
         self._terminals = state.terminals
         self._asked = state.requests
@@ -142,7 +142,7 @@ class Terminals:
         terminal.printed.append(text, self._emitter, "text/plain")
 
 
-def emit_output(emitter: Emitter, call: Call, text: str, offset: int) -> None:
+def emit_output(emitter: Parser, call: Call, text: str, offset: int) -> None:
     """Emit a partial event with what a call printed or showed while it runs."""
     if emitter.partials:
         chunk = Chunk(stream="output", text=text, offset=offset)

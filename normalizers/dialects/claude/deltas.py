@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from tooltap.normalizers.core.bounded import put
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.wire.values import record, string, whole
 
 STREAMED = 64
@@ -38,7 +38,7 @@ class DeltasState(msgspec.Struct):
 
 
 class Deltas:
-    def __init__(self, emitter: Emitter, state: DeltasState) -> None:
+    def __init__(self, emitter: Parser, state: DeltasState) -> None:
         self._emitter = emitter
         self._texts = emitter.texts
         self._state = state

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.tools.payload import without_nulls
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Notice
@@ -30,7 +30,7 @@ class Reports:
     transcript = Lines("subtype")
     """Those of transcripts; seen in transcripts of other projects, 2.0 to 2.1."""
 
-    def __init__(self, emitter: Emitter) -> None:
+    def __init__(self, emitter: Parser) -> None:
         self._emitter = emitter
         self._calls = emitter.calls
 
@@ -173,7 +173,7 @@ class Reports:
         return None
 
 
-def _hook(emitter: Emitter, event: Any, name: Any, code: Any, stdout: Any, stderr: Any, outcome: Any) -> None:
+def _hook(emitter: Parser, event: Any, name: Any, code: Any, stdout: Any, stderr: Any, outcome: Any) -> None:
     data = {"event": event, "name": name, "exitCode": code, "stdout": stdout, "stderr": stderr, "outcome": outcome}
     known = {key: item for key, item in data.items() if item not in (None, "")}
     level = "info" if outcome in ("success", None) else "warning"

@@ -22,9 +22,9 @@ import msgspec
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
-from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import Call
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.wire.values import first_string, record, string, whole
 from tooltap.protocol.events import Notice
@@ -54,7 +54,7 @@ class Tasks:
     lines = Lines("type")
     system = Lines("subtype")
 
-    def __init__(self, emitter: Emitter, state: TasksState) -> None:
+    def __init__(self, emitter: Parser, state: TasksState) -> None:
         self._emitter = emitter
         self._calls = emitter.calls
         self._state = state

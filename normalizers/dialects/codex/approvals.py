@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.codex.calls import ASKED, CodexCalls
 from tooltap.normalizers.dialects.codex.items import call_id_of, file_changes, nonempty
 from tooltap.normalizers.dialects.codex.threads import CodexState, Threads
@@ -48,7 +48,7 @@ _MCP_APPROVAL = "mcp_tool_call_approval_"
 class CodexApprovals:
     events = Lines()
 
-    def __init__(self, emitter: Emitter, state: CodexState, threads: Threads, tool_calls: CodexCalls) -> None:
+    def __init__(self, emitter: Parser, state: CodexState, threads: Threads, tool_calls: CodexCalls) -> None:
         self._emitter = emitter
         self._calls = emitter.calls
         self._permissions = emitter.permissions

@@ -23,10 +23,10 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
-from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.running import Running
+from tooltap.normalizers.core.live_output import LiveOutput
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import Call
 from tooltap.normalizers.dialects.codex.answers import (
     dynamic_answer,
     end_of_process,
@@ -88,13 +88,13 @@ class CodexCalls:
     events = Lines()
     raw_items = Lines()
 
-    def __init__(self, emitter: Emitter, state: CodexState, threads: Threads) -> None:
+    def __init__(self, emitter: Parser, state: CodexState, threads: Threads) -> None:
         self._emitter = emitter
         self._calls = emitter.calls
         self._permissions = emitter.permissions
         self._state = state
         self._threads = threads
-        self.running = Running(emitter, state.running)
+        self.running = LiveOutput(emitter, state.running)
 
     def show(
         self,

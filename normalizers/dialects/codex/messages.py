@@ -11,8 +11,8 @@ from typing import Any
 
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import make_room
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.codex.items import nonempty, with_type
 from tooltap.normalizers.dialects.codex.threads import Threads
 from tooltap.normalizers.tools.payload import strings
@@ -52,7 +52,7 @@ class CodexMessages:
     completed_items = Lines()
     raw_items = Lines()
 
-    def __init__(self, emitter: Emitter, threads: Threads) -> None:
+    def __init__(self, emitter: Parser, threads: Threads) -> None:
         self._emitter = emitter
         self._texts = emitter.texts
         self._threads = threads

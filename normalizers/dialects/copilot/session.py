@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.bodies import take_bodies
+from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.live_output import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.running import RunningCalls, RunningState
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
-from tooltap.protocol.events import Message, SessionEvent, Usage
+from tooltap.protocol.events import Message, OutputRef, SessionEvent, Usage
 
 MANY_SERVERS = 256
 
@@ -71,7 +72,7 @@ class CopilotState(State, kw_only=True):
     """Subagent -> id of the call that spawned it."""
     outcome: str | None = None
     """How the open turn will end, where something went wrong."""
-    running: RunningState = msgspec.field(default_factory=RunningState)
+    running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
     answered: bool = False
     """The main agent's last message called no tool, so it is the answer unless more comes."""
     live: bool = False
@@ -82,10 +83,17 @@ class CopilotState(State, kw_only=True):
     """(used, size) of the context, as emitted last."""
 
 
-class CopilotSession(RunningCalls, Parser):
+class CopilotSession(Parser):
     protocol = default_provider = "copilot"
     line = Lines("type", skip={kind: reason for reason, kinds in _SKIPPED.items() for kind in kinds.split()})
     state: CopilotState
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.running = LiveOutput(self, self.state.running)
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return self.running.take(call.id)
 
     def enter(self, value: Line) -> None:
         self.ts = milliseconds(value.get("timestamp")) or self.ts

@@ -17,11 +17,10 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import Parser, outcome_of
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.dialects.claude.transcript import ClaudeTranscript
 from tooltap.normalizers.dialects.happier.trace import PayloadParser, PayloadsState, is_wrapped
@@ -45,7 +44,7 @@ class LegacyState(PayloadsState, kw_only=True):
 
 
 class _Transcript(ClaudeTranscript):
-    """Reads lines of Claude's transcripts as a guest: it knows sidechains, split messages and the rest."""
+    """Reads lines of Claude's transcripts inside those of Happy: it knows sidechains, split messages and the rest."""
 
     dialect = "legacy"
 
@@ -95,20 +94,20 @@ class Legacy(PayloadParser):
             return self._prompt(content["text"])
         return self._content(content if "role" in message else message)
 
-    def guests(self) -> Iterable[Parser]:
+    def inner_parsers(self) -> Iterable[Parser]:
         return () if self._claude is None else (self._claude,)
 
-    def renew_guests(self, old: Legacy) -> Iterable[tuple[Parser, Parser, str]]:
+    def renew_inner(self, old: Legacy) -> Iterable[tuple[Parser, Parser, str]]:
         if old._claude is not None:
             self._claude = _Transcript(self.context)
             yield old._claude, self._claude, ""
 
-    def guests_have(self, call_id: str, besides: Writer | None) -> bool:
+    def inner_has_call(self, call_id: str, besides: Writer | None) -> bool:
         return self._claude is not None and self._claude is not besides and self._claude.has_call(call_id)
 
     def finish(self, reason: str) -> None:
         if self._claude is not None:
-            self._claude.be_guest_of(self)
+            self._claude.nest_in(self)
             self.items += self._claude.close(reason, self.ts)
 
     def _content(self, content: Line) -> Skip:
@@ -207,7 +206,7 @@ class Legacy(PayloadParser):
             claude = self._claude = _Transcript(self.context)
             if self.state.session is not None:
                 claude.set_session(self.state.session)
-        claude.be_guest_of(self)
+        claude.nest_in(self)
         message = record(line.get("message"))
         content = message.get("content")
         blocks = records(content)

@@ -8,8 +8,8 @@ import msgspec
 
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.bounded import put
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.dialects.kimi.answers import Stated, TaskReport, notified_result, read_result, task_status
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
@@ -36,7 +36,7 @@ class KimiMessages:
 
     SKIPS = frozenset({"empty"})
 
-    def __init__(self, emitter: Emitter, state: KimiState) -> None:
+    def __init__(self, emitter: Parser, state: KimiState) -> None:
         self._emitter = emitter
         self._calls = emitter.calls
         self._state = state

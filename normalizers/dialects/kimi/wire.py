@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.bounded import put
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.kimi.messages import KimiMessages
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.outcome import status_word
@@ -112,7 +112,7 @@ class KimiWire:
         *call.skip.values(),
     }
 
-    def __init__(self, emitter: Emitter, state: WireState, messages: KimiMessages) -> None:
+    def __init__(self, emitter: Parser, state: WireState, messages: KimiMessages) -> None:
         self._emitter = emitter
         self._calls = emitter.calls
         self._permissions = emitter.permissions

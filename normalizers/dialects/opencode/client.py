@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import keep_newest
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.opencode.answers import answers_by_question, attachments_of, mcp_name, servers_in
 from tooltap.normalizers.dialects.opencode.parts import read_error
 from tooltap.normalizers.dialects.opencode.sessions import Sessions
@@ -62,7 +62,7 @@ class Client:
     post = Lines("path")
     """By path, with `*` for ids. The methods get the body and the last id."""
 
-    def __init__(self, emitter: Emitter, state: BusState, sessions: Sessions) -> None:
+    def __init__(self, emitter: Parser, state: BusState, sessions: Sessions) -> None:
         self._emitter = emitter
         self._calls = emitter.calls
         self._permissions = emitter.permissions

@@ -16,10 +16,10 @@ from zlib import crc32
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT
-from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Skip
-from tooltap.normalizers.core.running import Running
+from tooltap.normalizers.core.live_output import LiveOutput
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import Call
 from tooltap.normalizers.core.tokens import token_fields
 from tooltap.normalizers.dialects.opencode.answers import INVALID, attachments_of, mcp_name, read_result
 from tooltap.normalizers.dialects.opencode.state import MESSAGES, MessageInfo, OpencodeState, PartInfo
@@ -37,12 +37,12 @@ _STREAM = "stdout"
 class Parts:
     """Reads the parts of messages."""
 
-    def __init__(self, emitter: Emitter, state: OpencodeState) -> None:
+    def __init__(self, emitter: Parser, state: OpencodeState) -> None:
         self._emitter = emitter
         self._calls = emitter.calls
         self._texts = emitter.texts
         self._state = state
-        self.running = Running(emitter, state.running)
+        self.running = LiveOutput(emitter, state.running)
 
     # -- text, reasoning and files ------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ from zlib import crc32
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bounded import keep_newest, learn
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.opencode.parts import model_name, read_usage
 from tooltap.normalizers.dialects.opencode.state import MESSAGES, BusState, SessionInfo
@@ -22,7 +22,7 @@ SERVERS = 64
 class Sessions:
     """Emits into the session that a line belongs to. A subagent's session is part of its root session."""
 
-    def __init__(self, emitter: Emitter, state: BusState) -> None:
+    def __init__(self, emitter: Parser, state: BusState) -> None:
         self._emitter = emitter
         self._calls = emitter.calls
         self._state = state

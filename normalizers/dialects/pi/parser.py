@@ -16,8 +16,8 @@ import msgspec
 from tooltap.normalizers.core.bodies import Bodies, take_bodies
 from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
-from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.state import Call
 from tooltap.normalizers.dialects.pi.answers import Shown, read_result
 from tooltap.normalizers.dialects.pi.commands import PiCommands, PiCommandsState
 from tooltap.normalizers.tools.payload import blocks_text

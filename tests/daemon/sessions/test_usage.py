@@ -9,9 +9,11 @@ import pytest
 from tests.daemon.events import commit, event
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.prices import BOUNDS
-from tooltap.daemon.sessions.usage import PARTS, Part, SessionUsage
+from tooltap.daemon.sessions.row import SessionRow
+from tooltap.daemon.sessions.usage import PARTS, Part, SessionUsage, report
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, SessionEvent, Usage
+from tooltap.protocol.requests import UsageRequest
 
 DAY = 86_400_000
 
@@ -171,3 +173,26 @@ class TestOnAJournal:
         assert (session["inputTokens"], session["outputTokens"]) == (250, 25)
         assert (session["reasoningTokens"], session["cacheWriteTokens"]) == (3, 7)
         assert (session["contextUsed"], session["contextSize"]) == (110, 1000)
+
+
+def test_session_and_report_have_the_same_sums() -> None:
+    """Steps say more than the total, and the cost is shared out among models."""
+    row = SessionRow(provider="toy", first_seq=1, last_seq=1)
+    events = [
+        used(prompt=100, output=10, model="a"),
+        used(prompt=50, output=5, model="b", ts=2 * DAY),
+        used("session", prompt=60, output=6, cost_usd=0.3),
+    ]
+    for seq, one in enumerate(events, 1):
+        row.note(seq, one)
+    session = row.describe("s", {}, pending=False)
+
+    result = report([row.spending("s")], UsageRequest(id=None, by="session"))
+
+    for sums in (*result.rows, result.total):
+        assert (sums.input_tokens, sums.output_tokens) == (session["inputTokens"], session["outputTokens"]) == (150, 15)
+        assert (sums.cost_usd, sums.cost_estimated) == (session["costUsd"], False) == (0.3, False)
+    by_model = report([row.spending("s")], UsageRequest(id=None, by="model"))
+    assert {one.key: one.cost_usd for one in by_model.rows} == pytest.approx({"a": 0.2, "b": 0.1})
+    assert all(one.cost_estimated for one in by_model.rows)
+    assert "cacheReadTokens" not in session

@@ -16,7 +16,7 @@ import msgspec
 
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.sessions.title import title_of
-from tooltap.daemon.web.page.overview.spending import Ledger, Spent
+from tooltap.daemon.sessions.turn_costs import Ledger, Spent
 from tooltap.protocol.events import Usage
 from tooltap.protocol.heads import EventHead
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import ClassVar, NamedTuple
 
-from tooltap.daemon.sessions.usage import SessionUsage
+from tooltap.daemon.sessions.turn_costs import Ledger, Spent
 from tooltap.daemon.web.page.tabs.places import Place, TurnCount
-from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Notice, SessionEvent, ToolCall, Turn, Usage, decode
 
 __all__ = ["Compaction", "Point", "Spending", "SpentTurn"]
@@ -38,9 +37,9 @@ class Compaction(NamedTuple):
 
 
 class SpentTurn:
-    def __init__(self, place: Place, usage: SessionUsage) -> None:
+    def __init__(self, place: Place, spent: Spent) -> None:
         self.place = place
-        self.usage = usage
+        self.spent = spent
         self.state = "started"
         self.milliseconds: int | None = None
         self.calls = 0
@@ -55,6 +54,7 @@ class Spending:
         """Of the context window, in tokens."""
         self.compactions: deque[Compaction] = deque(maxlen=COMPACTIONS)
         self.turns: deque[SpentTurn] = deque(maxlen=TURNS)
+        self._ledger = Ledger()
         self._count = TurnCount()
         self._compacted_at = -1
         """How many points there were at the last compaction."""
@@ -79,11 +79,11 @@ class Spending:
                     self._tasks[event.call_id] = _task(event)
             case Usage():
                 turn = self._current(seq, event.ts)
-                turn.usage.note(seq, event.ts, Produced.of(event, body))
+                turn.spent.add(event, event.agent, event.ts)
                 if event.agent is None:
-                    self._note_context(seq, event, turn.usage.context_used)
-            case SessionEvent():
-                self._current_usage().note(seq, event.ts, Produced.of(event, body))
+                    self._note_context(seq, event, turn.spent.used.context_used)
+            case SessionEvent(model=str(model)):
+                self._ledger.use_model(event.agent, model)
             case Notice(code="compaction") if event.agent is None:
                 self._note_compaction(seq, event)
             case _:
@@ -95,7 +95,7 @@ class Spending:
 
     def _note_turn(self, seq: int, event: Turn) -> None:
         if self._count.note(event.state, event.agent):
-            self.turns.append(SpentTurn(Place(seq, event.ts, self._count.number), self._next_usage()))
+            self.turns.append(SpentTurn(Place(seq, event.ts, self._count.number), Spent(self._ledger)))
         elif event.agent is None and self.turns:
             turn = self.turns[-1]
             turn.state = event.state
@@ -129,18 +129,8 @@ class Spending:
 
     def _current(self, seq: int, ts: int | None) -> SpentTurn:
         if not self.turns:
-            self.turns.append(SpentTurn(Place(seq, ts, 0), SessionUsage()))
+            self.turns.append(SpentTurn(Place(seq, ts, 0), Spent(self._ledger)))
         return self.turns[-1]
-
-    def _current_usage(self) -> SessionUsage:
-        return self._current(0, None).usage
-
-    def _next_usage(self) -> SessionUsage:
-        """Totals of the session, and its models, carry over from turn to turn."""
-        if not self.turns:
-            return SessionUsage()
-        before = self.turns[-1].usage
-        return SessionUsage(latest=before.latest, models=before.models)
 
 
 def _task(call: ToolCall) -> str:

@@ -1,6 +1,6 @@
 """The tab *Usage*: the context as a curve, tokens, costs by model and by agent, and a row for each turn.
 
-Costs are those that the journal has of the session (`Journal.usage`); a turn has those of its own events. A cost that
+Costs are those that the journal has of the session (`Journal.usage`); a turn has its share of them. A cost that
 the agent does not state is an estimate, and is called `about`; one that nobody knows is `not known`.
 """
 
@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.usage import Cost, priced, total_cost
+from tooltap.daemon.sessions.turn_costs import cost_of
+from tooltap.daemon.sessions.usage import Cost
 from tooltap.daemon.web.page.tabs.curve import curve_of
 from tooltap.daemon.web.page.tabs.places import Place
 from tooltap.daemon.web.page.tabs.spending import Spending, SpentTurn
@@ -66,7 +67,7 @@ async def costs_of(journal: Journal, session: str) -> Costs:
 def usage_values(known: Spending, costs: Costs, row: dict[str, Any], *, wide: bool) -> dict[str, Any]:
     """Return the values for the template. The prices may have to be loaded first: call it in a thread. `row`: of the
     session."""
-    turns = [turn for turn in known.turns if turn.place.turn or turn.calls or turn.usage.parts]
+    turns = [turn for turn in known.turns if turn.place.turn or turn.calls or turn.spent.used.parts]
     shown = turns[-(WIDE_TURNS if wide else NARROW_TURNS) :]
     compactions = list(known.compactions)
     size = known.size or row.get("contextSize")
@@ -105,18 +106,17 @@ def _shares(
 
 
 def _turn_row(turn: SpentTurn) -> TurnRow:
-    parts = priced(turn.usage, None)
-    amounts = [part.amount for part in parts]
+    amount = turn.spent.amount
     return TurnRow(
         place=turn.place,
         state=turn.state,
         milliseconds=turn.milliseconds,
         calls=turn.calls,
-        input=sum(amount.input_tokens for amount in amounts),
-        cached=sum(amount.cache_read_tokens for amount in amounts),
-        output=sum(amount.output_tokens for amount in amounts),
-        is_counted=bool(parts),
-        cost=total_cost(parts),
-        context_used=turn.usage.context_used,
-        context_size=turn.usage.context_size,
+        input=amount.input_tokens,
+        cached=amount.cache_read_tokens,
+        output=amount.output_tokens,
+        is_counted=bool(turn.spent.used.parts),
+        cost=cost_of([turn.spent]),
+        context_used=turn.spent.used.context_used,
+        context_size=turn.spent.used.context_size,
     )

@@ -62,13 +62,25 @@ def test_totals_of_the_session_are_shared_among_turns() -> None:
 def test_cost_is_not_known_unless_all_of_it_is() -> None:
     known, agent = spending()
     agent.turn()
-    agent.usage("step", input_tokens=100, output_tokens=10, cost_usd=0.5, model="a")
+    agent.usage("step", input_tokens=100, output_tokens=10, model="claude-sonnet-4-5")
     agent.usage("step", input_tokens=100, output_tokens=10, model="a model that no price list has")
 
     (turn,) = values(known)["turns"]
 
     assert turn.cost is None
     assert turn.is_counted
+
+
+def test_cost_that_the_agent_states_is_that_of_the_turn() -> None:
+    """As that of the session is (`SessionUsage.own_cost`)."""
+    known, agent = spending()
+    agent.turn()
+    agent.usage("step", input_tokens=100, output_tokens=10, cost_usd=0.5, model="a")
+    agent.usage("step", input_tokens=100, output_tokens=10, model="a model that no price list has")
+
+    (turn,) = values(known)["turns"]
+
+    assert turn.cost == (0.5, False, None)
 
 
 def test_subagents_do_not_fill_the_context() -> None:

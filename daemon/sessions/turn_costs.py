@@ -1,9 +1,8 @@
-"""What a turn or a subagent cost, by the rules by which the whole session is priced (`daemon/sessions/row.py`):
-the agent's own figure where it states one, else an estimate from the prices of its models.
+"""Costs of the parts of a session, such as its turns and subagents, by the rules that price the session (`usage.py`).
 
-Totals of the session are stated again and again, some agents state one only at the end. What a total grew by belongs to
-the parts that used anything since the one before; if they are several, it is shared out by what they used. A `Ledger`,
-which all parts of a session have in common, remembers that.
+Agents state totals of the session again and again, some of them only at the end. What a total grew by belongs to the
+parts that used anything since the one before; if they are several, it is shared out by what they used. A `Ledger`,
+which all parts of a session have in common, keeps track of that.
 """
 
 from __future__ import annotations
@@ -11,11 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from tooltap.daemon.sessions.row import SCOPES
-from tooltap.daemon.sessions.usage import PARTS, Amount, Cost, SessionUsage, is_cost, priced, total_cost
+from tooltap.daemon.sessions.usage import NAME, PARTS, SCOPES, Amount, Cost, SessionUsage, Total, is_cost
 from tooltap.protocol.events import Usage
-
-__all__ = ["Ledger", "Spent", "cost_of"]
 
 
 class Ledger:
@@ -41,8 +37,9 @@ class Ledger:
         return next((one for one in SCOPES if one in self.scopes), None)
 
     def use_model(self, agent: str | None, model: str) -> None:
-        if (agent or "") in self.models or len(self.models) < PARTS:
-            self.models[agent or ""] = model
+        agent = (agent or "")[:NAME]
+        if agent in self.models or len(self.models) < PARTS:
+            self.models[agent] = model[:NAME]
 
     def growth(self, agent: str, total: float) -> float:
         """What a total has beyond the one before. A smaller one is a new count."""
@@ -86,6 +83,11 @@ class Spent:
             ledger.recent = []
             ledger.totals += 1
 
+    @property
+    def amount(self) -> Amount:
+        """The tokens of the part, each once."""
+        return Total.of(self.used).amount
+
     def _state(self, scope: str, dollars: float) -> None:
         self.stated[scope] = self.stated.get(scope, 0.0) + dollars
 
@@ -99,14 +101,14 @@ def cost_of(parts: Sequence[Spent]) -> Cost | None:
         shares = Counter(total for part in parts for total in part.shared)
         of_all = {total: count for part in parts for total, count in part.shared.items()}
         return Cost(sum(stated), scope == "session" and shares != of_all)
-    return total_cost(priced(SessionUsage(parts=[part for one in parts for part in one.used.parts]), None))
+    return Total.of(SessionUsage(parts=[part for one in parts for part in one.used.parts])).cost
 
 
 def _shares(parts: Sequence[Spent]) -> list[float]:
     """Return which share of a total each part has: by the prices of what it used, or else by its tokens."""
     if len(parts) == 1:
         return [1.0]
-    costs = [total_cost(priced(part.used, None)) for part in parts]
+    costs = [Total.of(SessionUsage(parts=part.used.parts)).cost for part in parts]
     weights = [0.0 if cost is None else cost.usd for cost in costs]
     if None in costs or not any(weights):
         weights = [float(sum(one.amount.tokens for one in part.used.once())) for part in parts]
