@@ -219,7 +219,7 @@ def _tool_call(event: ToolCall, look: Look) -> _Shown:
 
 
 def _longer_preview(event: ToolCall) -> str:
-    """The preview, which events cut after 40 characters, as long as the header has room for."""
+    """Return the preview as long as the header has room for. Events cut it after 40 characters."""
     cut = event.preview or ""
     longer = preview(event.name, event.input, None, HEADER) or ""
     return longer if longer.startswith(cut) else cut

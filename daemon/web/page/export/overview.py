@@ -1,5 +1,4 @@
-"""The overview of an exported session: its minimap, and its turns with what each of them took. All of it leads to the
-places of events in the file.
+"""The overview of an exported session: its minimap, and its turns with their figures. Both link to events in the file.
 
 overview = Overview()
 for event in events:            # masked, with a `seq`
@@ -40,7 +39,7 @@ SHOWN = 500
 
 
 class Overview:
-    """Its memory is bounded: of the events only what it shows is held."""
+    """Holds only what it shows of the events, so its memory is bounded."""
 
     def __init__(self) -> None:
         self._turns = Turns()

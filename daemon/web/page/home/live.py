@@ -20,6 +20,7 @@ import msgspec
 from tooltap.daemon.formats import amount, dollars
 from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.system.harmless import visible
+from tooltap.daemon.web.http.feed import Arrived
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream, message
 from tooltap.daemon.web.page.fragments import Fragments
@@ -135,5 +136,5 @@ def _counts(counts: Counts, total: Total) -> str:
     return msgspec.json.encode(values).decode()
 
 
-async def _nothing(_: bytes) -> bytes:
+async def _nothing(_: Arrived) -> bytes:
     return b""
