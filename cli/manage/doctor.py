@@ -1,15 +1,19 @@
 """`tooltap doctor`: prints what is installed, missing or broken, and what to do about it."""
 
 from __future__ import annotations
-
-from pathlib import Path
-
 import click
-
+from pathlib import Path
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import socket_option
-from tooltap.cli.common.printing import at_terminal, joined, say, say_json, short, styled, wants_colour
-from tooltap.cli.common.terminal.columns import terminal_columns, wrapped
+from tooltap.cli.common.printing import at_terminal
+from tooltap.cli.common.printing import joined
+from tooltap.cli.common.printing import say
+from tooltap.cli.common.printing import say_json
+from tooltap.cli.common.printing import short
+from tooltap.cli.common.printing import styled
+from tooltap.cli.common.printing import wants_colour
+from tooltap.cli.common.terminal.columns import terminal_columns
+from tooltap.cli.common.terminal.columns import wrapped
 from tooltap.daemon.formats import counted
 
 __all__ = ["command"]
@@ -56,7 +60,7 @@ def command(context: click.Context, as_json: bool, config: Path | None, timeout:
     from msgspec.structs import replace
 
     from tooltap.daemon.doctor.examination import examine
-    from tooltap.daemon.system.harmless import encodable
+    from tooltap.daemon.system.sanitize import encodable
     from tooltap.normalizers.catalog.registry import agents
 
     found = examine(

@@ -1,16 +1,22 @@
 """`tooltap journal`: checks, repairs, copies and exports the journal."""
 
 from __future__ import annotations
-
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
 import click
-
+from collections.abc import AsyncIterator
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import TypeVar
 from tooltap.cli.common.commands import Group
 from tooltap.cli.common.masking import redact_options
-from tooltap.cli.common.printing import MAX_ID, flush, say, say_json, short, warn, write_events
+from tooltap.cli.common.printing import MAX_ID
+from tooltap.cli.common.printing import flush
+from tooltap.cli.common.printing import say
+from tooltap.cli.common.printing import say_json
+from tooltap.cli.common.printing import short
+from tooltap.cli.common.printing import warn
+from tooltap.cli.common.printing import write_events
 from tooltap.cli.common.terminal.columns import say_wrapped
 from tooltap.daemon.formats import counted
 
@@ -91,7 +97,7 @@ def check(context: click.Context, as_json: bool, journal: str | None, config: Pa
 
     from tooltap.daemon.journal.interface import JournalError
     from tooltap.daemon.journal.sqlite.upkeep.check import check_file, describe_gaps
-    from tooltap.daemon.system.harmless import encodable
+    from tooltap.daemon.system.sanitize import encodable
 
     path = _file(journal, config, "checks what it stores itself")
     damages = []

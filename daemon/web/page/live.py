@@ -24,30 +24,35 @@ the call (`into`) until the result replaces it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-
 import anyio
 import msgspec
-
+from collections.abc import Sequence
+from collections.abc import Set
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.show.shown import key_of
 from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import nest
-from tooltap.daemon.system.harmless import harmless
 from tooltap.daemon.web.http.feed import Arrived
 from tooltap.daemon.web.http.query import cursor_of
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.http.sse import EventStream, message
+from tooltap.daemon.web.http.sse import EventStream
+from tooltap.daemon.web.http.sse import message
 from tooltap.daemon.web.page.calls import CALL_KINDS
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.preferences import Preferences
 from tooltap.daemon.web.page.session_head import SessionHead
 from tooltap.daemon.web.page.session_list import SessionList
-from tooltap.daemon.web.page.timeline import Selection, live_test
-from tooltap.daemon.web.page.turns import numbered, turn_numbers
+from tooltap.daemon.web.page.timeline import Selection
+from tooltap.daemon.web.page.timeline import live_test
+from tooltap.daemon.web.page.turns import numbered
+from tooltap.daemon.web.page.turns import turn_numbers
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.frames import At, Gap, Live, Subscribe
+from tooltap.protocol.frames import At
+from tooltap.protocol.frames import Gap
+from tooltap.protocol.frames import Live
+from tooltap.protocol.frames import Subscribe
 from tooltap.protocol.heads import EventHead
+from tooltap.daemon.system.sanitize import sanitize
 
 __all__ = ["LiveCards"]
 
@@ -134,9 +139,9 @@ class LiveCards:
             key, text = _text_key(head), head.text
             self._unfinished[key] = None
             role = head.role or "reasoning"
-            partial = {"key": key, "role": role, "text": harmless(text), **_extent(head.offset, text)}
+            partial = {"key": key, "role": role, "text": sanitize(text), **_extent(head.offset, text)}
         elif (chunk := head.chunk) is not None:
-            into, text = key_of(*head.key), harmless(chunk.text)
+            into, text = key_of(*head.key), sanitize(chunk.text)
             partial = {"into": into, "stream": chunk.stream, "text": text, **_extent(chunk.offset, chunk.text)}
         else:
             return b""

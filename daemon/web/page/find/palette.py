@@ -4,20 +4,24 @@ The script asks for it while somebody types, and inserts it. Each part shows a f
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import Annotated, Any, NamedTuple
-
 import msgspec
-
-from tooltap.daemon.journal.interface import CorruptError, Journal
+from collections.abc import Iterable
+from typing import Annotated
+from typing import Any
+from typing import NamedTuple
+from tooltap.daemon.journal.interface import CorruptError
+from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.find.hits import ShownHit, shown_hit
-from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
-from tooltap.normalizers.tools.families import tools_of
+from tooltap.daemon.web.page.find.hits import ShownHit
+from tooltap.daemon.web.page.find.hits import shown_hit
+from tooltap.daemon.web.page.session_head import STATUSES
+from tooltap.daemon.web.page.session_head import name_of
+from tooltap.daemon.web.page.session_head import project_of
+from tooltap.daemon.web.page.session_head import status_of
 from tooltap.protocol.requests import SearchRequest
+from tooltap.normalizers.tools.registry import names_in
 
 __all__ = ["FindQuery", "Found", "find"]
 
@@ -79,8 +83,8 @@ async def find(services: Services, text: str) -> Found:
     matching = [one for one in map(_named, rows) if all(word in one.words_in for word in words)]
     names = {row["session"]: name_of(row) for row in rows}
     search = _Search(services, text, names)
-    files = await search.hits(kind=("tool-call",), tool=tools_of("edit"))
-    commands = await search.hits(kind=("tool-call",), tool=tools_of("shell"))
+    files = await search.hits(kind=("tool-call",), tool=names_in("edit"))
+    commands = await search.hits(kind=("tool-call",), tool=names_in("shell"))
     texts = await search.hits(kind=TEXT)
     return Found(
         matching[:SHOWN],
