@@ -6,22 +6,20 @@ Exit code 1 if there is a problem (`traces/checks/corpus.py`), 2 if a folder can
 """
 
 from __future__ import annotations
+
 import sys
-import msgspec
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import wrap
+
+import msgspec
+
 from tooltap.cli.common.guard import guard
-from tooltap.cli.common.printing import on_stderr
-from tooltap.cli.common.printing import say
-from tooltap.cli.common.printing import short
+from tooltap.cli.common.printing import on_stderr, say, short
 from tooltap.daemon.formats import counted
-from tooltap.traces.checks.corpus import Report
-from tooltap.traces.checks.corpus import Tally
-from tooltap.traces.checks.corpus import run
 from tooltap.normalizers.tools.registry import PASS_THROUGH
+from tooltap.traces.checks.corpus import Report, Tally, run
 
 __all__ = ["main", "render"]
 

@@ -1,19 +1,15 @@
 """`tooltap doctor`: prints what is installed, missing or broken, and what to do about it."""
 
 from __future__ import annotations
-import click
+
 from pathlib import Path
+
+import click
+
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import socket_option
-from tooltap.cli.common.printing import at_terminal
-from tooltap.cli.common.printing import joined
-from tooltap.cli.common.printing import say
-from tooltap.cli.common.printing import say_json
-from tooltap.cli.common.printing import short
-from tooltap.cli.common.printing import styled
-from tooltap.cli.common.printing import wants_colour
-from tooltap.cli.common.terminal.columns import terminal_columns
-from tooltap.cli.common.terminal.columns import wrapped
+from tooltap.cli.common.printing import at_terminal, joined, say, say_json, short, styled, wants_colour
+from tooltap.cli.common.terminal.columns import terminal_columns, wrapped
 from tooltap.daemon.formats import counted
 
 __all__ = ["command"]

@@ -1,8 +1,10 @@
 """Says why a command has nothing to show: no events yet, or what there is without its filters."""
 
 from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
+
 from tooltap.cli.common.commands import did_you_mean
 from tooltap.cli.common.connection import request
 from tooltap.daemon.formats import counted

@@ -23,7 +23,7 @@ from markupsafe import Markup
 from rich.ansi import AnsiDecoder
 from rich.style import Style
 
-from tooltap.daemon.system.harmless import visible
+from tooltap.daemon.system.sanitize import visible
 
 REPLAYED = 65_536
 """Longest text, in characters, in which cursor movements are carried out. In longer text a line shows only what follows

@@ -1,22 +1,18 @@
 """The short facts at the end of a row: lines changed or read, matches found, tests passed, how a command ended."""
 
 from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import Any
-from typing import NamedTuple
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
 from tooltap.daemon.formats import counted
 from tooltap.daemon.show.diff import between
 from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.show.runners import summary_of
-from tooltap.normalizers.changes.steps import Step
-from tooltap.normalizers.changes.steps import steps
-from tooltap.normalizers.wire.values import record
-from tooltap.normalizers.wire.values import records
-from tooltap.normalizers.wire.values import string
-from tooltap.normalizers.wire.values import whole
-from tooltap.protocol.events import ToolResult
+from tooltap.normalizers.changes.steps import Step, steps
 from tooltap.normalizers.tools.registry import family_of
+from tooltap.normalizers.wire.values import record, records, string, whole
+from tooltap.protocol.events import ToolResult
 
 
 class Fact(NamedTuple):

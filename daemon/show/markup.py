@@ -6,39 +6,31 @@ the page's Content-Security-Policy allows no style in the HTML. These functions 
 """
 
 from __future__ import annotations
-import nh3
-import pygments
+
 from collections.abc import Iterator
-from datetime import UTC
-from datetime import datetime
-from functools import cache
-from functools import lru_cache
+from datetime import UTC, datetime
+from functools import cache, lru_cache
 from pathlib import PurePosixPath
 from time import thread_time
 from typing import Any
 from urllib.parse import urlsplit
-from jinja2 import ChoiceLoader
-from jinja2 import Environment
-from jinja2 import PackageLoader
-from jinja2 import StrictUndefined
+
+import nh3
+import pygments
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
-from markupsafe import Markup
-from markupsafe import escape
+from markupsafe import Markup, escape
 from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
-from pygments.lexers import get_lexer_for_filename
+from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.token import Token
 from pygments.util import ClassNotFound
-from tooltap.daemon.formats import amount
-from tooltap.daemon.formats import counted
-from tooltap.daemon.formats import dollars
-from tooltap.daemon.formats import spent
-from tooltap.daemon.show.ansi import final_screen
-from tooltap.daemon.show.ansi import spans
+
+from tooltap.daemon.formats import amount, counted, dollars, spent
+from tooltap.daemon.show.ansi import final_screen, spans
 from tooltap.daemon.show.render_options import brief
-from tooltap.normalizers.catalog.registry import product_of
 from tooltap.daemon.system.sanitize import visible
+from tooltap.normalizers.catalog.registry import product_of
 
 TAIL = 6
 """Last characters of a session's id, which distinguish sessions of the same name. Many ids begin with the time."""

@@ -10,54 +10,50 @@ events around it, and can be rendered once per level and cached (`page/fragments
 """
 
 from __future__ import annotations
-from collections.abc import Callable
-from collections.abc import Sequence
-from typing import Any
-from typing import Literal
-from typing import NamedTuple
-from typing import TypeAlias
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
 from markupsafe import Markup
-from tooltap.daemon.formats import counted
-from tooltap.daemon.formats import dollars
-from tooltap.daemon.formats import spent
-from tooltap.daemon.show.blocks import HEADER
-from tooltap.daemon.show.blocks import short
-from tooltap.daemon.show.events import context_share
-from tooltap.daemon.show.events import cost
-from tooltap.daemon.show.events import message_body
-from tooltap.daemon.show.events import notice_body
-from tooltap.daemon.show.events import permission_body
-from tooltap.daemon.show.events import reasoning_body
-from tooltap.daemon.show.events import response_body
-from tooltap.daemon.show.events import session_body
-from tooltap.daemon.show.events import turn_body
-from tooltap.daemon.show.events import unparsed_body
-from tooltap.daemon.show.events import usage_body
-from tooltap.daemon.show.facts import Fact
-from tooltap.daemon.show.facts import said
+
+from tooltap.daemon.formats import counted, dollars, spent
+from tooltap.daemon.show.blocks import HEADER, short
+from tooltap.daemon.show.events import (
+    context_share,
+    cost,
+    message_body,
+    notice_body,
+    permission_body,
+    reasoning_body,
+    response_body,
+    session_body,
+    turn_body,
+    unparsed_body,
+    usage_body,
+)
+from tooltap.daemon.show.facts import Fact, said
 from tooltap.daemon.show.render_options import Look
-from tooltap.daemon.show.results import result_body
-from tooltap.daemon.show.results import result_facts
-from tooltap.daemon.show.results import update_body
-from tooltap.daemon.show.tools.registry import input_body
-from tooltap.daemon.show.tools.registry import tool_card
+from tooltap.daemon.show.results import result_body, result_facts, update_body
+from tooltap.daemon.show.tools.registry import input_body, tool_card
 from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.tools.preview import preview
-from tooltap.protocol.events import AnyEvent
-from tooltap.protocol.events import Event
-from tooltap.protocol.events import Message
-from tooltap.protocol.events import Notice
-from tooltap.protocol.events import PermissionRequest
-from tooltap.protocol.events import PermissionResponse
-from tooltap.protocol.events import Reasoning
-from tooltap.protocol.events import SessionEvent
-from tooltap.protocol.events import ToolCall
-from tooltap.protocol.events import ToolResult
-from tooltap.protocol.events import ToolUpdate
-from tooltap.protocol.events import Turn
-from tooltap.protocol.events import Unparsed
-from tooltap.protocol.events import Usage
 from tooltap.normalizers.tools.registry import family_of
+from tooltap.protocol.events import (
+    AnyEvent,
+    Event,
+    Message,
+    Notice,
+    PermissionRequest,
+    PermissionResponse,
+    Reasoning,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    Turn,
+    Unparsed,
+    Usage,
+)
 
 Slot: TypeAlias = Literal["input", "live", "output", "children", "turn"]
 SLOTS: tuple[Slot, ...] = ("input", "live", "output", "children", "turn")

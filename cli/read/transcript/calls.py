@@ -1,28 +1,21 @@
 """One call as one line: its tool, its telling argument, how it ended; and what it changed and gave."""
 
 from __future__ import annotations
-import msgspec
+
 from collections.abc import Iterator
-from typing import Any
-from typing import NamedTuple
-from tooltap.cli.common.printing import Clean
-from tooltap.cli.common.printing import joined
-from tooltap.cli.common.printing import styled
-from tooltap.cli.common.terminal.columns import columns_of
-from tooltap.cli.common.terminal.columns import fit
-from tooltap.cli.common.terminal.columns import fit_end
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tooltap.cli.common.printing import Clean, joined, styled
+from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end
 from tooltap.daemon.formats import duration
-from tooltap.daemon.show.diff import Change
-from tooltap.daemon.show.diff import between
-from tooltap.daemon.show.diff import changes_of_diff
-from tooltap.daemon.show.diff import hunks_of_diff
-from tooltap.daemon.show.diff import whole
-from tooltap.normalizers.tools.preview import preview
-from tooltap.protocol.events import ToolCall
-from tooltap.protocol.events import ToolResult
-from tooltap.protocol.model_view import model_text
+from tooltap.daemon.show.diff import Change, between, changes_of_diff, hunks_of_diff, whole
 from tooltap.daemon.system.sanitize import one_line
+from tooltap.normalizers.tools.preview import preview
 from tooltap.normalizers.tools.registry import family_of
+from tooltap.protocol.events import ToolCall, ToolResult
+from tooltap.protocol.model_view import model_text
 
 __all__ = ["Call", "call_line", "changes_of", "error_of", "output_of", "tool_name"]
 

@@ -1,10 +1,12 @@
 """Texts of people and models as lines that fit: Markdown without its marks, code as it is."""
 
 from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
+
 from tooltap.cli.common.terminal.columns import wrapped
 from tooltap.daemon.formats import counted
 from tooltap.daemon.system.sanitize import sanitize

@@ -6,41 +6,33 @@ own.
 """
 
 from __future__ import annotations
-import msgspec
+
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from typing import Any
-from typing import NamedTuple
-from tooltap.cli.common.printing import Clean
-from tooltap.cli.common.printing import joined
-from tooltap.cli.common.printing import styled
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tooltap.cli.common.printing import Clean, joined, styled
 from tooltap.cli.common.terminal.columns import fit
-from tooltap.cli.read.transcript.calls import Call
-from tooltap.cli.read.transcript.calls import call_line
-from tooltap.cli.read.transcript.calls import changes_of
-from tooltap.cli.read.transcript.calls import error_of
-from tooltap.cli.read.transcript.calls import output_of
-from tooltap.cli.read.transcript.calls import tool_name
-from tooltap.cli.read.transcript.prose import Line
-from tooltap.cli.read.transcript.prose import plain_lines
-from tooltap.cli.read.transcript.prose import prose
-from tooltap.daemon.formats import counted
-from tooltap.daemon.formats import duration
-from tooltap.protocol.events import Event
-from tooltap.protocol.events import Message
-from tooltap.protocol.events import Notice
-from tooltap.protocol.events import PermissionRequest
-from tooltap.protocol.events import PermissionResponse
-from tooltap.protocol.events import Reasoning
-from tooltap.protocol.events import ToolCall
-from tooltap.protocol.events import ToolResult
-from tooltap.protocol.events import ToolUpdate
-from tooltap.protocol.events import Turn
-from tooltap.protocol.events import Unparsed
+from tooltap.cli.read.transcript.calls import Call, call_line, changes_of, error_of, output_of, tool_name
+from tooltap.cli.read.transcript.prose import Line, plain_lines, prose
+from tooltap.daemon.formats import counted, duration
 from tooltap.daemon.system.sanitize import one_line
 from tooltap.normalizers.tools.registry import family_of
+from tooltap.protocol.events import (
+    Event,
+    Message,
+    Notice,
+    PermissionRequest,
+    PermissionResponse,
+    Reasoning,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    Turn,
+    Unparsed,
+)
 
 __all__ = ["Transcript"]
 

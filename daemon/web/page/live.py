@@ -24,35 +24,30 @@ the call (`into`) until the result replaces it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
+
 import anyio
 import msgspec
-from collections.abc import Sequence
-from collections.abc import Set
+
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.show.shown import key_of
 from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import nest
+from tooltap.daemon.system.sanitize import sanitize
 from tooltap.daemon.web.http.feed import Arrived
 from tooltap.daemon.web.http.query import cursor_of
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.http.sse import EventStream
-from tooltap.daemon.web.http.sse import message
+from tooltap.daemon.web.http.sse import EventStream, message
 from tooltap.daemon.web.page.calls import CALL_KINDS
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.preferences import Preferences
 from tooltap.daemon.web.page.session_head import SessionHead
 from tooltap.daemon.web.page.session_list import SessionList
-from tooltap.daemon.web.page.timeline import Selection
-from tooltap.daemon.web.page.timeline import live_test
-from tooltap.daemon.web.page.turns import numbered
-from tooltap.daemon.web.page.turns import turn_numbers
+from tooltap.daemon.web.page.timeline import Selection, live_test
+from tooltap.daemon.web.page.turns import numbered, turn_numbers
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.frames import At
-from tooltap.protocol.frames import Gap
-from tooltap.protocol.frames import Live
-from tooltap.protocol.frames import Subscribe
+from tooltap.protocol.frames import At, Gap, Live, Subscribe
 from tooltap.protocol.heads import EventHead
-from tooltap.daemon.system.sanitize import sanitize
 
 __all__ = ["LiveCards"]
 

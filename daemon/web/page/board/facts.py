@@ -5,31 +5,25 @@ however long the session is.
 """
 
 from __future__ import annotations
-import anyio
+
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
-from typing import NamedTuple
-from tooltap.daemon.journal.interface import CorruptError
-from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.interface import StoredEvent
+from typing import Any, NamedTuple
+
+import anyio
+
+from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.sessions.running import RunningSession
-from tooltap.daemon.sessions.running import find_running
+from tooltap.daemon.sessions.running import RunningSession, find_running
 from tooltap.daemon.show.blocks import short
-from tooltap.daemon.show.shown import Fragment
-from tooltap.daemon.show.shown import key_of
+from tooltap.daemon.show.shown import Fragment, key_of
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.session_head import status_of
 from tooltap.daemon.web.page.timeline import NEWEST
-from tooltap.protocol.events import Message
-from tooltap.protocol.events import PermissionRequest
-from tooltap.protocol.events import ToolCall
-from tooltap.protocol.events import ToolUpdate
-from tooltap.protocol.events import decode
+from tooltap.normalizers.tools.registry import family_of
+from tooltap.protocol.events import Message, PermissionRequest, ToolCall, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.tools import TodoWriteInput
-from tooltap.normalizers.tools.registry import family_of
 
 __all__ = ["MOST", "RECENT_MS", "Ask", "Call", "Facts", "Gathered", "Plan", "Said", "Subagent", "SessionsNow"]
 

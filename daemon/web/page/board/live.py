@@ -8,23 +8,24 @@ What a call prints while it runs is not journaled, so its lines are known only f
 """
 
 from __future__ import annotations
-import anyio
-import msgspec
+
 from collections import OrderedDict
 from collections.abc import Sequence
+
+import anyio
+import msgspec
+
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.show.ansi import final_screen
 from tooltap.daemon.show.shown import key_of
+from tooltap.daemon.system.sanitize import sanitize, visible
 from tooltap.daemon.web.http.feed import Arrived
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream
-from tooltap.daemon.web.page.board.columns import Board
-from tooltap.daemon.web.page.board.columns import Columns
+from tooltap.daemon.web.page.board.columns import Board, Columns
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Subscribe
-from tooltap.daemon.system.sanitize import sanitize
-from tooltap.daemon.system.sanitize import visible
 
 __all__ = ["LiveBoard"]
 

@@ -11,45 +11,40 @@ for that, and what comes after waits with it, up to a limit. Bodies and images a
 """
 
 from __future__ import annotations
-import msgspec
+
 from collections import deque
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from tooltap.daemon.formats import counted
-from tooltap.daemon.formats import spent
+
+import msgspec
+
+from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.show.ansi import final_screen
 from tooltap.daemon.show.blocks import short
-from tooltap.daemon.show.diff import Change
-from tooltap.daemon.show.diff import near
-from tooltap.daemon.show.markup import clock
-from tooltap.daemon.show.markup import product
+from tooltap.daemon.show.diff import Change, near
+from tooltap.daemon.show.markup import clock, product
 from tooltap.daemon.show.readable import lines_of
 from tooltap.daemon.show.tools.edits import changes_of
 from tooltap.daemon.show.tools.registry import payload_of
-from tooltap.daemon.views.text import result_text
-from tooltap.daemon.views.text import without_meta
-from tooltap.daemon.web.page.export.bodies import Bodies
-from tooltap.daemon.web.page.export.bodies import Body
-from tooltap.daemon.web.page.export.inert_markdown import code_span
-from tooltap.daemon.web.page.export.inert_markdown import fenced
-from tooltap.daemon.web.page.export.inert_markdown import inert
-from tooltap.daemon.web.page.export.inert_markdown import line
-from tooltap.daemon.web.page.export.inert_markdown import quoted
-from tooltap.daemon.web.page.export.turns import Turns
-from tooltap.protocol.events import AnyEvent
-from tooltap.protocol.events import Attachment
-from tooltap.protocol.events import Message
-from tooltap.protocol.events import Notice
-from tooltap.protocol.events import PermissionRequest
-from tooltap.protocol.events import PermissionResponse
-from tooltap.protocol.events import Reasoning
-from tooltap.protocol.events import ToolCall
-from tooltap.protocol.events import ToolResult
-from tooltap.protocol.events import ToolUpdate
-from tooltap.protocol.events import Turn
-from tooltap.protocol.events import Unparsed
 from tooltap.daemon.system.sanitize import sanitize
+from tooltap.daemon.views.text import result_text, without_meta
+from tooltap.daemon.web.page.export.bodies import Bodies, Body
+from tooltap.daemon.web.page.export.inert_markdown import code_span, fenced, inert, line, quoted
+from tooltap.daemon.web.page.export.turns import Turns
+from tooltap.protocol.events import (
+    AnyEvent,
+    Attachment,
+    Message,
+    Notice,
+    PermissionRequest,
+    PermissionResponse,
+    Reasoning,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    Turn,
+    Unparsed,
+)
 
 __all__ = ["MarkdownPage"]
 

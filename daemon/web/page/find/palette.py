@@ -4,24 +4,20 @@ The script asks for it while somebody types, and inserts it. Each part shows a f
 """
 
 from __future__ import annotations
-import msgspec
+
 from collections.abc import Iterable
-from typing import Annotated
-from typing import Any
-from typing import NamedTuple
-from tooltap.daemon.journal.interface import CorruptError
-from tooltap.daemon.journal.interface import Journal
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from tooltap.daemon.journal.interface import CorruptError, Journal
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.find.hits import ShownHit
-from tooltap.daemon.web.page.find.hits import shown_hit
-from tooltap.daemon.web.page.session_head import STATUSES
-from tooltap.daemon.web.page.session_head import name_of
-from tooltap.daemon.web.page.session_head import project_of
-from tooltap.daemon.web.page.session_head import status_of
-from tooltap.protocol.requests import SearchRequest
+from tooltap.daemon.web.page.find.hits import ShownHit, shown_hit
+from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
 from tooltap.normalizers.tools.registry import names_in
+from tooltap.protocol.requests import SearchRequest
 
 __all__ = ["FindQuery", "Found", "find"]
 

@@ -11,28 +11,26 @@ browser holds: the script leaves out those that are in no part of the table that
 """
 
 from __future__ import annotations
+
+from typing import Any
+
 import anyio
 import msgspec
-from typing import Any
-from tooltap.daemon.formats import amount
-from tooltap.daemon.formats import dollars
+
+from tooltap.daemon.formats import amount, dollars
 from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.system.sanitize import visible
 from tooltap.daemon.web.http.feed import Arrived
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.http.sse import EventStream
-from tooltap.daemon.web.http.sse import message
+from tooltap.daemon.web.http.sse import EventStream, message
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.home.asks import what_waits
-from tooltap.daemon.web.page.home.listing import Counts
-from tooltap.daemon.web.page.home.listing import count
+from tooltap.daemon.web.page.home.listing import Counts, count
 from tooltap.daemon.web.page.home.query import LiveRowsQuery
 from tooltap.daemon.web.page.home.rows import row_html
-from tooltap.daemon.web.page.home.totals import GOING_ON
-from tooltap.daemon.web.page.home.totals import Total
-from tooltap.daemon.web.page.home.totals import Totals
+from tooltap.daemon.web.page.home.totals import GOING_ON, Total, Totals
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Subscribe
-from tooltap.daemon.system.sanitize import visible
 
 __all__ = ["LiveRows", "total_words"]
 

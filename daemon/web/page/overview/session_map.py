@@ -8,24 +8,17 @@ lie close together are merged; failures are never merged with the rest.
 """
 
 from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
-from tooltap.daemon.formats import counted
-from tooltap.daemon.formats import spent
+
+from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.web.page.overview.axis import IDLE
-from tooltap.daemon.web.page.overview.axis import Moment
-from tooltap.daemon.web.page.overview.axis import places
-from tooltap.daemon.web.page.overview.history import Agent
-from tooltap.daemon.web.page.overview.history import Call
-from tooltap.daemon.web.page.overview.history import History
-from tooltap.daemon.web.page.overview.history import Wait
-from tooltap.daemon.web.page.overview.outline import SHOWN
-from tooltap.daemon.web.page.overview.outline import Entry
-from tooltap.daemon.web.page.overview.outline import outline_of
+from tooltap.daemon.web.page.overview.axis import IDLE, Moment, places
+from tooltap.daemon.web.page.overview.history import Agent, Call, History, Wait
+from tooltap.daemon.web.page.overview.outline import SHOWN, Entry, outline_of
 from tooltap.normalizers.tools.registry import family_of
 
 __all__ = ["BARS", "LANES", "WIDTH", "Bar", "Frame", "Lane", "Mark", "SessionMap", "drawn", "map_of"]
