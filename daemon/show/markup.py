@@ -30,7 +30,7 @@ from tooltap.daemon.formats import amount, counted, dollars, spent
 from tooltap.daemon.show.ansi import final_screen, spans
 from tooltap.daemon.show.render_options import brief
 from tooltap.daemon.system.sanitize import visible
-from tooltap.normalizers.catalog.registry import product_of
+from tooltap.normalizers.catalog.registry import product_names
 
 TAIL = 6
 """Last characters of a session's id, which distinguish sessions of the same name. Many ids begin with the time."""
@@ -124,8 +124,8 @@ def time_of_day(milliseconds: int) -> str:
 
 
 def product(provider: str) -> str:
-    """Return the name of an agent as its users know it; of one that no dialect knows, its id."""
-    return product_of(provider) or visible(brief(provider))
+    """Return the name of an agent as its users know it; of one that tooltap does not know, its id."""
+    return product_names().get(provider) or visible(brief(provider))
 
 
 def template(name: str, **values: Any) -> Markup:
