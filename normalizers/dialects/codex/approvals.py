@@ -48,10 +48,10 @@ _MCP_APPROVAL = "mcp_tool_call_approval_"
 class CodexApprovals:
     events = Lines()
 
-    def __init__(self, emitter: Parser, state: CodexState, threads: Threads, tool_calls: CodexCalls) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
-        self._permissions = emitter.permissions
+    def __init__(self, parser: Parser, state: CodexState, threads: Threads, tool_calls: CodexCalls) -> None:
+        self._parser = parser
+        self._calls = parser.calls
+        self._permissions = parser.permissions
         self._state = state
         self._threads = threads
         self._tool_calls = tool_calls

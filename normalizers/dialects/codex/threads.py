@@ -118,10 +118,10 @@ class Threads:
 
     OF_LINE = frozenset({"event_turn", "begins"})
 
-    def __init__(self, emitter: Parser, state: CodexState, before_content: Callable[[bool], None]) -> None:
+    def __init__(self, parser: Parser, state: CodexState, before_content: Callable[[bool], None]) -> None:
         """`before_content`: prepares for a message or call, which may be the first line that is seen of its turn; it
         is told whether that is a prompt."""
-        self._emitter = emitter
+        self._parser = parser
         self._state = state
         self._before_content = before_content
         self.event_turn: str | None = None
@@ -133,7 +133,7 @@ class Threads:
     @property
     def current(self) -> Thread:
         """What is remembered of the thread the line belongs to: a session's, or a subagent's own."""
-        threads, key = self._state.threads, self._emitter.agent or self._emitter.session
+        threads, key = self._state.threads, self._parser.agent or self._parser.session
         if next(reversed(threads), None) == key:  # nearly always
             return threads[key]
         thread = threads.pop(key, None) or Thread()
