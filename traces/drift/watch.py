@@ -28,7 +28,7 @@ from tooltap.traces.drift.drift import AgentTotals, Drift, Finding, Found, Sever
 from tooltap.traces.drift.payloads import fields_of, key_of, misfits, payload_of, payload_shape
 from tooltap.traces.drift.shapes import DATA_KEY, shape_of
 from tooltap.traces.fixtures.keys import RawNames
-from tooltap.traces.recording.streams import TracedStream
+from tooltap.traces.recording.reader import TracedStream
 
 __all__ = ["StreamWatch", "Watched", "watch_stream"]
 
