@@ -12,13 +12,12 @@ from tooltap.daemon.app import SHUTDOWN_GRACE, Daemon
 from tooltap.daemon.config import Config, ConfigError
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.server.failures import report_failure
-from tooltap.daemon.system.foreground import OnStop, run_until_stopped
+from tooltap.daemon.system.foreground import ForcedEnd, OnStop, run_until_stopped
 from tooltap.daemon.system.listener import ListenError
 from tooltap.daemon.system.logs import configure, get_logger
-from tooltap.daemon.system.loop.forced_end import ForcedEnd
 from tooltap.daemon.system.loop.watchdog import Watchdog
 from tooltap.daemon.system.open_files import allow_open_files
-from tooltap.daemon.system.services.readiness import notify_ready
+from tooltap.daemon.system.services.systemd import notify_ready
 
 __all__ = ["run"]
 

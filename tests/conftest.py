@@ -6,9 +6,11 @@ Hypothesis generates the same examples in every run, so that failures can be rep
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Generator
 
@@ -22,6 +24,11 @@ atexit.register(shutil.rmtree, os.environ["TOOLTAP_SPOOL"], ignore_errors=True)
 os.environ["XDG_DATA_HOME"] = os.environ["TOOLTAP_SPOOL"] + "-data"
 atexit.register(shutil.rmtree, os.environ["XDG_DATA_HOME"], ignore_errors=True)
 os.environ["XDG_CONFIG_HOME"] = os.path.join(os.environ["TOOLTAP_SPOOL"], "no-configuration")
+
+# Images of containers set it. Without bytecode every run would rewrite and compile every test again, and each of the
+# processes that tests start would compile the product again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell ignores them for what it runs in the background, and every program that a test starts would, too.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
@@ -38,6 +45,17 @@ NO_SKIP = bool(os.environ.get("TOOLTAP_NO_SKIP"))
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 settings.register_profile("fuzz", max_examples=2_000, deadline=None)
 settings.load_profile(os.environ.get("TOOLTAP_HYPOTHESIS", "repeatable"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays until the end: the garbage collector need not look at it, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_runtest_teardown() -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import fill
 
@@ -22,7 +22,7 @@ from tooltap.traces.checks.coverage import WRITTEN, page
 from tooltap.traces.fixtures.fixtures import Fixtures
 from tooltap.traces.recording.whole_file import write_whole
 
-__all__ = ["pages", "recorded"]
+__all__ = ["PAGES", "recorded"]
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -33,15 +33,13 @@ TOOLTAP = [sys.executable, "-m", "tooltap.cli"]
 WIDTH = 120
 
 
-def pages() -> dict[Path, str]:
-    """Path -> what the page must contain."""
-    reference = ROOT / "docs" / "reference"
-    return {
-        ROOT / "README.md": _between(ROOT / "README.md", "agents", _agents()),
-        reference / "dialects.md": _between(reference / "dialects.md", "dialects", _table_of_dialects()),
-        reference / "providers.md": _between(reference / "providers.md", "providers", _table_of_providers()),
-        ROOT / "docs" / "coverage.md": page(FIXTURES),
-    }
+PAGES: dict[str, Callable[[Path], str]] = {
+    "README.md": lambda path: _between(path, "agents", _agents()),
+    "docs/reference/dialects.md": lambda path: _between(path, "dialects", _table_of_dialects()),
+    "docs/reference/providers.md": lambda path: _between(path, "providers", _table_of_providers()),
+    "docs/coverage.md": lambda path: page(FIXTURES),
+}
+"""Path of a page -> makes what it must contain."""
 
 
 def recorded() -> set[str]:
@@ -99,8 +97,8 @@ def _keys(recordings: list[Path]) -> Iterator[str]:
 
 
 def main() -> None:
-    for path, text in pages().items():
-        write_whole(path, text)
+    for name, make in PAGES.items():
+        write_whole(ROOT / name, make(ROOT / name))
     _curate()
     snapshots = ["pytest", "-q", "--snapshot-update", "tests/normalizers/stream/test_proofs.py"]
     subprocess.run([sys.executable, "-m", *snapshots], check=True, cwd=ROOT)

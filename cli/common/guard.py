@@ -34,9 +34,9 @@ class Guarded:
 
 
 def _bounded(text: str) -> str:
-    from tooltap.daemon.system.harmless import harmless  # neither `--help` nor an agent's start waits for it
+    from tooltap.daemon.system.sanitize import sanitize  # neither `--help` nor an agent's start waits for it
 
-    lines = harmless(text).split("\n")
+    lines = sanitize(text).split("\n")
     return "\n".join(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…" for line in lines)
 
 

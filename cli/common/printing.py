@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Any, BinaryIO, TextIO
 
 from tooltap.cli.common.guard import MAX_LINE, Guarded
-from tooltap.daemon.system.harmless import MAX_PART, harmless, harmless_json, one_line
+from tooltap.daemon.system.sanitize import MAX_PART, one_line, sanitize, sanitize_json
 
 __all__ = [
     "MAX_ID",
@@ -66,7 +66,7 @@ def joined(parts: Iterable[str], between: str = "") -> Clean:
 
 def cleaned(text: str) -> Clean:
     """A text of several lines."""
-    return Clean(harmless(text))
+    return Clean(sanitize(text))
 
 
 def lines_of(*texts: Clean) -> Clean:
@@ -76,7 +76,7 @@ def lines_of(*texts: Clean) -> Clean:
 
 def _spaced(text: str, length: int = MAX_LINE) -> str:
     """As one line, with the spaces that align it."""
-    line = harmless(text[: 4 * length]).replace("\n", " ").replace("\t", " ")
+    line = sanitize(text[: 4 * length]).replace("\n", " ").replace("\t", " ")
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
@@ -116,7 +116,7 @@ def say_json(value: bytes, *, err: bool = False) -> None:
 
 def write_text(text: str) -> None:
     """As `say_text`, but it may wait for `flush`."""
-    _write(sys.stdout, text if isinstance(text, Clean) else harmless(text))
+    _write(sys.stdout, text if isinstance(text, Clean) else sanitize(text))
 
 
 def write_events(lines: bytes) -> None:
@@ -163,6 +163,6 @@ def _write(stream: TextIO | None, text: str | bytes) -> None:
     if isinstance(text, bytes):
         # In another encoding than UTF-8, bytes of a character could be controls.
         plain = stream.encoding.lower() != "utf-8" and stream.isatty()
-        stream.buffer.write(harmless_json(text, plain=plain))
+        stream.buffer.write(sanitize_json(text, plain=plain))
     else:
         stream.buffer.write(text.encode(stream.encoding, "replace"))  # what cannot be encoded would stop the command

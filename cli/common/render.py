@@ -11,7 +11,7 @@ from typing import Any
 
 from tooltap.cli.common.printing import Clean, cleaned, joined, lines_of, styled
 from tooltap.cli.common.terminal.columns import fit, wrapped
-from tooltap.daemon.system.harmless import harmless, one_line
+from tooltap.daemon.system.sanitize import one_line, sanitize
 from tooltap.protocol.display import (
     DisplayEvent,
     DisplayNotice,
@@ -92,7 +92,7 @@ class Renderer:
         if self._columns is None:
             yield cleaned(text)
             return
-        for line in harmless(text).expandtabs(4).split("\n"):
+        for line in sanitize(text).expandtabs(4).split("\n"):
             yield from (joined([part]) for part in wrapped(line, self._columns - indent))
 
     def _attachments(self, attachments: list[Attachment] | None) -> Iterator[Clean]:

@@ -56,7 +56,7 @@ def command(context: click.Context, as_json: bool, config: Path | None, timeout:
     from msgspec.structs import replace
 
     from tooltap.daemon.doctor.examination import examine
-    from tooltap.daemon.system.harmless import encodable
+    from tooltap.daemon.system.sanitize import encodable
     from tooltap.normalizers.catalog.registry import agents
 
     found = examine(

@@ -91,7 +91,7 @@ def check(context: click.Context, as_json: bool, journal: str | None, config: Pa
 
     from tooltap.daemon.journal.interface import JournalError
     from tooltap.daemon.journal.sqlite.upkeep.check import check_file, describe_gaps
-    from tooltap.daemon.system.harmless import encodable
+    from tooltap.daemon.system.sanitize import encodable
 
     path = _file(journal, config, "checks what it stores itself")
     damages = []

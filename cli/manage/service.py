@@ -16,7 +16,7 @@ from tooltap.cli.common.printing import say, say_text, short, warn
 
 if TYPE_CHECKING:
     from tooltap.daemon.config import Config
-    from tooltap.daemon.system.brief_run import Printed
+    from tooltap.daemon.system.processes import Printed
 
 __all__ = ["command"]
 

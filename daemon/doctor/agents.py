@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 from tooltap.daemon.doctor.finding import Finding, fine, note, problem
-from tooltap.daemon.system.brief_run import run_briefly
+from tooltap.daemon.system.processes import run_briefly
 from tooltap.daemon.taps.follow.database import list_sessions
 from tooltap.daemon.taps.follow.places import AGENTS, Found, Root, roots, scan
 from tooltap.daemon.wording import counted

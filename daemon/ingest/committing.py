@@ -34,7 +34,7 @@ from tooltap.daemon.sessions.repository import Repositories
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import Trouble, faults
-from tooltap.daemon.system.loop.turns import Turns
+from tooltap.daemon.system.loop.time_slices import TimeSlices
 from tooltap.daemon.system.loop.watchdog import Work
 from tooltap.daemon.views.results import Rewrite
 from tooltap.normalizers.stream.guard import place_of
@@ -71,7 +71,7 @@ class Setting:
     """Takes results that commands rewrite, once they are durable. Must not block."""
     trace: TraceWriter | None
     aside: Aside
-    turns: Turns
+    turns: TimeSlices
     """The turns that all publishers share."""
 
 

@@ -45,7 +45,7 @@ from tooltap.daemon.sessions.repository import Repositories
 from tooltap.daemon.sessions.subagents import Spawned, Subagents
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import Trouble, faults, get_logger
-from tooltap.daemon.system.loop.turns import Turns
+from tooltap.daemon.system.loop.time_slices import TimeSlices
 from tooltap.daemon.system.loop.watchdog import Work
 from tooltap.daemon.views.results import Policy, Rewrite, StreamViews
 from tooltap.daemon.views.rewriter import Outcomes
@@ -137,7 +137,7 @@ class Streams:
             rewrite=rewrite,
             trace=trace,
             aside=self._aside,
-            turns=Turns(),
+            turns=TimeSlices(),
         )
 
     async def open(self, request: Ingest, send: Callable[[DaemonFrame], None]) -> IngestConnection:

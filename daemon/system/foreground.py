@@ -1,15 +1,48 @@
-"""Run a program in the foreground until a signal stops it, as `serve`, `attach` and `gateway` do."""
+"""Run a program in the foreground until a signal stops it, as `serve`, `attach` and `gateway` do.
+
+`ForcedEnd` ends a process that was asked to stop and does not, whatever its threads do.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import anyio
 
-__all__ = ["OnStop", "run_until_stopped"]
+from tooltap.daemon.system.logs import flush, get_logger
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
+_log = get_logger("process")
+
+
+class ForcedEnd:
+    """`seconds`: how long the process may take to end after `arm`."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._armed = False
+
+    def arm(self, number: int) -> None:
+        """`number`: of the signal."""
+        if not self._armed:
+            self._armed = True
+            code = INTERRUPTED if number == signal.SIGINT else 0
+            timer = threading.Timer(self._seconds, self._end, (code,))
+            timer.daemon = True
+            timer.start()
+
+    def _end(self, code: int) -> None:
+        _log.warning("ended without waiting any longer; nothing acknowledged is lost", seconds=self._seconds)
+        flush()
+        os._exit(code)
+
 
 OnStop: TypeAlias = Callable[[Callable[[], object]], None]
 

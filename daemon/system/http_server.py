@@ -13,7 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tooltap.daemon.system.connections.peer import Peer, peer_of
-from tooltap.daemon.system.connections.shares import Shares
+from tooltap.daemon.system.connections.quotas import Shares
 from tooltap.daemon.system.connections.strict_http import StrictConnection
 from tooltap.daemon.system.open_files import Acceptor
 

@@ -23,7 +23,7 @@ import structlog
 from structlog.tracebacks import ExceptionDictTransformer
 from structlog.typing import EventDict, ExcInfo, FilteringBoundLogger, Processor
 
-from tooltap.daemon.system.harmless import harmless, one_line
+from tooltap.daemon.system.sanitize import one_line, sanitize
 
 __all__ = [
     "Faults",
@@ -161,7 +161,7 @@ def _harmless_fields(_: object, __: str, event: EventDict) -> EventDict:
 def _harmless_traceback(to: TextIO, error: ExcInfo) -> None:
     plain = StringIO()
     structlog.dev.plain_traceback(plain, error)
-    to.write("\n".join(line[:MAX_FIELD] for line in harmless(plain.getvalue()).split("\n")))
+    to.write("\n".join(line[:MAX_FIELD] for line in sanitize(plain.getvalue()).split("\n")))
 
 
 def _bounded_fields(_: object, __: str, event: EventDict) -> EventDict:

@@ -1,11 +1,15 @@
-"""What starting processes depends on: how many cores there are for them, and the environment they get."""
+"""Starting processes: the cores for them, their environment, and brief runs, bounded in time and output."""
 
 from __future__ import annotations
 
 import os
+import select
+import signal
+import subprocess
 import sys
-
-__all__ = ["import_nothing_from_here", "usable_cores", "users_environment"]
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
 
 SAFE_PATH = "PYTHONSAFEPATH"
 _users_safe_path = os.environ.get(SAFE_PATH)
@@ -28,3 +32,45 @@ def users_environment() -> dict[str, str]:
     """Return the environment for the user's own programs: the one in which tooltap was started."""
     environment = {name: value for name, value in os.environ.items() if name != SAFE_PATH}
     return environment if _users_safe_path is None else {**environment, SAFE_PATH: _users_safe_path}
+
+
+MAX_BYTES = 65_536
+
+
+class Printed(NamedTuple):
+    text: str
+    """Standard output and standard error."""
+    code: int | None
+    """Exit code; None if the program was killed."""
+
+
+def run_briefly(command: Sequence[str], seconds: float) -> Printed:
+    """Run with empty standard input. After `seconds` the program and the children in its process session are killed.
+    Raises `OSError` if it cannot be started."""
+    deadline = time.monotonic() + seconds
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    assert process.stdout is not None
+    with process.stdout as output:
+        text = _read(output.fileno(), deadline)
+        try:
+            code = process.wait(max(deadline - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            code = None
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # it has ended; macOS refuses if only a zombie is left
+            pass
+        process.wait()
+    return Printed(text.decode(errors="replace"), code)
+
+
+def _read(output: int, deadline: float) -> bytes:
+    text = b""
+    while len(text) < MAX_BYTES and select.select([output], [], [], max(deadline - time.monotonic(), 0))[0]:
+        data = os.read(output, MAX_BYTES)
+        if not data:
+            break
+        text += data
+    return text[:MAX_BYTES]

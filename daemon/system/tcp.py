@@ -1,15 +1,40 @@
-"""Listening on TCP: for this machine only, unless the user allows more."""
+"""TCP: which hosts are this machine, and listening for it only, unless the user allows more."""
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import re
 import socket
 from typing import NamedTuple
 
-from tooltap.daemon.system.addresses import is_loopback
 from tooltap.daemon.system.listener import BACKLOG, ListenError
 
-__all__ = ["Address", "listen", "parse_address", "url_of"]
+_HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
+
+
+def is_loopback(host: str) -> bool:
+    """`host`: a name or an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def is_address(host: str) -> bool:
+    """Whether it is an IP address rather than a name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def without_port(host: str) -> str:
+    """The name or address in a `Host` header; empty for anything else."""
+    match = _HOST.fullmatch(host)
+    return "" if match is None else match["address"] or match["name"]
+
 
 LOOPBACK = "127.0.0.1"
 EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1"}

@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable
 import anyio
 import httpx
 
-from tooltap.daemon.system.addresses import is_loopback
 from tooltap.daemon.system.foreground import OnStop
 from tooltap.daemon.system.logs import configure, get_logger
+from tooltap.daemon.system.tcp import is_loopback
 from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.daemon.taps.problems import report_problems
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter

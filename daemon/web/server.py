@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tooltap.daemon.system.connections.shares import Shares
+from tooltap.daemon.system.connections.quotas import Shares
 from tooltap.daemon.system.http_server import HttpServer
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.loop.watchdog import name_task

@@ -8,8 +8,6 @@ import msgspec
 
 from tooltap.protocol.events import Attachment, Display, OutputRef
 
-__all__ = ["Answer"]
-
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
     """One result. `Calls.answer` makes the canonical output of it."""

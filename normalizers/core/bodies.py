@@ -12,8 +12,6 @@ from typing import Any
 from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import Attachment
 
-__all__ = ["Bodies", "take_bodies"]
-
 _MIME_KEYS = ("mimeType", "media_type", "mediaType", "mime", "mime_type")
 _BODY_KEYS = ("data", "blob", "base64", "url", "image_url")
 _ANY_BODY_KEY = frozenset(_BODY_KEYS)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard, TypeVar
 
-__all__ = ["is_short", "keep_newest", "learn", "make_room", "put"]
-
 SHORT = 4_096
 """Characters of a name, a title or a path that is remembered."""
 

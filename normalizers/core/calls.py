@@ -19,45 +19,159 @@ Providers skip steps, so every transition repairs what is missing:
 A call that is done leaves a `Tombstone`, so that late lines about it are recognised. Tombstones are bounded; the oldest
 goes first.
 
-Every `call_id` that dialects pass is the wire's, and means the newest call that has it (`call_ids.py`). A line that
-shows a call under the id of one that is done either repeats that call or begins another: `repeats` has the rule
-(`known_calls.py`).
+Every `call_id` that dialects pass is the wire's, and means the newest call that has it, as some providers reuse ids.
+The first call keeps the wire's id; a later one is `<turn>/<id>`, or `<turn>/<id>-<n>` where the turn has that one, too,
+and `<id>-<n>` outside of turns. A line that shows a call under the id of one that is done either repeats that call or
+begins another: `repeats` has the rule.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
+from zlib import crc32
 
 import msgspec
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.calls_state import Call, CallsState, Restore, Tombstone, Unfinished, tombstone_of
 from tooltap.normalizers.core.items import Produced
-from tooltap.normalizers.core.known_calls import KnownCalls, digests
 from tooltap.normalizers.core.lines import Skip
 from tooltap.normalizers.core.model_view import model_view
+from tooltap.normalizers.core.state import Call, CallsState, Restore, Tombstone, Unfinished, tombstone_of
 from tooltap.normalizers.core.writer import Writer
-from tooltap.normalizers.tools import tool_input, tool_output
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.preview import preview
+from tooltap.normalizers.tools.registry import tool_input, tool_output
 from tooltap.normalizers.tools.truncate import truncate_raw
 from tooltap.normalizers.tools.views import by_view
 from tooltap.protocol.events import Display, Event, OutputRef, ToolCall, ToolResult, ToolUpdate
 
-__all__ = ["DUPLICATE_RESULT", "UNKNOWN_TOOL", "Calls"]
+K = TypeVar("K")
+V = TypeVar("V")
 
+_encode = msgspec.json.Encoder().encode
+_pack = msgspec.msgpack.Encoder().encode
 DUPLICATE_RESULT = "duplicate-result"
 UNKNOWN_TOOL = "unknown"
 """Raw name of a call whose line was not seen, only its result; canonical `Unknown`."""
 
 
-class Calls(KnownCalls):
+class Index(dict[K, V]):
+    """Made of the state, and only looked up by key: the order of its keys, which a reload changes, means nothing."""
+
+    __slots__ = ()
+
+
+class Calls:
     def __init__(self, writer: Writer, state: CallsState, unfinished: Unfinished) -> None:
-        super().__init__(writer, state)
+        self._writer = writer
+        self._state = state
         self._unfinished = unfinished
         self.restore: Restore | None = None
+        self._of_turn: Index[str | None, dict[str, None]] = Index()
+        """Turn -> ids of the open calls that end with it: many others may be open. Made of the state."""
+        for call in state.open.values():
+            self._put_in_turn(call)
 
-    # -- opening and updating -----------------------------------------------------------------------------------
+    # -- looking up -----------------------------------------------------------------------------------------------
+
+    def id_of(self, call_id: str) -> str:
+        """The id, in events, of the call that an id on the wire means."""
+        return self._writer.id_of_call(call_id) if self._state.renamed else call_id
+
+    def get(self, call_id: str) -> Call | None:
+        """The open call of this id."""
+        return self._state.open.get(self.id_of(call_id))
+
+    def still_open(self, call: Call) -> tuple[Call | None, str | None]:
+        """The call, if it may be answered, and the id of the synthetic result that the answer replaces. One that a
+        dialect holds may have ended meanwhile: with its turn, or because there were too many."""
+        if call.id in self._state.open:
+            return call, None
+        tomb = self._state.done.get(call.id)
+        if tomb is None or tomb.synthetic_result is None:
+            return None, None
+        return call, tomb.synthetic_result
+
+    def is_done(self, call_id: str) -> bool:
+        """Whether the call was seen, and is done."""
+        tomb = self._state.done.get(self.id_of(call_id))
+        return tomb is not None and not tomb.made_up
+
+    def is_over(self, call_id: str) -> bool:
+        """Whether the call has its real result, so that another one is a duplicate."""
+        tomb = self._state.done.get(self.id_of(call_id))
+        return tomb is not None and tomb.synthetic_result is None
+
+    def is_known(self, call_id: str) -> bool:
+        return self._known(call_id) is not None
+
+    def name_of(self, call_id: str) -> str | None:
+        """Canonical name of a call that is open or done."""
+        known = self._known(call_id)
+        return known.name if known else None
+
+    def tool_of(self, call_id: str, raw_name: str) -> str:
+        """Canonical name of the call's tool; if the call was not seen, that of `raw_name`."""
+        return self.name_of(call_id) or canonical_name(raw_name, {}, call_id)
+
+    def session_of(self, call_id: str) -> str | None:
+        """Session of a call that is open or done."""
+        known = self._known(call_id)
+        return known.session if known else None
+
+    def source_of(self, call_id: str) -> str | None:
+        """The `source` that `open` was given for a call that is open or done."""
+        known = self._known(call_id)
+        return known.source if known else None
+
+    def repeats(
+        self, call_id: str, raw_name: str, value: Any, *, name: str | None = None, retold: bool = False
+    ) -> bool:
+        """Whether a line that shows a call repeats one that is done: the same tool with the same input in the same turn
+        (`retold`: or in a later one), or anything that is a replay. Otherwise it begins another call under the id.
+        """
+        tomb = self._state.done.get(self.id_of(call_id))
+        if tomb is None or tomb.made_up:
+            return False
+        if self._writer.replay:
+            return True
+        if not retold and self._writer.turn not in (None, tomb.turn):
+            return False
+        name = name or canonical_name(raw_name, value, call_id)
+        return name == tomb.name and digests(tool_input(name, value, raw_name))[1] in tomb.told
+
+    def is_open(self, session: str, turn_id: str | None, agent: str | None) -> bool:
+        """Whether a call of a turn is open, other than background calls and subagents' calls."""
+        return bool(self._ending_with(session, turn_id, agent))
+
+    def remember(self, call: Call, memory: dict[str, Any]) -> None:
+        """Replace what the dialect remembers of an open call. Nothing is remembered of one that is done: nobody would
+        forget it."""
+        state = self._state
+        if state.open.get(call.id) is not call:
+            return
+        size = len(_pack(memory)) if memory else 0
+        state.memory_bytes += size - call.memory_bytes
+        call.memory, call.memory_bytes = memory, size
+        if memory:
+            state.remembered[call.id] = None
+        while state.memory_bytes > self._writer.context.limits.call_bytes and state.remembered:
+            oldest = next(iter(state.remembered))
+            del state.remembered[oldest]
+            if (other := state.open.get(oldest)) is not None:
+                state.memory_bytes -= other.memory_bytes
+                other.memory, other.memory_bytes = {}, 0
+
+    def rename_session(self, before: str, after: str) -> None:
+        """Move the calls of a session to its own id, which was learned late."""
+        for known in (*self._state.open.values(), *self._state.done.values()):
+            if known.session == before:
+                known.session = after
+        renamed = self._state.renamed
+        for key in [key for key in renamed if key.startswith(f"{before}/")]:
+            renamed[after + key.removeprefix(before)] = renamed.pop(key)
+
+    # -- opening and updating -------------------------------------------------------------------------------------
 
     def show(
         self,
@@ -115,7 +229,7 @@ class Calls(KnownCalls):
         new_id = self.id_of(call_id)
         tomb = state.done.get(new_id)
         if new_id in state.open or (writer.is_taken(new_id) if tomb is None else not tomb.made_up):
-            new_id, tomb = self._ids.another(call_id), None
+            new_id, tomb = self._another_id(call_id), None
         name = name or canonical_name(raw_name, value, call_id)
         payload = tool_input(name, value, raw_name)
         digest, told = digests(payload)
@@ -231,7 +345,7 @@ class Calls(KnownCalls):
     def set_status(self, call: Call, status: str) -> bool:
         return self.update(call, status=status)
 
-    # -- results ------------------------------------------------------------------------------------------------
+    # -- results --------------------------------------------------------------------------------------------------
 
     def answer(
         self,
@@ -356,7 +470,7 @@ class Calls(KnownCalls):
                 return "failed"
         return status
 
-    # -- ends ---------------------------------------------------------------------------------------------------
+    # -- ends -----------------------------------------------------------------------------------------------------
 
     def close_turn(self, session: str, turn_id: str | None, agent: str | None, status: str) -> None:
         """Close the open calls of a turn (None: of no turn); background calls and subagents' calls stay open."""
@@ -401,9 +515,76 @@ class Calls(KnownCalls):
         done[call_id] = tombstone_of(call, synthetic_result)
         while len(done) > self._writer.context.limits.tombstones:
             oldest = next(iter(done))
-            self._ids.forget(oldest, done.pop(oldest))
+            self._forget_id(oldest, done.pop(oldest))
 
-    # -- payloads -----------------------------------------------------------------------------------------------
+    # -- internals ------------------------------------------------------------------------------------------------
+
+    def _another_id(self, wire_id: str) -> str:
+        """A new id for another call under an id that is taken."""
+        state, writer = self._state, self._writer
+        state.reused += 1
+        turn = writer.turn
+        newest = writer.id_of_call(wire_id)
+        known = state.open.get(newest) or state.done.get(newest)
+        # At least as many calls have such an id, so few are tried however often the id is reused.
+        number = max(2, state.reused)
+        first = call_id = f"{turn}/{wire_id}" if turn is not None else wire_id
+        if turn is None or (known is not None and known.turn == turn and known.wire_id is not None):
+            call_id = f"{first}-{number}"
+        while call_id in state.open or call_id in state.done or writer.is_taken(call_id):
+            number += 1
+            call_id = f"{first}-{number}"
+        state.renamed[f"{writer.session}/{wire_id}"] = call_id
+        return call_id
+
+    def _forget_id(self, call_id: str, tomb: Tombstone) -> None:
+        """Drop the id of a call of which nothing else is remembered."""
+        key = f"{tomb.session}/{tomb.wire_id}"
+        if tomb.wire_id is not None and self._state.renamed.get(key) == call_id:
+            del self._state.renamed[key]
+
+    def _descendants(self, call_id: str) -> list[Call]:
+        """The open calls of a call's subagents, and of theirs: of each branch the innermost first. Those that run in
+        the background continue, and so do theirs. No recursion, as agents nest as deep as they like; calls may name
+        each other as parent."""
+        opened, children = self._state.open, self._state.children
+        found: list[Call] = []
+        seen = {call_id}
+        path: list[Call] = []
+        levels = [iter(tuple(children.get(call_id, ())))]
+        while levels:
+            child = next(levels[-1], None)
+            if child is None:
+                levels.pop()
+                if path:
+                    found.append(path.pop())
+                continue
+            call = opened.get(child)
+            if call is not None and not call.acknowledged and child not in seen:
+                seen.add(child)
+                path.append(call)
+                levels.append(iter(tuple(children.get(child, ()))))
+        return found
+
+    def _ending_with(self, session: str, turn_id: str | None, agent: str | None) -> list[Call]:
+        """The open calls that end with a turn."""
+        calls = [self._state.open[one] for one in self._of_turn.get(turn_id, ())]
+        return [call for call in calls if call.session == session and call.agent == agent]
+
+    def _put_in_turn(self, call: Call) -> None:
+        if not call.acknowledged:
+            self._of_turn.setdefault(call.turn, {})[call.id] = None
+
+    def _take_from_turn(self, call: Call) -> None:
+        ids = self._of_turn.get(call.turn)
+        if ids is not None and call.id in ids:
+            del ids[call.id]
+            if not ids:
+                del self._of_turn[call.turn]
+
+    def _known(self, call_id: str) -> Call | Tombstone | None:
+        call_id = self.id_of(call_id)
+        return self._state.open.get(call_id) or self._state.done.get(call_id)
 
     def _emit_of(
         self,
@@ -433,3 +614,13 @@ class Calls(KnownCalls):
         }
         payload["_raw"] = truncate_raw({} if raw is None else raw)
         return payload if self.restore is None or synthetic else self.restore(field, payload, call)
+
+
+def digests(payload: dict[str, Any]) -> tuple[int, int]:
+    """The digests of an input: of all of it, and of what was called, without our notes."""
+    encoded = _encode(payload)
+    digest = crc32(encoded)
+    for key in payload:
+        if key[:1] == "_":
+            return digest, crc32(_encode({key: item for key, item in payload.items() if key[:1] != "_"}))
+    return digest, digest

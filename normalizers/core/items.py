@@ -11,8 +11,6 @@ from tooltap.protocol.events import Event, decode, encode
 from tooltap.protocol.filters import meta_of
 from tooltap.protocol.heads import EventHead, head_of
 
-__all__ = ["Context", "Item", "Limits", "OutputChunk", "Produced"]
-
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bounds of one stream's parser; all configurable."""

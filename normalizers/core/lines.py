@@ -20,8 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-__all__ = ["UNPARSED", "Line", "Lines", "Skip"]
-
 Line: TypeAlias = dict[str, Any]
 """A decoded line, or an object inside one."""
 Skip: TypeAlias = str | None

@@ -18,8 +18,6 @@ from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import LineNumbers, ModelView, OutputRef, ViewBlock, ViewPart
 from tooltap.protocol.model_view import numbered
 
-__all__ = ["model_view"]
-
 SHOWN_STRINGS = 16
 """Strings of an output that are looked for in the text, the longest first."""
 SHORTEST = 12

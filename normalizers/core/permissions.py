@@ -9,8 +9,6 @@ from tooltap.normalizers.core.state import PendingPermission, PermissionsState
 from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import PermissionRequest, PermissionResponse
 
-__all__ = ["Permissions"]
-
 _ALLOW = "allow"
 """How the kinds of options that allow begin: ACP has `allow_once` and `allow_always`, and agents add their own."""
 
@@ -42,7 +40,7 @@ class Permissions:
     ) -> None:
         """Emit the request. The call it is about, if any, is open, and waits from here on."""
         writer = self._writer
-        call_id = writer.call_ids.of(call_id) if call_id is not None else None
+        call_id = writer.id_of_call(call_id) if call_id is not None else None
         while len(self._state.pending) >= writer.context.limits.open_permissions:
             self._expire(next(iter(self._state.pending)))
         call = self._calls.get(call_id) if call_id is not None else None
@@ -90,7 +88,7 @@ class Permissions:
         writer = self._writer
         pending = self._state.pending.get(permission_id)
         if call_id is not None:
-            call_id = writer.call_ids.of(call_id)
+            call_id = writer.id_of_call(call_id)
         elif pending is not None:
             call_id = pending.call_id
         call = self._calls.get(call_id) if call_id is not None else None

@@ -9,8 +9,6 @@ import msgspec
 from tooltap.normalizers.core.items import Context, Item, OutputChunk
 from tooltap.protocol.events import OutputRef
 
-__all__ = ["TextBuffer"]
-
 
 class _Sink(Protocol):
     """Where the chunks of a long text go."""

@@ -13,8 +13,6 @@ from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import Message, Reasoning
 
-__all__ = ["Texts"]
-
 
 class Texts:
     def __init__(self, writer: Writer, state: TextsState) -> None:

@@ -6,8 +6,6 @@ from typing import Any
 
 from tooltap.normalizers.wire.values import whole
 
-__all__ = ["token_counts", "token_fields"]
-
 
 def token_counts(prompt: Any, output: Any, read: Any, write: Any, reasoning: Any) -> dict[str, int | None]:
     """The fields of a usage event that count tokens, where the wire states them as they are: the prompt, the output,

@@ -1,4 +1,4 @@
-"""What the line being read emits: events with their numbers and envelope, and output bodies.
+"""Writer of events: their ids, envelopes and bytes, and the output bodies beside them.
 
 The scope of a line says which session and agent it belongs to and when it was written. It is reset before each line;
 dialects set it where a line says something else.
@@ -14,15 +14,10 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from tooltap.normalizers.core.call_ids import CallIds
-from tooltap.normalizers.core.calls_state import CallsState
 from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
-from tooltap.normalizers.core.numbers import Numbers
-from tooltap.normalizers.core.state import OpenTurn, State
+from tooltap.normalizers.core.state import CallsState, OpenTurn, State
 from tooltap.protocol.events import AnyEvent, Chunk, Event, Message, OutputRef, PermissionRequest, ToolCall
 from tooltap.protocol.tapped import LATEST_MS, Direction
-
-__all__ = ["Writer"]
 
 Scope: TypeAlias = tuple[str, str | None, str | None, str | None, str, str]
 """Where an event belongs: session, agent, parent, turn, protocol, provider."""
@@ -64,8 +59,33 @@ def _kind_of(event: type[Event]) -> _Kind:
 _KINDS: dict[type[Event], _Kind] = {event: _kind_of(event) for event in get_args(AnyEvent)}
 
 
+class Numbers:
+    """Counter of one line's ids: `<stream>:<line>:<index>` for events, others for partials and output bodies."""
+
+    def __init__(self, stream: str, line: int) -> None:
+        self.stream = stream
+        self.begin(line)
+
+    def begin(self, line: int, mark: str = "", events: int = 0) -> None:
+        """Begin a line. `mark`: `c` for events of closing the stream, `d` for events between lines."""
+        self.line = line
+        self.place = f"{self.stream}:{line}{mark}:"
+        """The beginning of the line's ids."""
+        self.events = events
+        self.partials = self.outputs = 0
+
+    def partial(self) -> str:
+        self.partials += 1
+        return f"{self.stream}:{self.line}p:{self.partials - 1}"
+
+    def output(self) -> str:
+        self.outputs += 1
+        return f"{self.place}o{self.outputs - 1}"
+
+
 class Writer:
-    """The scope of the line being read, and the only way to emit an event."""
+    """The scope of the line being read, and the only way to emit an event. It is beneath `Parser`, so that what that
+    is composed of (`Calls`, `Texts`, `Permissions`) can write without knowing the parser."""
 
     dialect: ClassVar[str]
     protocol: ClassVar[str]
@@ -73,8 +93,8 @@ class Writer:
     OF_LINE: ClassVar[frozenset[str]] = frozenset({"session", "agent", "parent", "replay", "ts", "direction", "origin"})
     """Attributes that belong to the line being read, which sets or resets them: they are in no dump. Classes that add
     some name those they add."""
-    OF_GUEST: ClassVar[frozenset[str]] = frozenset({"_host", "_numbered", "_numbers", "id_prefix"})
-    """Attributes of a guest that its host sets before it lets it read."""
+    OF_INNER: ClassVar[frozenset[str]] = frozenset({"_outer", "_numbered", "_numbers", "id_prefix"})
+    """Attributes of an inner parser that the outer one sets before it hands over a part of a line."""
 
     session: str
     agent: str | None
@@ -93,52 +113,56 @@ class Writer:
         self.partials = context.partials
         """Whether partial events are wanted. May change at any time, and changes nothing else."""
         self.provider = context.provider or state.provider or self.default_provider
-        self.call_ids = CallIds(self, state.calls)
         self.id_prefix = ""
-        """Put before the ids of calls and permissions, where a host reads several streams as one."""
+        """Put before the ids of calls and permissions, where an outer parser reads several streams as one."""
         self._publishers_name = context.session or context.stream
         self._closing = False
         """The stream ends: what is emitted now had not ended on the wire."""
         self._numbers = Numbers(context.stream, state.line)
         self._numbered = state
-        """The state whose lines number the events: the parser's own, or that of its host."""
-        self._host: Writer | None = None
+        """The state whose lines number the events: the parser's own, or that of the outer one."""
+        self._outer: Writer | None = None
         self._stream_text = _text(context.stream)
         self._is_plain = self._stream_text == f'"{context.stream}"'
         """Ids need no escaping."""
         self._envelopes: dict[Scope, tuple[str, str]] = {}
         self._reset_scope(None)
 
-    def be_guest_of(self, host: Writer) -> None:
-        """Read a part of the host's lines: the events of this parser are numbered as the host's."""
-        self._host = host
-        self.partials = host.partials
-        self.id_prefix = host.id_prefix
-        self._numbers = host._numbers_of_line()
-        self._numbered = host._numbered
+    def nest_in(self, outer: Writer) -> None:
+        """Read parts of another parser's lines: this one's events are numbered as those of the other."""
+        self._outer = outer
+        self.partials = outer.partials
+        self.id_prefix = outer.id_prefix
+        self._numbers = outer._numbers_of_line()
+        self._numbered = outer._numbered
 
     @property
-    def is_guest(self) -> bool:
-        return self._host is not None
+    def is_inner(self) -> bool:
+        return self._outer is not None
 
-    def guests_have(self, call_id: str, besides: Writer | None) -> bool:
-        """Whether a guest, other than `besides`, has a call that events name so. For hosts to override."""
+    def inner_has_call(self, call_id: str, besides: Writer | None) -> bool:
+        """Whether an inner parser, other than `besides`, has a call with this id. For outer parsers to override."""
         return False
+
+    def id_of_call(self, wire_id: str) -> str:
+        """The id, in events, of the newest call of the session with this id on the wire."""
+        renamed: dict[str, str] = self.state.calls.renamed
+        return renamed.get(f"{self.session}/{wire_id}", wire_id) if renamed else wire_id
 
     def has_call(self, call_id: str) -> bool:
         """Whether a call is known that events name so, but for the prefix."""
         calls: CallsState = self.state.calls
-        return call_id in calls.open or call_id in calls.done or self.guests_have(call_id, None)
+        return call_id in calls.open or call_id in calls.done or self.inner_has_call(call_id, None)
 
     def is_taken(self, call_id: str, besides: Writer | None = None) -> bool:
         """Whether a call of another parser that reads the same lines has this id."""
-        if self.guests_have(call_id, besides):
+        if self.inner_has_call(call_id, besides):
             return True
-        if (host := self._host) is None:
+        if (outer := self._outer) is None:
             return False
-        call_id = self.id_prefix.removeprefix(host.id_prefix) + call_id
-        calls: CallsState = host.state.calls
-        return call_id in calls.open or call_id in calls.done or host.is_taken(call_id, self)
+        call_id = self.id_prefix.removeprefix(outer.id_prefix) + call_id
+        calls: CallsState = outer.state.calls
+        return call_id in calls.open or call_id in calls.done or outer.is_taken(call_id, self)
 
     def begin_between_lines(self, index: int, t: int | None) -> None:
         """Emit events that belong to no line; their ids are numbered from `index`."""
@@ -176,7 +200,7 @@ class Writer:
         unless given by name."""
         session, agent, parent, turn = self.session, self.agent, self.parent, self.turn
         if parent is not None:
-            parent = self.call_ids.of(parent)
+            parent = self.id_of_call(parent)
         protocol, provider = self.origin or (self.protocol, self.provider)
         if _ENVELOPE_FIELDS.isdisjoint(fields):
             return self.emit_in(kind, fields, (session, agent, parent, turn, protocol, provider), self.ts, self.replay)

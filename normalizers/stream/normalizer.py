@@ -198,7 +198,7 @@ class StreamNormalizer:
         """Replace a normalizer whose state is gone, after `lines` lines; what it left open is closed."""
         self.statistics = statistics
         statistics.provider = self._parser.provider
-        self._parser.forget_guests()
+        self._parser.forget_inner()
         return self._finish(restart(self._parser, lines, statistics, left, t))
 
     def dump(self) -> bytes:

@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import msgspec
 import orjson
 
+from tooltap.normalizers.core.calls import Index
 from tooltap.normalizers.core.items import Context, OutputChunk
-from tooltap.normalizers.core.known_calls import Index
 from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine, Splitter
@@ -219,8 +219,8 @@ def forget_line(normalizer: StreamNormalizer) -> None:
     for one in _reachable(normalizer):
         names = _of_line(one.__class__)
         if isinstance(one, Writer):
-            if one.is_guest:
-                names |= one.OF_GUEST
+            if one.is_inner:
+                names |= one.OF_INNER
             else:
                 one._numbers.begin(_NO_LINE)
         for name in names:
@@ -285,7 +285,7 @@ def _parts(one: Any) -> list[tuple[str, Any]]:
         return [(f".{name}", getattr(one, name)) for name in one.__struct_fields__]
     left_out = _GIVEN | _of_line(one.__class__)
     if isinstance(one, Writer):
-        left_out |= {"_envelopes", *one.OF_GUEST}  # a cache: the bytes of a scope are the same wherever they are made
+        left_out |= {"_envelopes", *one.OF_INNER}  # a cache: the bytes of a scope are the same wherever they are made
     names = [*_slots(one.__class__), *sorted(getattr(one, "__dict__", ()))]
     return [(f".{name}", getattr(one, name)) for name in names if name not in left_out and hasattr(one, name)]
 

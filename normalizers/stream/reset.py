@@ -14,10 +14,9 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.calls_state import Call, CallsState
 from tooltap.normalizers.core.items import Item, Produced
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import OpenTurn, PendingPermission
+from tooltap.normalizers.core.state import Call, CallsState, OpenTurn, PendingPermission
 from tooltap.protocol.events import Notice
 from tooltap.protocol.stats import Statistics
 
@@ -145,7 +144,7 @@ def _subject(event: Produced) -> tuple[str, str] | None:
 
 
 def _retain(old: Parser, fresh: Parser, never: set[str]) -> None:
-    """Retain what says whose the next lines are, and which calls are done, if that is in order, for guests too."""
+    """Retain the session and the calls that are done, if they are in order, for inner parsers too."""
     was: Any = old.state
     state: Any = fresh.state
     try:
@@ -164,7 +163,7 @@ def _retain(old: Parser, fresh: Parser, never: set[str]) -> None:
     if isinstance(started := getattr(was, "started", None), str):
         state.started = started
     try:
-        for guest, renewed, prefix in fresh.renew_guests(old):
-            _retain(guest, renewed, {key.removeprefix(prefix) for key in never})
-    except Exception:  # it begins without guests, or without some
+        for inner, renewed, prefix in fresh.renew_inner(old):
+            _retain(inner, renewed, {key.removeprefix(prefix) for key in never})
+    except Exception:  # it begins without inner parsers, or without some
         return

@@ -13,7 +13,6 @@ import pytest
 
 from tests.fuzz import corpus, search
 from tooltap.normalizers.core.calls import Calls
-from tooltap.normalizers.core.known_calls import KnownCalls
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 
 LINES = 6_000
@@ -36,11 +35,11 @@ def test_damaged_recordings_break_no_rule(recordings: corpus.Corpus) -> None:
 def test_a_second_call_is_found_and_shown_in_few_lines(
     recordings: corpus.Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def forget(self: KnownCalls, call_id: str, *_: Any, **__: Any) -> bool:
+    def forget(self: Calls, call_id: str, *_: Any, **__: Any) -> bool:
         self._state.done.pop(self.id_of(call_id), None)
         return False
 
-    monkeypatch.setattr(KnownCalls, "repeats", forget)
+    monkeypatch.setattr(Calls, "repeats", forget)
     found = search.many(1, count(), 1_000, recordings, ["gemini-stream"])
 
     second = [one for one in found.breaks if "second call" in one.message]
@@ -57,7 +56,7 @@ def test_a_second_result_is_found(recordings: corpus.Corpus, monkeypatch: pytest
         return first if call is None or fields.get("synthetic") else answer(self, call, *rest, **fields)
 
     monkeypatch.setattr(Calls, "answer", again)
-    monkeypatch.setattr(KnownCalls, "still_open", lambda self, call: (call, None))
+    monkeypatch.setattr(Calls, "still_open", lambda self, call: (call, None))
     found = search.many(1, count(), 100, recordings, ["claude-stream"])
 
     assert any("second result" in one.message for one in found.breaks)

@@ -13,7 +13,7 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -105,19 +105,24 @@ def _rules_of_secrets() -> list[bytes]:
     return [rule.pattern for rule in rules() if rule.pattern is not None][::EACH]
 
 
-def sources() -> Iterator[tuple[str, ast.Module]]:
+def sources() -> Iterator[str]:
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            yield str(path.relative_to(ROOT)), _parsed(path)
+            yield str(path.relative_to(ROOT))
 
 
 @cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def _nodes(path: str) -> list[ast.Call | ast.Attribute | ast.Assign | ast.AnnAssign]:
+    """Those of a module that matter here: to walk the sources takes seconds."""
+    return [
+        node
+        for node in ast.walk(ast.parse((ROOT / path).read_text()))
+        if isinstance(node, ast.Call | ast.Attribute | ast.Assign | ast.AnnAssign)
+    ]
 
 
-def calls_of_re(tree: ast.Module) -> Iterator[ast.Call]:
-    for node in ast.walk(tree):
+def calls_of_re(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    for node in nodes:
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -132,8 +137,8 @@ def calls_of_re(tree: ast.Module) -> Iterator[ast.Call]:
 def uses() -> dict[tuple[str, str], set[str]]:
     """(module, name of a constant) -> methods that are called on it; a public name may be used anywhere."""
     found: dict[tuple[str, str], set[str]] = {}
-    for path, tree in sources():
-        for node in ast.walk(tree):
+    for path in sources():
+        for node in _nodes(path):
             if isinstance(node, ast.Attribute) and node.attr in METHODS:
                 holder = node.value
                 name = holder.id if isinstance(holder, ast.Name) else getattr(holder, "attr", None)
@@ -142,9 +147,9 @@ def uses() -> dict[tuple[str, str], set[str]]:
     return found
 
 
-def _names(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
+def _names(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Call, str]]:
     """Calls of `re` whose result gets a name."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             name = target.id if isinstance(target, ast.Name) else getattr(target, "attr", None)
@@ -176,8 +181,8 @@ def _import_all() -> list[tuple[tuple[str, int], str | bytes, int]]:
         return compiled
 
     re.compile = record
-    for path, tree in sources():
-        if any(True for _ in calls_of_re(tree)):
+    for path in sources():
+        if any(True for _ in calls_of_re(_nodes(path))):
             importlib.import_module("tooltap." + path.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
     return found
 
@@ -189,9 +194,9 @@ def regexes() -> tuple[list[Regex], list[Place]]:
     found: list[Regex] = []
     missed: list[Place] = []
     seen: set[tuple[Place, str | bytes]] = set()
-    for path, tree in sources():
-        names = dict(_names(tree))
-        lone = {call: next((name for one, name in names.items() if one is call), None) for call in calls_of_re(tree)}
+    for path in sources():
+        names = dict(_names(_nodes(path)))
+        lone = {call: names.get(call) for call in calls_of_re(_nodes(path))}
         for call, name in lone.items():
             here = [
                 one for one in compiled if one[0].path == path and call.lineno <= one[0].line <= (call.end_lineno or 0)

@@ -6,12 +6,14 @@ import ast
 import os
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.linear.adversaries import Adversary, adversaries
-from tests.linear.regexes import Regex, calls_of_re, regexes
+from tests.linear.regexes import FOLDERS as SOURCES
+from tests.linear.regexes import ROOT, Place, Regex, calls_of_re, regexes
 from tests.linear.timing import grows
 
 WHOLE = bool(os.environ.get("TOOLTAP_LINEAR"))
@@ -22,19 +24,22 @@ SAMPLE = 8
 LONGEST = 8_000_000
 LONG_SAMPLE = 6
 """Adversaries of each that `make linear` tries at this length."""
-FOUND, MISSED = regexes()
+FOLDERS = sorted({path.parent.relative_to(ROOT).as_posix() for top in SOURCES for path in (ROOT / top).rglob("*.py")})
 
 
 def test_no_expression_is_missed() -> None:
     """One that cannot be found by reading and importing the sources needs an example in `EXAMPLES`."""
-    assert MISSED == []
-    assert len(FOUND) > 200
+    found, missed = regexes()
+
+    assert missed == []
+    assert len(found) > 200
+    assert {str(Path(one.place.path).parent) for one in found} <= set(FOLDERS)
 
 
 def test_a_new_expression_would_be_found() -> None:
     tree = ast.parse("import re\nPATTERN = re.compile('a')\ndef find(text):\n    return re.search(r'b+', text)\n")
 
-    assert [call.lineno for call in calls_of_re(tree)] == [2, 4]
+    assert [call.lineno for call in calls_of_re(ast.walk(tree))] == [2, 4]
 
 
 @pytest.mark.parametrize(
@@ -43,14 +48,21 @@ def test_a_new_expression_would_be_found() -> None:
 )
 def test_what_is_not_linear_is_found(pattern: str) -> None:
     """So the sweep is worth something."""
-    regex = Regex(FOUND[0].place, pattern, 16, ("search",))
+    regex = Regex(Place("a.py", 1), pattern, 16, ("search",))
 
     assert any(_grows(regex, "search", one, (24, 512, 16_384)) for one in adversaries(pattern, 16))
 
 
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("regex", FOUND, ids=str)
-def test_every_expression_is_linear(regex: Regex) -> None:
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_expression_is_linear(folder: str, subtests: pytest.Subtests) -> None:
+    for regex in regexes()[0]:
+        if str(Path(regex.place.path).parent) == folder:
+            with subtests.test(str(regex)):
+                _check_linear(regex)
+
+
+def _check_linear(regex: Regex) -> None:
     tried = adversaries(regex.pattern, regex.flags)
     random.Random(f"{SEED} {regex.pattern!r}").shuffle(tried)
     sizes = SIZES

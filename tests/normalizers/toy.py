@@ -4,9 +4,9 @@ from typing import Any
 
 from tooltap.normalizers.catalog.dialect import Dialect
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import Call
 from tooltap.protocol.events import Message, OutputRef, Usage
 
 TOY = Dialect(

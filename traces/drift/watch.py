@@ -13,7 +13,7 @@ import orjson
 
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
-from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS
+from tooltap.normalizers.tools.registry import KNOWN_TOOLS
 from tooltap.protocol.events import (
     Event,
     PermissionRequest,
@@ -42,7 +42,7 @@ ALARMING_REASONS = ("unknown-type", "parser-error")
 OF_FAILURES = frozenset({"errorMessage"})
 """Fields of canonical results that say what went wrong."""
 YIELD = frozenset({"message", "reasoning", "tool-call"})
-NAMED = frozenset({*CANONICAL_TOOLS, *LATER_TOOLS})
+NAMED = frozenset(KNOWN_TOOLS)
 
 OfTool: TypeAlias = ToolCall | ToolUpdate | ToolResult | PermissionRequest
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from tooltap.cli.common.terminal.columns import wrapped
-from tooltap.daemon.system.harmless import harmless
+from tooltap.daemon.system.sanitize import sanitize
 from tooltap.daemon.wording import counted
 
 __all__ = ["Line", "plain_lines", "prose"]
@@ -30,7 +30,7 @@ class Line(NamedTuple):
 def prose(text: str, columns: int) -> Iterator[Line]:
     """Markdown as lines of at most so many columns."""
     is_code = False
-    for line in harmless(text).expandtabs(4).strip("\n").split("\n"):
+    for line in sanitize(text).expandtabs(4).strip("\n").split("\n"):
         if _FENCE.match(line):
             is_code = not is_code
         elif is_code:
@@ -55,7 +55,7 @@ def plain_lines(text: str, columns: int, most: int | None = None) -> Iterator[st
 
 
 def _lines(text: str) -> list[str]:
-    return harmless(text).expandtabs(4).strip("\n").split("\n")
+    return sanitize(text).expandtabs(4).strip("\n").split("\n")
 
 
 def _bare(line: str) -> str:

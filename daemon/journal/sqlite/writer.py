@@ -50,14 +50,14 @@ from tooltap.daemon.journal.interface import (
     StreamConflictError,
     UnstorableError,
 )
-from tooltap.daemon.journal.sqlite.checksums import event_sum, piece_sum, row_sum, stream_sum, tail_sum
+from tooltap.daemon.journal.sqlite.checksums import event_sum, piece_sum, row_sum, tail_sum
 from tooltap.daemon.journal.sqlite.contents import put_content
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
 from tooltap.daemon.journal.sqlite.retention import Step, StuckError
 from tooltap.daemon.journal.sqlite.rows import SqliteProjection
 from tooltap.daemon.journal.sqlite.schema import copy_log
 from tooltap.daemon.journal.sqlite.settle import Settled, Tally, write_tally
-from tooltap.daemon.journal.sqlite.streams import UPDATE_STREAM
+from tooltap.daemon.journal.sqlite.streams import put_stream
 from tooltap.daemon.journal.sqlite.tables import label_id, set_meta, source_id
 from tooltap.daemon.journal.sqlite.tip import Tip, TipFile
 from tooltap.daemon.system.failpoints import failpoint
@@ -280,8 +280,7 @@ class Writer:
         if info.state == "ended":
             self._projection.end_stream(info.stream)
             failpoint("during-close")
-        row = (info.stream, info.state, info.lines, info.updated, msgspec.json.encode(info))
-        execute(UPDATE_STREAM, (*row, stream_sum(*row)))
+        put_stream(self._connection, info)
         if commit.snapshot is not None:
             snapshot = (info.stream, info.lines, commit.snapshot)
             execute(

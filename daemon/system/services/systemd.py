@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tooltap.daemon.system.brief_run import Printed, run_briefly
-
-__all__ = ["NAME", "VARIABLES", "ask_systemctl", "grants_namespaces", "is_ours", "unit", "unit_path"]
+from tooltap.daemon.system.processes import Printed, run_briefly
 
 NAME = "tooltap.service"
 BOOTED = Path("/run/systemd/system")
@@ -51,7 +50,7 @@ ExecStart={command}
 Restart=on-failure
 RestartSec=1
 RestartPreventExitStatus=2
-# A journal of an older format is migrated first.
+# A long write-ahead log of the journal is read first.
 TimeoutStartSec=10min
 TimeoutStopSec=30
 
@@ -156,3 +155,17 @@ def _word(text: str) -> str:
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
+
+
+def notify_ready() -> None:
+    """Notify systemd, if it started this process and wants to know (sd_notify(3)). Errors are ignored: the variable may
+    come from elsewhere."""
+    place = os.environ.get("NOTIFY_SOCKET")
+    if not place:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        try:
+            sender.connect(f"\0{place[1:]}" if place.startswith("@") else place)
+            sender.sendall(b"READY=1")
+        except OSError:
+            pass

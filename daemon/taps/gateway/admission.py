@@ -17,8 +17,8 @@ from collections.abc import Collection, MutableMapping
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
-from tooltap.daemon.system.addresses import is_address, is_loopback, without_port
 from tooltap.daemon.system.connections.peer import Peer
+from tooltap.daemon.system.tcp import is_address, is_loopback, without_port
 
 __all__ = ["Admission", "Admitted", "RefusedError"]
 

@@ -17,8 +17,8 @@ import anyio
 import httpx
 import orjson
 
-from tooltap.daemon.system.addresses import is_loopback
 from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.system.tcp import is_loopback
 from tooltap.daemon.taps.gateway.admission import Admission, Admitted, RefusedError
 from tooltap.daemon.taps.gateway.exchange import api_of
 from tooltap.daemon.taps.gateway.tap import GatewayTap, Watch

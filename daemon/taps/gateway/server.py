@@ -13,7 +13,7 @@ import anyio
 import httpx
 from anyio.to_thread import run_sync
 
-from tooltap.daemon.system.connections.shares import Shares
+from tooltap.daemon.system.connections.quotas import Shares
 from tooltap.daemon.system.foreground import OnStop
 from tooltap.daemon.system.http_server import HttpConnection, HttpServer
 from tooltap.daemon.system.listener import Listener

@@ -26,7 +26,7 @@ from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.token import Token
 from pygments.util import ClassNotFound
 
-from tooltap.daemon.system.harmless import visible
+from tooltap.daemon.system.sanitize import visible
 from tooltap.daemon.web.html.figures import amount, spent
 from tooltap.daemon.web.html.look import brief
 from tooltap.daemon.web.html.products import product

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tooltap.daemon.system.harmless import visible
+from tooltap.daemon.system.sanitize import visible
 from tooltap.daemon.web.html.look import brief
 
 __all__ = ["product"]

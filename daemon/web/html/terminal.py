@@ -19,7 +19,7 @@ from markupsafe import Markup
 from rich.ansi import AnsiDecoder
 from rich.style import Style
 
-from tooltap.daemon.system.harmless import visible
+from tooltap.daemon.system.sanitize import visible
 
 __all__ = ["COLOURS", "CUBE", "STYLES", "background_suffix", "spans", "text_suffix"]
 

@@ -21,8 +21,8 @@ from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tooltap.daemon.system.addresses import is_address, is_loopback, without_port
 from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.system.tcp import is_address, is_loopback, without_port
 from tooltap.daemon.web.http.errors import error_response, json_response
 from tooltap.daemon.web.http.logins import Login, Logins
 from tooltap.daemon.web.http.passes import split_pass

@@ -30,7 +30,7 @@ import anyio
 import msgspec
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.system.harmless import harmless
+from tooltap.daemon.system.sanitize import sanitize
 from tooltap.daemon.web.cards.cards import key_of
 from tooltap.daemon.web.http.query import cursor_of
 from tooltap.daemon.web.http.services import Services
@@ -135,13 +135,13 @@ class LiveCards:
                 key = _text_key(head_of(line))
                 self._unfinished[key] = None
                 role = event.role if isinstance(event, Message) else "reasoning"
-                partial = {"key": key, "role": role, "text": harmless(text), **_extent(event.offset, text)}
+                partial = {"key": key, "role": role, "text": sanitize(text), **_extent(event.offset, text)}
             case ToolUpdate(chunk=chunk) if chunk is not None:
                 into = key_of(event.stream, event.call_id)
                 partial = {
                     "into": into,
                     "stream": chunk.stream,
-                    "text": harmless(chunk.text),
+                    "text": sanitize(chunk.text),
                     **_extent(chunk.offset, chunk.text),
                 }
             case _:

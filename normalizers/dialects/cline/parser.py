@@ -14,15 +14,16 @@ import msgspec
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
+from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.live_output import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.running import RunningCalls, RunningState
-from tooltap.normalizers.core.state import SessionState
+from tooltap.normalizers.core.state import Call, SessionState, State
 from tooltap.normalizers.dialects.cline.answers import read_result
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import dollars, record, string, whole
-from tooltap.protocol.events import Usage
+from tooltap.protocol.events import OutputRef, Usage
 
 MANY_AGENTS = 1_024
 
@@ -47,10 +48,10 @@ class ClineState(SessionState, kw_only=True):
     """The outcome that the agent stated, stored until `run_result` adds the rest."""
     reason: str | None = None
     usage: dict[str, Any] = msgspec.field(default_factory=dict)
-    running: RunningState = msgspec.field(default_factory=RunningState)
+    running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
 
 
-class ClineJson(RunningCalls, Parser):
+class ClineJson(Parser):
     dialect = "cline-json"
     protocol = default_provider = "cline"
     SKIPS = frozenset({"empty", "hook", "partial", "repeated", "unchanged"})
@@ -58,6 +59,13 @@ class ClineJson(RunningCalls, Parser):
     event = Lines("type", skip={"iteration_end": "step"})
     state_type = ClineState
     state: ClineState
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.running = LiveOutput(self, self.state.running)
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return self.running.take(call.id)
 
     def read(self, value: Line) -> Skip:
         if "ts" in value:

@@ -11,8 +11,8 @@ from typing import Any
 
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import make_room
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.codex.items import nonempty, with_type
 from tooltap.normalizers.dialects.codex.threads import Threads
 from tooltap.normalizers.tools.payload import strings
@@ -52,9 +52,9 @@ class CodexMessages:
     completed_items = Lines()
     raw_items = Lines()
 
-    def __init__(self, emitter: Emitter, threads: Threads) -> None:
-        self._emitter = emitter
-        self._texts = emitter.texts
+    def __init__(self, parser: Parser, threads: Threads) -> None:
+        self._parser = parser
+        self._texts = parser.texts
         self._threads = threads
 
     # -- what the agent says --------------------------------------------------------------------------------------
@@ -99,9 +99,9 @@ class CodexMessages:
             return "duplicate"
         self._threads.before_content()
         for index, text in new:
-            self._emitter.emit_text(role, text, message_id=message_id, block=index if message_id is not None else None)
+            self._parser.emit_text(role, text, message_id=message_id, block=index if message_id is not None else None)
         if item.get("phase") == "commentary":
-            self._emitter.goes_on()
+            self._parser.goes_on()
         return None
 
     # -- prompts --------------------------------------------------------------------------------------------------
@@ -130,9 +130,7 @@ class CodexMessages:
             return "duplicate"
         self._threads.before_content(prompt=True)
         attachments = self._images(parts) or None
-        self._emitter.emit(
-            Message, role="user", text=text, message_id=first_string(item, "id"), attachments=attachments
-        )
+        self._parser.emit(Message, role="user", text=text, message_id=first_string(item, "id"), attachments=attachments)
         return None
 
     def _images(self, parts: Any) -> list[Attachment]:
@@ -140,7 +138,7 @@ class CodexMessages:
         for part in records(parts):
             url = first_string(part, "image_url", "path")
             if url is not None and part.get("type") in (None, "image", "local_image"):
-                attachments += take_bodies(self._emitter, part)[1] or [Attachment(mime_type="image/*", uri=url)]
+                attachments += take_bodies(self._parser, part)[1] or [Attachment(mime_type="image/*", uri=url)]
         return attachments
 
     # -- deltas ---------------------------------------------------------------------------------------------------
@@ -163,7 +161,7 @@ class CodexMessages:
         if delta is not None and (self._threads.event_turn is None or self._threads.event_turn != thread.ended):
             self._threads.before_content()
             if key not in thread.receiving:
-                make_room(thread.receiving, self._emitter.context.limits.open_texts)
+                make_room(thread.receiving, self._parser.context.limits.open_texts)
             thread.receiving[key] = role
             self._texts.append(role, delta, message_id=item_id, block=index, key=key, preview=True)
         return "partial"

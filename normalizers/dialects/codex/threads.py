@@ -10,9 +10,9 @@ import msgspec
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bounded import make_room
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line
-from tooltap.normalizers.core.running import RunningState
+from tooltap.normalizers.core.live_output import LiveOutputState
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.text_buffer import TextBuffer
 
@@ -96,7 +96,7 @@ class HeldResult(msgspec.Struct, omit_defaults=True):
 class CodexState(State, kw_only=True):
     agent_version: str | None = None
     threads: dict[str, Thread] = msgspec.field(default_factory=dict)
-    running: RunningState = msgspec.field(default_factory=RunningState)
+    running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
     synthetic_counts: dict[str, int] = msgspec.field(default_factory=dict)
     """Kind of call -> how many of them got a synthetic id: plans, diffs, searches without one."""
     has_raw: bool = False
@@ -118,10 +118,10 @@ class Threads:
 
     OF_LINE = frozenset({"event_turn", "begins"})
 
-    def __init__(self, emitter: Emitter, state: CodexState, before_content: Callable[[bool], None]) -> None:
+    def __init__(self, parser: Parser, state: CodexState, before_content: Callable[[bool], None]) -> None:
         """`before_content`: prepares for a message or call, which may be the first line that is seen of its turn; it
         is told whether that is a prompt."""
-        self._emitter = emitter
+        self._parser = parser
         self._state = state
         self._before_content = before_content
         self.event_turn: str | None = None
@@ -133,7 +133,7 @@ class Threads:
     @property
     def current(self) -> Thread:
         """What is remembered of the thread the line belongs to: a session's, or a subagent's own."""
-        threads, key = self._state.threads, self._emitter.agent or self._emitter.session
+        threads, key = self._state.threads, self._parser.agent or self._parser.session
         if next(reversed(threads), None) == key:  # nearly always
             return threads[key]
         thread = threads.pop(key, None) or Thread()

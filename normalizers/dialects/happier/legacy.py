@@ -17,13 +17,12 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import Parser, outcome_of
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.core.writer import Writer
-from tooltap.normalizers.dialects.claude.transcript import ClaudeTranscript
+from tooltap.normalizers.dialects.claude.transcript import ClaudeTranscript, TranscriptMessages
 from tooltap.normalizers.dialects.happier.trace import PayloadParser, PayloadsState, is_wrapped
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.times import milliseconds
@@ -44,14 +43,17 @@ class LegacyState(PayloadsState, kw_only=True):
     """State of the parser of transcript lines, as of the last dump."""
 
 
-class _Transcript(ClaudeTranscript):
-    """Reads lines of Claude's transcripts as a guest: it knows sidechains, split messages and the rest."""
-
-    dialect = "legacy"
-
+class _TranscriptMessages(TranscriptMessages):
     def _shown_to_model(self, block: Line) -> Any:
         """The output of Codex and Gemini, in Claude's messages, is what the app showed."""
         return msgspec.UNSET if "callId" in block else super()._shown_to_model(block)
+
+
+class _Transcript(ClaudeTranscript):
+    """Reads lines of Claude's transcripts inside those of Happy: it knows sidechains, split messages and the rest."""
+
+    dialect = "legacy"
+    MESSAGES = _TranscriptMessages
 
     def read_decision(self, block: Line, t: int | None) -> None:
         """Emit what the user decided about a call, which the app notes in the call's result, before the result."""
@@ -95,20 +97,20 @@ class Legacy(PayloadParser):
             return self._prompt(content["text"])
         return self._content(content if "role" in message else message)
 
-    def guests(self) -> Iterable[Parser]:
+    def inner_parsers(self) -> Iterable[Parser]:
         return () if self._claude is None else (self._claude,)
 
-    def renew_guests(self, old: Legacy) -> Iterable[tuple[Parser, Parser, str]]:
+    def renew_inner(self, old: Legacy) -> Iterable[tuple[Parser, Parser, str]]:
         if old._claude is not None:
             self._claude = _Transcript(self.context)
             yield old._claude, self._claude, ""
 
-    def guests_have(self, call_id: str, besides: Writer | None) -> bool:
+    def inner_has_call(self, call_id: str, besides: Writer | None) -> bool:
         return self._claude is not None and self._claude is not besides and self._claude.has_call(call_id)
 
     def finish(self, reason: str) -> None:
         if self._claude is not None:
-            self._claude.be_guest_of(self)
+            self._claude.nest_in(self)
             self.items += self._claude.close(reason, self.ts)
 
     def _content(self, content: Line) -> Skip:
@@ -207,7 +209,7 @@ class Legacy(PayloadParser):
             claude = self._claude = _Transcript(self.context)
             if self.state.session is not None:
                 claude.set_session(self.state.session)
-        claude.be_guest_of(self)
+        claude.nest_in(self)
         message = record(line.get("message"))
         content = message.get("content")
         blocks = records(content)

@@ -17,17 +17,18 @@ import msgspec
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
+from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.live_output import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.running import RunningCalls, RunningState
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.dialects.claude.answers import read_answer, text_of
-from tooltap.normalizers.tools import PAYLOAD_RULES
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.outcome import stated_status, status_word
 from tooltap.normalizers.tools.payload import blocks_text, decode_json, error_message
-from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
+from tooltap.normalizers.tools.registry import CANONICAL_TOOLS
 from tooltap.normalizers.wire.values import first_string, record, records, string, whole
+from tooltap.protocol.events import OutputRef
 
 _ID_KEYS = {
     "tool-call": ("callId", "id", "toolCallId"),
@@ -51,10 +52,10 @@ _GEMINI = ("acp", "gemini")
 
 
 class PayloadsState(State, kw_only=True):
-    running: RunningState = msgspec.field(default_factory=RunningState)
+    running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
 
 
-class PayloadParser(RunningCalls, Parser):
+class PayloadParser(Parser):
     """Reads Happier's payloads; dialects derived from it find them in their lines."""
 
     protocol = default_provider = "happier"
@@ -63,6 +64,13 @@ class PayloadParser(RunningCalls, Parser):
     """Methods get the payload, and the id of the call or permission that it names."""
     state_type = PayloadsState
     state: PayloadsState
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.running = LiveOutput(self, self.state.running)
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return self.running.take(call.id)
 
     def _read_payload(self, kind: str, payload: Line) -> Skip:
         id_keys = _ID_KEYS.get(kind, ())
@@ -115,7 +123,7 @@ class PayloadParser(RunningCalls, Parser):
             value, error = _failure(value, status)
         elif self.origin == _GEMINI and (text := blocks_text(value)) is not None:
             tool = self.calls.name_of(call_id)
-            if tool != "Bash" and tool in PAYLOAD_RULES:
+            if tool != "Bash" and tool in CANONICAL_TOOLS:
                 value = {"message": text}  # Gemini shows a sentence about the output, and a shell's output itself
         return self.calls.answer(call_id, Answer(value, status, error, outputs=outputs), raw=raw, raw_name=name)
 

@@ -8,8 +8,8 @@ import msgspec
 
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.bounded import put
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.dialects.kimi.answers import Stated, TaskReport, notified_result, read_result, task_status
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
@@ -36,9 +36,9 @@ class KimiMessages:
 
     SKIPS = frozenset({"empty"})
 
-    def __init__(self, emitter: Emitter, state: KimiState) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
+    def __init__(self, parser: Parser, state: KimiState) -> None:
+        self._parser = parser
+        self._calls = parser.calls
         self._state = state
 
     # -- messages -----------------------------------------------------------------------------------------------
@@ -48,34 +48,34 @@ class KimiMessages:
         if type(content) is str:
             if not content:
                 return "empty"
-            self._emitter.emit_text(role, content, block=None)
+            self._parser.emit_text(role, content, block=None)
             return None
         parts = records(content)
-        before = len(self._emitter.items)
+        before = len(self._parser.items)
         for index, part in enumerate(parts):
             block = index if len(parts) > 1 else None
             kind = part.get("type")
             if kind in ("text", "think"):
                 if text := string(part.get(kind)):
-                    self._emitter.emit_text(role if kind == "text" else "reasoning", text, block=block)
+                    self._parser.emit_text(role if kind == "text" else "reasoning", text, block=block)
             else:
                 self.show_media(role, part, block)
-        return None if len(self._emitter.items) > before else "empty"
+        return None if len(self._parser.items) > before else "empty"
 
     def show_media(self, role: str, part: Line, block: int | None) -> Skip:
         """Emit a picture or the like."""
-        bodies = Bodies(self._emitter)
+        bodies = Bodies(self._parser)
         bodies.take(part)
         if not bodies.attachments:
-            return self._emitter.unparsed("unknown-type", part)
-        self._emitter.emit(Message, role=role, text="", block=block, attachments=bodies.attachments)
+            return self._parser.unparsed("unknown-type", part)
+        self._parser.emit(Message, role=role, text="", block=block, attachments=bodies.attachments)
         return None
 
     def side_question(self, role: str, text: str | None) -> Skip:
         """`/btw`: a question and its answer, outside the turn."""
         if not text:
             return "empty"
-        self._emitter.emit_text(role, text, turn=None)
+        self._parser.emit_text(role, text, turn=None)
         return None
 
     # -- calls --------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class KimiMessages:
         """Show the result of a call: `value`, which has its content, or its return value, under `key`. `told`: the
         model was told that."""
         call = self._calls.get(call_id)
-        bodies = Bodies(self._emitter)
+        bodies = Bodies(self._parser)
         raw = bodies.take(value)
         stated = Stated.of(raw.get(key), bodies)
         name = call.name if call is not None else self._calls.name_of(call_id) or ""
@@ -139,7 +139,7 @@ class KimiMessages:
             return self._calls.answer(call, notified_result(call.name, status, value), raw=value, final=True)
         text = ": ".join(part for part in (string(value.get("title")), string(value.get("body"))) if part)
         level = _LEVELS.get(string(value.get("severity")) or "", "info")
-        self._emitter.notice(kind or "notification", text, level, value)
+        self._parser.notice(kind or "notification", text, level, value)
         return None
 
 

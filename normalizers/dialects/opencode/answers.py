@@ -10,8 +10,8 @@ from zlib import crc32
 import msgspec
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.emitter import Emitter
 from tooltap.normalizers.core.lines import Line
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.outcome import error_words, stated_status, status_in_words, status_word
 from tooltap.normalizers.tools.payload import strings
@@ -168,9 +168,9 @@ def attachments_of(files: Any, bodies: list[Attachment] | None) -> list[Attachme
     return [*(bodies or []), *links] or None
 
 
-def mcp_name(name: str, emitter: Emitter) -> str | None:
+def mcp_name(name: str, parser: Parser) -> str | None:
     """`<server>_<tool>` -> `mcp__<server>__<tool>`, if the publisher or the stream named the server."""
-    servers = (*emitter.context.mcp_servers, *emitter.state.servers)
+    servers = (*parser.context.mcp_servers, *parser.state.servers)
     # Without a character between them, there are no server and tool in it.
     if not servers or name.isalnum() or canonical_name(name, {}, "") != name:
         return None

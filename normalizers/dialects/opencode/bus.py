@@ -13,11 +13,10 @@ from zlib import crc32
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bounded import keep_newest
-from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.dialects.opencode.client import Client, method_and_path
 from tooltap.normalizers.dialects.opencode.parts import (

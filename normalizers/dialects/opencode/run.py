@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.calls_state import Call
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.dialects.opencode.parts import Parts, outcome_of, read_usage
 from tooltap.normalizers.dialects.opencode.state import OpencodeState
 from tooltap.normalizers.wire.values import first_string, record, whole

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.running import RunningState
+from tooltap.normalizers.core.live_output import LiveOutputState
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.text_buffer import TextBuffer
 
@@ -44,7 +44,7 @@ class OpencodeState(State, kw_only=True):
     parts: dict[str, PartInfo] = msgspec.field(default_factory=dict)
     receiving: dict[str, str | None] = msgspec.field(default_factory=dict)
     """Id of a part that is being received -> its agent."""
-    running: RunningState = msgspec.field(default_factory=RunningState)
+    running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
     servers: list[str] = msgspec.field(default_factory=list)
     """MCP servers that the stream named."""
 

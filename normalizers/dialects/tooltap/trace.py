@@ -104,14 +104,14 @@ class TooltapTrace(Parser):
         for name in self.state.streams:
             self.items += self._at(name).close(reason, self.ts)
 
-    def guests(self) -> Iterable[Parser]:
+    def inner_parsers(self) -> Iterable[Parser]:
         return self._parsers.values()
 
-    def forget_guests(self) -> None:
+    def forget_inner(self) -> None:
         self.state.ended = True  # so their ids are not used again
 
-    def renew_guests(self, old: TooltapTrace) -> Iterable[tuple[Parser, Parser, str]]:
-        self.forget_guests()  # in case that what is known of them is damaged
+    def renew_inner(self, old: TooltapTrace) -> Iterable[tuple[Parser, Parser, str]]:
+        self.forget_inner()  # in case that what is known of them is damaged
         self.state.first = old.state.first
         for name, was in old.state.streams.items():
             self.state.streams[name] = Traced(was.dialect, n=was.n, provider=was.provider, prefix=was.prefix)
@@ -119,17 +119,17 @@ class TooltapTrace(Parser):
             yield old._parsers[name], self._parsers[name], was.prefix
         self.state.ended = old.state.ended
 
-    def guests_have(self, call_id: str, besides: Writer | None) -> bool:
+    def inner_has_call(self, call_id: str, besides: Writer | None) -> bool:
         names = {self.state.first}
         head, end = call_id[:LONGEST_PREFIX], -1
         while (end := head.find("/", end + 1)) >= 0:
             names |= {head[:end], head[:end].rpartition("@")[0]}
         for name in names:
-            guest = self._parsers.get(name)
-            if guest is None or guest is besides:
+            inner = self._parsers.get(name)
+            if inner is None or inner is besides:
                 continue
             prefix = self.state.streams[name].prefix
-            if call_id.startswith(prefix) and guest.has_call(call_id[len(prefix) :]):
+            if call_id.startswith(prefix) and inner.has_call(call_id[len(prefix) :]):
                 return True
         return False
 
@@ -212,7 +212,7 @@ class TooltapTrace(Parser):
     def _at(self, name: str) -> Parser:
         """The stream's parser, set to the trace's line."""
         parser = self._parsers[name]
-        parser.be_guest_of(self)
+        parser.nest_in(self)
         parser.id_prefix += self.state.streams[name].prefix
         return parser
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.command import CLAUDE, CODEX, DEMO, here, sentence, tooltap
 from tests.daemon.running import Running, running
-from tests.test_end_to_end import RECORDINGS
+from tests.test_end_to_end import recordings
 from tooltap.daemon.journal.sqlite.checksums import EVENT_SUM, add_functions
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Produced
@@ -85,7 +85,7 @@ def test_replay_gives_the_journals_events(daemon: Running, trace: Path, tmp_path
 
 
 def test_comparison_is_the_same_for_any_number_of_jobs(daemon: Running, trace: Path, tmp_path: Path) -> None:
-    ingest(daemon, *(one.path for one in RECORDINGS[::5]))
+    ingest(daemon, *(one.path for one in recordings()[::5]))
     streams = daemon.stats()["perStream"]
     assert len(streams) > 10  # enough for three processes
     traced(daemon, sum(one["lines"] for one in streams) + len(streams))  # and one mark for the end of each

@@ -15,7 +15,7 @@ from tests.cli.hostile.texts import FORGED, HOSTILE, LONG, offences
 from tooltap.cli.common import printing
 from tooltap.cli.common.guard import Guarded
 from tooltap.cli.common.printing import Clean, joined, say, say_json, say_text, short, styled, warn
-from tooltap.daemon.system.harmless import harmless_json
+from tooltap.daemon.system.sanitize import sanitize_json
 
 
 def shown_by(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
@@ -58,7 +58,7 @@ def test_several_lines_keep_their_lines(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("plain", [False, True])
 def test_json_is_exact_and_cannot_act(plain: bool) -> None:
     value = {f"{HOSTILE}": [HOSTILE, "\N{GRINNING FACE} é 日本 \x7f\x9b \u2028", "\\u009b", "\\\x9b"]}
-    written = harmless_json(json.dumps(value, ensure_ascii=False).encode(), plain=plain)
+    written = sanitize_json(json.dumps(value, ensure_ascii=False).encode(), plain=plain)
 
     assert json.loads(written) == value
     assert offences(written, terminal=False, json_lines=True) == []
@@ -68,7 +68,7 @@ def test_json_is_exact_and_cannot_act(plain: bool) -> None:
 def test_json_without_controls_stays_as_it_is() -> None:
     line = '{"text":"日本 é € \N{GRINNING FACE} “ ”"}'.encode()
 
-    assert harmless_json(line) is line or harmless_json(line) == line
+    assert sanitize_json(line) is line or sanitize_json(line) == line
 
 
 def test_terminal_of_another_encoding_gets_no_controls(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.command import DEMO
 from tooltap.cli.common.render import Renderer
-from tooltap.daemon.system.harmless import harmless, one_line
+from tooltap.daemon.system.sanitize import one_line, sanitize
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.normalizers.stream.display import display_events
 from tooltap.protocol.display import AnyDisplayEvent, DisplayEvent, decode_display
@@ -139,7 +139,7 @@ def test_hidden_kinds(one: DisplayEvent) -> None:
     ],
 )
 def test_control_characters_are_removed(text: str, safe: str) -> None:
-    assert harmless(text) == safe
+    assert sanitize(text) == safe
 
 
 @pytest.mark.parametrize("field", ["name", "arg", "session", "provider"])

@@ -9,18 +9,20 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
-import mcp_types as types
 import pytest
-from mcp import Client, StdioServerParameters, stdio_client
-from mcp.client.session import ListRootsFnT
 
 from tests.cli.command import environment, here, sentence
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
 from tests.daemon.taps.test_display_commands import wait_ended, wait_pid
+
+if TYPE_CHECKING:  # the client takes longer to import than all tests of this folder
+    import mcp_types as types
+    from mcp import Client
+    from mcp.client.session import ListRootsFnT
 
 pytestmark = pytest.mark.anyio
 
@@ -60,6 +62,8 @@ class Agent:
         return text
 
     async def try_call(self, tool: str, meta: dict[str, Any] | None = None, **arguments: Any) -> tuple[str, bool]:
+        import mcp_types as types
+
         answer = await self.client.call_tool(tool, arguments, meta=meta)  # type: ignore[arg-type]
         [content] = answer.content
         assert isinstance(content, types.TextContent)
@@ -75,6 +79,8 @@ class Agent:
 async def agent(
     workspace: Path, socket: Path, *arguments: str, era: Era = "auto", roots: ListRootsFnT | None = None
 ) -> AsyncIterator[Agent]:
+    from mcp import Client, StdioServerParameters, stdio_client
+
     command = ["-m", "tooltap.cli", "mcp", "--socket", str(socket), *arguments]
     server = StdioServerParameters(command=sys.executable, args=command, cwd=workspace, env=environment())
     async with Client(stdio_client(server), mode=era, list_roots_callback=roots) as client:
@@ -186,6 +192,8 @@ async def test_disallowed_file_is_refused(daemon: DaemonProcess, workspace: Path
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_client_roots_narrow_allowed_folders(daemon: DaemonProcess, workspace: Path, era: Era) -> None:
+    import mcp_types as types
+
     folders = [workspace / "src"]
 
     async def roots(context: Any) -> types.ListRootsResult:

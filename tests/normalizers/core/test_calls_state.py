@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.calls_state import Call, Tombstone, tombstone_of
+from tooltap.normalizers.core.state import Call, Tombstone, tombstone_of
 
 VALUES: dict[str, Any] = {
     "raw_name": "bash",

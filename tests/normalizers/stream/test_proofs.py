@@ -12,18 +12,15 @@ from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
 from tooltap.traces.checks.coverage import MCP, has_content, proofs
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-ROWS = [
-    pytest.param(dialect, tool, path, id=f"{dialect}-{tool}")
-    for dialect in sorted(builtin())
-    for tool, path in sorted(proofs(FIXTURES / dialect).items())
-]
 STRING = 160
 ITEMS = 2
 
 
-@pytest.mark.parametrize(("dialect", "tool", "path"), ROWS)
-def test_tool_call_and_result(dialect: str, tool: str, path: Path, snapshot: SnapshotAssertion) -> None:
-    assert first_call(dialect, tool, path) == snapshot
+@pytest.mark.parametrize("dialect", sorted(builtin()))
+def test_tool_call_and_result(dialect: str, snapshot: SnapshotAssertion, subtests: pytest.Subtests) -> None:
+    for tool, path in sorted(proofs(FIXTURES / dialect).items()):
+        with subtests.test(tool):
+            assert first_call(dialect, tool, path) == snapshot(name=tool)
 
 
 def first_call(dialect: str, tool: str, path: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import anyio
 import msgspec
 
-from tooltap.daemon.system.harmless import harmless, visible
+from tooltap.daemon.system.sanitize import sanitize, visible
 from tooltap.daemon.web.cards.cards import key_of
 from tooltap.daemon.web.html.screen import final_screen
 from tooltap.daemon.web.http.services import Services
@@ -54,7 +54,7 @@ class Tail:
 
     def lines(self) -> str:
         """Return the last lines as a terminal shows them."""
-        shown = harmless(final_screen(self._text)).rstrip().split("\n")[-LINES:]
+        shown = sanitize(final_screen(self._text)).rstrip().split("\n")[-LINES:]
         return "\n".join(line if len(line) <= LINE else f"{line[: LINE - 1]}…" for line in shown)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from tooltap.daemon.system.harmless import visible
+from tooltap.daemon.system.sanitize import visible
 
 __all__ = ["code_span", "fenced", "inert", "line", "quoted"]
 

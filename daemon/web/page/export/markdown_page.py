@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tooltap.daemon.system.harmless import harmless
+from tooltap.daemon.system.sanitize import sanitize
 from tooltap.daemon.views.text import result_text, without_meta
 from tooltap.daemon.web.cards.blocks import short
 from tooltap.daemon.web.cards.by_tool import payload_of
@@ -214,7 +214,7 @@ def _shown(event: ToolResult) -> str:
 
 def _shortened(text: str) -> str:
     """Return the beginning of a text in a fence, and how much is left out."""
-    lines = harmless(final_screen(text)).strip("\n").split("\n")
+    lines = sanitize(final_screen(text)).strip("\n").split("\n")
     shown = "\n".join(lines[:SHOWN_LINES])[:SHOWN_CHARACTERS]
     left = len(lines) - shown.count("\n") - 1
     more = counted(left, "more line", "more lines") if left > 0 else ""

@@ -18,7 +18,7 @@ import anyio
 import msgspec
 
 from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.system.harmless import visible
+from tooltap.daemon.system.sanitize import visible
 from tooltap.daemon.web.html.figures import amount
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream, message

@@ -20,7 +20,7 @@ HOLDERS = {
 SCRIPT = """
 import threading, anyio
 from tooltap.daemon.system.foreground import run_until_stopped
-from tooltap.daemon.system.loop.forced_end import ForcedEnd
+from tooltap.daemon.system.foreground import ForcedEnd
 
 def endless():
     while True: pass

@@ -13,6 +13,16 @@ from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import Event, ToolCall, ToolResult, Turn
 
+DIALECTS = sorted({path.relative_to(FIXTURES).parts[0] for path in RECORDINGS})
+
+
+def recordings_of(dialect: str) -> list[Path]:
+    return [path for path in RECORDINGS if path.relative_to(FIXTURES).parts[0] == dialect]
+
+
+def name_of(path: Path) -> str:
+    return "/".join(path.parts[-3:])
+
 
 def events_of(path: Path) -> list[Event]:
     dialect = path.relative_to(FIXTURES).parts[0]
@@ -20,8 +30,21 @@ def events_of(path: Path) -> list[Event]:
     return normalize(name, read_recording(path.read_bytes()), Context(stream="s"))
 
 
-@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: "/".join(path.parts[-3:]))
-def test_calls_failures_and_turns_are_those_of_the_recording(path: Path) -> None:
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_calls_failures_and_turns_are_those_of_the_recordings(dialect: str, subtests: pytest.Subtests) -> None:
+    for path in recordings_of(dialect):
+        with subtests.test(name_of(path)):
+            _check_counts(path)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_costs_of_turns_add_up_to_that_of_the_session(dialect: str, subtests: pytest.Subtests) -> None:
+    for path in recordings_of(dialect):
+        with subtests.test(name_of(path)):
+            _check_costs(path)
+
+
+def _check_counts(path: Path) -> None:
     events = [event for event in events_of(path) if not event.replay and not getattr(event, "partial", False)]
     calls = {event.call_id for event in events if isinstance(event, ToolCall)}
     outcome = {event.call_id: event.is_error for event in events if isinstance(event, ToolResult) and not event.async_}
@@ -43,8 +66,7 @@ def test_calls_failures_and_turns_are_those_of_the_recording(path: Path) -> None
     assert all(0 <= bar.x <= bar.x + bar.width <= WIDTH + 0.1 for bar in bars)
 
 
-@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: "/".join(path.parts[-3:]))
-def test_costs_of_turns_add_up_to_that_of_the_session(path: Path) -> None:
+def _check_costs(path: Path) -> None:
     events = [event for event in events_of(path) if not event.replay and not getattr(event, "partial", False)]
     row = SessionRow(provider="", first_seq=1, last_seq=1)
     for seq, event in enumerate(events, 1):

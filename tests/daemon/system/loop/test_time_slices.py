@@ -8,7 +8,7 @@ from collections import Counter
 import anyio
 import pytest
 
-from tooltap.daemon.system.loop.turns import Turns
+from tooltap.daemon.system.loop.time_slices import TimeSlices
 
 pytestmark = pytest.mark.anyio
 SECONDS = 0.002
@@ -21,7 +21,7 @@ def hold(seconds: float) -> None:
 
 
 async def test_everybody_else_gets_a_turn_after_each() -> None:
-    turns = Turns(SECONDS)
+    turns = TimeSlices(SECONDS)
     worked: Counter[int] = Counter()
     between: list[int] = []
 
@@ -48,7 +48,7 @@ async def test_everybody_else_gets_a_turn_after_each() -> None:
 
 
 async def test_a_turn_that_nobody_else_wants_goes_on() -> None:
-    turns = Turns(SECONDS)
+    turns = TimeSlices(SECONDS)
     for _ in range(10):
         if turns.is_over():
             await turns.next()
@@ -56,7 +56,7 @@ async def test_a_turn_that_nobody_else_wants_goes_on() -> None:
 
 
 async def test_whoever_is_cancelled_while_waiting_is_forgotten() -> None:
-    turns = Turns(SECONDS)
+    turns = TimeSlices(SECONDS)
     with anyio.fail_after(10):
         for _ in range(3):
             async with anyio.create_task_group() as tasks:

@@ -7,26 +7,20 @@ broken off, it becomes the output of the result. Only its head is held: an outpu
 from __future__ import annotations
 
 import codecs
-from typing import Any
 
 import msgspec
 
 from tooltap.normalizers.core.bounded import make_room
-from tooltap.normalizers.core.calls_state import Call
-from tooltap.normalizers.core.emitter import Emitter
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import Call
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import Chunk, OutputRef, ToolUpdate
-
-__all__ = ["Running", "RunningCalls", "RunningState"]
 
 MANY_CALLS = 16
 """Calls that may print at once; each may hold `string_bytes` of each of its streams."""
 
 
-class RunningOutput(msgspec.Struct, omit_defaults=True):
+class CallOutput(msgspec.Struct, omit_defaults=True):
     """Keys are streams: `stdout`, `stderr`."""
 
     buffers: dict[str, TextBuffer] = {}
@@ -34,12 +28,15 @@ class RunningOutput(msgspec.Struct, omit_defaults=True):
     """Bytes of a code point that the next chunk completes."""
 
 
-class RunningState(msgspec.Struct, omit_defaults=True):
-    calls: dict[str, RunningOutput] = {}
+class LiveOutputState(msgspec.Struct, omit_defaults=True):
+    calls: dict[str, CallOutput] = {}
 
 
-class Running:
-    def __init__(self, writer: Writer, state: RunningState) -> None:
+class LiveOutput:
+    """Buffers what open calls print. A parser that has one returns `take(call.id)` from `unfinished`, so that a call
+    without a result ends with what it printed."""
+
+    def __init__(self, writer: Writer, state: LiveOutputState) -> None:
         self._writer = writer
         self._calls = state.calls
 
@@ -48,7 +45,7 @@ class Running:
         output = self._calls.get(call.id)
         if output is None:
             make_room(self._calls, MANY_CALLS)
-            output = self._calls[call.id] = RunningOutput()
+            output = self._calls[call.id] = CallOutput()
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         decoder.setstate((output.tails.get(stream, b""), 0))
         text = decoder.decode(data)
@@ -75,22 +72,9 @@ class Running:
 
     def take(self, call_id: str) -> tuple[dict[str, str] | None, dict[str, OutputRef] | None]:
         """What came so far, as fields of a result, and the output bodies of those that are truncated."""
-        output = self._calls.pop(self._writer.call_ids.of(call_id), None)
+        output = self._calls.pop(self._writer.id_of_call(call_id), None)
         if output is None:
             return None, None
         refs = {f"/output/{stream}": buffer.ref("text/plain") for stream, buffer in output.buffers.items()}
         known = {pointer: ref for pointer, ref in refs.items() if ref is not None}
         return {stream: buffer.head for stream, buffer in output.buffers.items()}, known or None
-
-
-class RunningCalls(Emitter):
-    """An emitter whose calls that end without a result end with what they printed.
-
-    For dialects whose state has a field `running`."""
-
-    def __init__(self, context: Context, state: State | None = None) -> None:
-        super().__init__(context, state)
-        self.running = Running(self, self.state.running)
-
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
-        return self.running.take(call.id)

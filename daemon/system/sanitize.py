@@ -1,14 +1,12 @@
 """Untrusted text made safe to print: nothing in it takes effect on a terminal.
 
-Whatever comes from outside passes `harmless` before it reaches one: names, titles, paths, versions and messages of
+Whatever comes from outside passes `sanitize` before it reaches one: names, titles, paths, versions and messages of
 agents, texts of servers and of the system. `one_line` is for what must not look like more than one line.
 """
 
 from __future__ import annotations
 
 import re
-
-__all__ = ["COLOURS", "MAX_PART", "encodable", "harmless", "harmless_json", "one_line", "visible"]
 
 MAX_PART = 100
 """Code points of a name, a title or another part of a line."""
@@ -31,7 +29,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _NOT_ASCII = re.compile(rb"[\x80-\xff]+")
 
 
-def harmless(text: str) -> str:
+def sanitize(text: str) -> str:
     """The text without colours, and with every other control character made visible."""
     return visible(COLOURS.sub("", text))
 
@@ -43,11 +41,11 @@ def visible(text: str) -> str:
 
 def one_line(text: str, length: int = MAX_PART) -> str:
     """The beginning of the text on one line, without control characters."""
-    line = " ".join(harmless(text[: 4 * length]).split())
+    line = " ".join(sanitize(text[: 4 * length]).split())
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
-def harmless_json(data: bytes, *, plain: bool = False) -> bytes:
+def sanitize_json(data: bytes, *, plain: bool = False) -> bytes:
     """The same JSON values, with the control characters that JSON allows in strings as escapes; with `plain`,
     everything that is not ASCII."""
     if plain:

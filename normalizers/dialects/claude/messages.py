@@ -15,7 +15,6 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
-from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State
@@ -26,9 +25,8 @@ from tooltap.normalizers.dialects.claude.answers import (
     text_of,
 )
 from tooltap.normalizers.dialects.claude.deltas import Deltas, DeltasState
-from tooltap.normalizers.dialects.claude.reports import Reports
+from tooltap.normalizers.dialects.claude.injected_text import INTERRUPTED, Wrapped, asks_the_model, read_wrapped
 from tooltap.normalizers.dialects.claude.tasks import Tasks, TasksState, task_named
-from tooltap.normalizers.dialects.claude.wrapped import INTERRUPTED, Wrapped, asks_the_model, read_wrapped
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Attachment, Message, Reasoning, SessionEvent
 
@@ -75,29 +73,26 @@ class ClaudeState(State, kw_only=True):
     blocks: BlocksState = msgspec.field(default_factory=BlocksState)
     deltas: DeltasState = msgspec.field(default_factory=DeltasState)
     tasks: TasksState = msgspec.field(default_factory=TasksState)
-    told: dict[str, int] = msgspec.field(default_factory=dict)
+    reported: dict[str, int] = msgspec.field(default_factory=dict)
     """CRC of what was last emitted of the session, by field."""
     notes: dict[str, TurnNotes] = msgspec.field(default_factory=dict)
     """By open turn."""
 
 
-class ClaudeParser(Parser):
-    protocol = default_provider = "claude"
+class ClaudeMessages:
+    """Emits the messages of a stream, the news of its session, and what its turns need to know of them."""
+
     SKIPS = frozenset({"empty", "redacted-thinking", "repeated", "stale-task", "synthetic-prompt", "unchanged"})
-    state_type = ClaudeState
-    state: ClaudeState
-    _is_main = True
-    """Whether the line is the main agent's."""
-    OF_LINE = frozenset({"_is_main"})
+    OF_LINE = frozenset({"is_main"})
 
-    def __init__(self, context: Context, state: State | None = None) -> None:
-        super().__init__(context, state)
-        self._deltas = Deltas(self, self.state.deltas)
-        self._reports = Reports(self)
-        self._tasks = Tasks(self, self.state.tasks)
-
-    def finish(self, reason: str) -> None:
-        self._tasks.finish()
+    def __init__(self, parser: Parser, state: ClaudeState, deltas: Deltas, tasks: Tasks) -> None:
+        self._parser = parser
+        self._calls = parser.calls
+        self._state = state
+        self._deltas = deltas
+        self._tasks = tasks
+        self.is_main = True
+        """Whether the line is the main agent's. Parsers set it for each line."""
 
     # -- for dialects to override -------------------------------------------------------------------------------
 
@@ -119,39 +114,39 @@ class ClaudeParser(Parser):
 
     # -- session and turns --------------------------------------------------------------------------------------
 
-    def _enter_session(self, session: str) -> None:
+    def enter_session(self, session: str) -> None:
         """Set the session of the line; the turns of the one before end."""
-        if self.state.session not in (None, session):
-            self.give_up_turns()
-        self.set_session(session)
+        if self._state.session not in (None, session):
+            self._parser.give_up_turns()
+        self._parser.set_session(session)
 
-    def _report_session(self, fields: dict[str, Any]) -> None:
+    def report_session(self, fields: dict[str, Any]) -> None:
         """Emit the start of the session, or what changed of it."""
-        state: Any = self.state
+        state: Any = self._state
         state.cwd = fields["cwd"] or state.cwd
-        known, state.started = state.started, self.session
-        self._update_session(fields, "updated" if known == self.session else "started")
+        known, state.started = state.started, self._parser.session
+        self.update_session(fields, "updated" if known == self._parser.session else "started")
 
-    def _update_session(self, fields: dict[str, Any], state: str = "updated") -> Skip:
+    def update_session(self, fields: dict[str, Any], state: str = "updated") -> Skip:
         """Emit the fields that differ from what was last emitted of the session."""
         news = {}
-        told = self.state.told
+        reported = self._state.reported
         for key, item in fields.items():
-            if item is not None and told.get(key) != (digest := zlib.crc32(_encode(item))):
-                told[key] = digest
+            if item is not None and reported.get(key) != (digest := zlib.crc32(_encode(item))):
+                reported[key] = digest
                 news[key] = item
         if not news and state == "updated":
             return "unchanged"
-        self.emit(SessionEvent, state=state, **news)
+        self._parser.emit(SessionEvent, state=state, **news)
         return None
 
-    def _ensure_main_turn(self) -> None:
-        if self._is_main and self.turn is None:  # a background agent continues between turns
-            self.start_turn(synthetic=True)
+    def ensure_main_turn(self) -> None:
+        if self.is_main and self._parser.turn is None:  # a background agent continues between turns
+            self._parser.start_turn(synthetic=True)
 
-    def _notes(self) -> TurnNotes:
+    def notes(self) -> TurnNotes:
         """The notes on the turn of this line."""
-        state, turn = self.state, self.turn or ""
+        state, turn = self._state, self._parser.turn or ""
         notes = state.notes.get(turn)
         if not turn or notes is None or len(state.notes) > 1:
             open_turns = {turn.id for turn in state.turns}
@@ -159,41 +154,41 @@ class ClaudeParser(Parser):
             notes = state.notes.get(turn) or state.notes.setdefault(turn, TurnNotes())
         return notes
 
-    def _interrupted(self, text: str) -> Skip:
+    def interrupted(self, text: str) -> Skip:
         """Emit an interrupt once per turn: the client's request and the agent's mark in the conversation are one."""
-        notes = self._notes()
-        if self._is_main and notes.interrupted:
+        notes = self.notes()
+        if self.is_main and notes.interrupted:
             return "repeated"
-        if self._is_main:
+        if self.is_main:
             notes.interrupted = True
-            self.goes_on()  # what was said before is not the answer
-        self.notice("interrupt", text)
+            self._parser.goes_on()  # what was said before is not the answer
+        self._parser.notice("interrupt", text)
         return None
 
-    def _failed_request(self, text: str, data: dict[str, Any] | None = None) -> Skip:
-        if self._is_main:
-            self._notes().error = True
-        self.notice("provider-error", text, "error", data)
+    def failed_request(self, text: str, data: dict[str, Any] | None = None) -> Skip:
+        if self.is_main:
+            self.notes().error = True
+        self._parser.notice("provider-error", text, "error", data)
         return None
 
     # -- assistant lines ----------------------------------------------------------------------------------------
 
-    def _assistant_message(self, value: Line, titles: dict[str, str]) -> Skip:
+    def assistant_message(self, value: Line, titles: dict[str, str]) -> Skip:
         """Emit the blocks of an `assistant` line. `titles`: call id -> what users are shown."""
         message = message_of(value)
         if message.get("model") == "<synthetic>":
             return self._harness_message(value, message)
-        state = self.state
-        if self._is_main and text_of(message.get("content")):
-            self._notes().answered = True
+        state = self._state
+        if self.is_main and text_of(message.get("content")):
+            self.notes().answered = True
         message_id, content, is_new = string(message.get("id")), _blocks(message), None
         if message_id is None:
-            seen = SeenMessage(self.turn)
+            seen = SeenMessage(self._parser.turn)
         else:
             known = state.blocks.messages.get(message_id)
             is_new = known is None
             if known is None:
-                known = SeenMessage(self.turn)
+                known = SeenMessage(self._parser.turn)
                 put(state.blocks.messages, message_id, known, MESSAGES)
             seen = known
         if state.deltas.messages and len(content) == 1 and (index := self._deltas.claim(message_id)) is not None:
@@ -213,8 +208,8 @@ class ClaudeParser(Parser):
         if not text:
             return "empty"
         if details or value.get("isApiErrorMessage") is True or text.startswith("API Error"):
-            return self._failed_request(text, details or None)
-        self.emit_text("system", text)
+            return self.failed_request(text, details or None)
+        self._parser.emit_text("system", text)
         return None
 
     def _assistant_block(
@@ -228,9 +223,9 @@ class ClaudeParser(Parser):
             if type(text) is not str or not text or text.isspace() or text == _NO_CONTENT:
                 return "empty"
             if kind == "text":
-                self.emit(Message, role="assistant", text=text, message_id=message_id, block=index)
+                self._parser.emit(Message, role="assistant", text=text, message_id=message_id, block=index)
             else:
-                self.emit(Reasoning, text=text, message_id=message_id, block=index)
+                self._parser.emit(Reasoning, text=text, message_id=message_id, block=index)
             return None
         if kind == "redacted_thinking":
             return "redacted-thinking"
@@ -241,7 +236,7 @@ class ClaudeParser(Parser):
     def _call(self, block: Line, title: str | None, is_new: bool | None) -> Skip:
         """`is_new`: the message was never seen before; None where messages have no ids. Models of other vendors behind
         Claude Code reuse the ids of calls."""
-        call_id, calls = block["id"], self.calls
+        call_id, calls = block["id"], self._parser.calls
         raw_name, given = self._called(block)
         call = calls.get(call_id)
         if call is not None:  # opened before by its permission request
@@ -256,7 +251,7 @@ class ClaudeParser(Parser):
 
     # -- user lines ---------------------------------------------------------------------------------------------
 
-    def _user_message(self, value: Line, message: Line, twin: Any, metas: dict[str, Line]) -> Skip:
+    def user_message(self, value: Line, message: Line, twin: Any, metas: dict[str, Line]) -> Skip:
         """Emit the blocks of a user's message. `twin`: the structured result beside the message; `metas`: call id ->
         what the line states of its permission."""
         content = _blocks(message)
@@ -268,12 +263,12 @@ class ClaudeParser(Parser):
             if kind == "tool_result" and type(block.get("tool_use_id")) is str:
                 outcomes.append(self._tool_result(block, twin, metas.get(block["tool_use_id"], {})))
             elif kind == "text" and type(block.get("text")) is str:
-                outcomes.append(self._user_text(block["text"], value) if block["text"].strip() else "empty")
+                outcomes.append(self.user_text(block["text"], value) if block["text"].strip() else "empty")
             else:
                 outcomes.append(self._media(block, role="user"))
         return best(outcomes) if outcomes else "empty"
 
-    def _user_text(self, text: str, value: Line) -> Skip:
+    def user_text(self, text: str, value: Line) -> Skip:
         """Emit a text of a user line, which is not always the user's."""
         if text[0] in "<C\n " and (wrapped := read_wrapped(text)) is not None:
             return self._wrapped(wrapped, text, _is_synthetic(value))
@@ -282,8 +277,8 @@ class ClaudeParser(Parser):
         if self._is_echo(value):
             return "echo"
         if text.startswith(INTERRUPTED):
-            return self._interrupted(text)
-        self.emit_text("user" if _is_human(value) else "system", text)
+            return self.interrupted(text)
+        self._parser.emit_text("user" if _is_human(value) else "system", text)
         return None
 
     def _wrapped(self, wrapped: Wrapped, text: str, is_synthetic: bool) -> Skip:
@@ -291,16 +286,16 @@ class ClaudeParser(Parser):
         outcomes = self._tasks.noted(wrapped.tasks, text)
         for role, part in wrapped.parts:
             if role == "system" or not is_synthetic:
-                self.emit_text(role, part)
+                self._parser.emit_text(role, part)
                 outcomes.append(None)
         return best(outcomes) if outcomes else "synthetic-prompt"
 
     def _tool_result(self, block: Line, twin: Any, meta: Line) -> Skip:
         """`_raw` is the block, with the twin beside it under `tool_use_result`."""
         call_id = block["tool_use_id"]
-        call, stopped, named = self.calls.get(call_id), False, None
+        call, stopped, named = self._calls.get(call_id), False, None
         if call is None:
-            name = self.calls.name_of(call_id) or ""
+            name = self._calls.name_of(call_id) or ""
         else:
             name, stopped, named = call.name, call.memory.get("task") == "cancelled", call.memory.get("named")
         raw = block if twin is None else {**block, "tool_use_result": twin}
@@ -313,16 +308,16 @@ class ClaudeParser(Parser):
         return outcome
 
     def _answer_call(self, block: Line, raw: Line, answer: Answer) -> Skip:
-        bodies = Bodies(self)
+        bodies = Bodies(self._parser)
         raw = bodies.take(raw)
         value = bodies.take(answer.value)
         model = bodies.take(self._shown_to_model(block))
         answer = answer.replace(value=value, model=model, attachments=bodies.attachments)
-        return self.calls.answer(block["tool_use_id"], answer, raw=raw)
+        return self._calls.answer(block["tool_use_id"], answer, raw=raw)
 
     def _media(self, block: Line, /, **fields: Any) -> Skip:
         """Emit a picture or document by itself; a block of any other type is `unparsed`."""
-        bodies = Bodies(self)
+        bodies = Bodies(self._parser)
         if block.get("type") in ("image", "document"):
             bodies.take(block)
         attachments, url = bodies.attachments, string(record(block.get("source")).get("url"))
@@ -330,8 +325,8 @@ class ClaudeParser(Parser):
             mime_type = "image/*" if block.get("type") == "image" else "application/octet-stream"
             attachments = [Attachment(mime_type=mime_type, uri=url)]
         if attachments is None:
-            return self.unparsed("unknown-type", block)
-        self.emit(Message, text="", attachments=attachments, **fields)
+            return self._parser.unparsed("unknown-type", block)
+        self._parser.emit(Message, text="", attachments=attachments, **fields)
         return None
 
 

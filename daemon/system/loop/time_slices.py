@@ -1,7 +1,7 @@
-"""Turns at the event loop, for work that would otherwise take all of it.
+"""Cooperative time slices for long work on the event loop.
 
-Whoever has much to do does it in portions, and before each of them asks whether the turn of all of them is over. If it
-is, they wait until everybody else had one: clients that ask, subscribers, signals.
+Long work is done in portions. Before each portion its task asks whether the slice, which all such tasks share, is over.
+If it is, the task waits until the loop has served everything else: clients that ask, subscribers, signals.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ import asyncio
 import time
 from collections import deque
 
-__all__ = ["Turns"]
-
 SECONDS = 0.01
-"""How long all that share the turns may work before everybody else gets a turn."""
+"""Length of a slice."""
 WOKEN = 8
-"""How many that wait are woken at once: more would find the turn over again."""
+"""Waiting tasks woken at once: more would find the slice over again."""
 
 
-class Turns:
+class TimeSlices:
+    """The slices that several tasks share. `seconds`: the length of each."""
+
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
         self._until = 0.0
-        """When the current turn is over; 0 if none has begun."""
+        """When the current slice is over; 0 if none has begun."""
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def is_over(self) -> bool:
-        """Begins a turn if there is none."""
+        """Whether the current slice is over. Begins one if there is none."""
         now = time.perf_counter()
         if not self._until:
             self._until = now + self._seconds
@@ -34,7 +34,7 @@ class Turns:
         return now >= self._until
 
     async def next(self) -> None:
-        """Wait for another turn."""
+        """Wait for the next slice."""
         while self.is_over():
             future = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
