@@ -23,7 +23,7 @@ import msgspec
 
 from tooltap.cli.common.guard import guard
 from tooltap.cli.common.printing import on_stderr, say, short
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer

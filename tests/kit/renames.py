@@ -33,7 +33,7 @@ from tooltap.traces.drift.drift import Drift, Finding
 from tooltap.traces.drift.shapes import DATA_KEY, TAG_KEYS, Shape
 from tooltap.traces.drift.watch import watch_stream
 from tooltap.traces.recording.manifest import read_manifest
-from tooltap.traces.recording.streams import TracedStream, read_stream
+from tooltap.traces.recording.reader import TracedStream, read_stream
 
 STREAMS = 3
 """Streams of an agent in which the same place is renamed."""
