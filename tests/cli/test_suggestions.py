@@ -1,23 +1,19 @@
 """What was mistyped gets a suggestion, and what shows nothing says why."""
 
 from __future__ import annotations
-import pytest
+
 from collections.abc import Iterator
 from pathlib import Path
-from tests.cli.command import CLAUDE
-from tests.cli.command import CODEX
-from tests.cli.command import here
-from tests.cli.command import sentence
-from tests.daemon.events import commit
-from tests.daemon.events import event
-from tests.daemon.running import Running
-from tests.daemon.running import running
+
+import pytest
+
+from tests.cli.command import CLAUDE, CODEX, here, sentence
+from tests.daemon.events import commit, event
+from tests.daemon.running import Running, running
 from tooltap.cli.common.commands import did_you_mean
-from tooltap.daemon.did_you_mean import LONGEST
-from tooltap.daemon.did_you_mean import similar
+from tooltap.daemon.did_you_mean import LONGEST, similar
+from tooltap.daemon.formats import counted, dollars
 from tooltap.protocol.events import SessionEvent
-from tooltap.daemon.formats import counted
-from tooltap.daemon.formats import dollars
 
 START = ("--after", "start")
 LATE = 2**42
