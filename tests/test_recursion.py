@@ -80,7 +80,7 @@ BOUNDED = {
     "daemon/journal/sqlite/writer.py:_write": "commits of a transaction that failed, each alone",
     "daemon/system/logs.py:_bounded": "what we log, which nests as deep as we write it",
     "daemon/web/http/logins.py:is_pass": NOT_ITSELF,
-    "traces/recording/secret_finder.py:_of_tree": "the literals of the rules, which come with tooltap",
+    "traces/recording/secret_rules.py:_of_tree": "the literals of the rules, which come with tooltap",
     "daemon/journal/nats/reading.py:_note_missing": NOT_ITSELF,
     "daemon/journal/nats/reading.py:read": NOT_ITSELF,
     "daemon/journal/nats/reading.py:read_back": NOT_ITSELF,

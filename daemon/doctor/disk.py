@@ -16,7 +16,6 @@ from typing import Any
 from tooltap.daemon.doctor.finding import Finding, fine, note, problem
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite.schema import format_of
-from tooltap.daemon.journal.sqlite.tables import FORMAT
 from tooltap.daemon.journal.sqlite.upkeep.scrubbed import last_scrub
 from tooltap.traces.recording.own_file import why_unsteady
 from tooltap.traces.recording.writer import trace_path
@@ -45,10 +44,7 @@ def journal(file: Path) -> Iterator[Finding]:
         advice = "Upgrade tooltap, or name another file: `tooltap serve --journal sqlite:PATH`."
         yield problem("journal", str(error), advice)
     else:
-        text = f"{file} has {status.st_size / MIB:.1f} MiB, format {version}"
-        if version < FORMAT:
-            text += f"; the next `tooltap serve` migrates it to {FORMAT}, and needs as much room again meanwhile"
-        yield fine("journal", text)
+        yield fine("journal", f"{file} has {status.st_size / MIB:.1f} MiB, format {version}")
 
 
 def _steadiness(place: Path) -> Iterator[Finding]:

@@ -29,7 +29,7 @@ _MAKES = frozenset({"compile", *METHODS})
 EXAMPLES: dict[str, tuple[str | bytes, ...]] = {
     # Made in a function, of values that are known only there: examples of what they become.
     "cli/schema/model.py": (r"\boutput_id\b",),
-    "traces/recording/secret_finder.py": (rb"(?:g(?=hp|ho|sk)|p(?=assw|at))", rb"pat[A-Za-z0-9]{12}"),
+    "traces/recording/secret_rules.py": (rb"(?:g(?=hp|ho|sk)|p(?=assw|at))", rb"pat[A-Za-z0-9]{12}"),
     "daemon/web/cards/tools/search.py": (r"alpha|beta|a\.b",),
     "traces/recording/redact.py": (r"(?<![\w-])(?:alice|workstation-12|a\.b)(?![\w-])",),
 }
@@ -54,8 +54,7 @@ OF_TABLES: dict[str, tuple[str, ...]] = {
     "normalizers/dialects/kimi/answers.py": ("match",),
     "normalizers/tools/outcome.py": ("match",),
     "traces/recording/redact.py": ("sub", "findall"),
-    "traces/recording/secret_rules.py": ("match", "fullmatch"),
-    "traces/recording/secret_finder.py": ("match", "finditer"),
+    "traces/recording/secret_rules.py": ("match", "fullmatch", "finditer"),
 }
 
 

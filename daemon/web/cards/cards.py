@@ -38,8 +38,8 @@ from tooltap.daemon.web.html.figures import spent
 from tooltap.daemon.web.html.look import Look
 from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.wording import counted, dollars
-from tooltap.normalizers.tools.families import family_of
 from tooltap.normalizers.tools.preview import preview
+from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import (
     Event,
     Message,

@@ -11,7 +11,7 @@ from tooltap.daemon.web.html.diffs import between
 from tooltap.daemon.web.html.look import Look
 from tooltap.daemon.wording import counted
 from tooltap.normalizers.changes.steps import Step, steps
-from tooltap.normalizers.tools.families import family_of
+from tooltap.normalizers.tools.registry import family_of
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import ToolResult
 

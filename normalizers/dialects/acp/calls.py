@@ -27,9 +27,9 @@ from tooltap.normalizers.dialects.acp.sessions import Sessions
 from tooltap.normalizers.dialects.acp.state import AcpState
 from tooltap.normalizers.dialects.acp.terminals import Terminals, emit_output
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
-from tooltap.normalizers.tools import tool_input
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import without_nulls
+from tooltap.normalizers.tools.registry import tool_input
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import OutputRef
 

@@ -25,16 +25,11 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.deltas import Deltas
-from tooltap.normalizers.dialects.claude.messages import (
-    ClaudeMessages,
-    ClaudeState,
-    TurnNotes,
-    message_of,
-)
+from tooltap.normalizers.dialects.claude.messages import ClaudeMessages, ClaudeState, TurnNotes, message_of
 from tooltap.normalizers.dialects.claude.reports import Reports
 from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.dialects.claude.usage import Usages, result_usage
-from tooltap.normalizers.tools import tool_input
+from tooltap.normalizers.tools.registry import tool_input
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Message, Notice

@@ -15,7 +15,7 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.codex.calls import ASKED, CodexCalls
 from tooltap.normalizers.dialects.codex.items import call_id_of, file_changes, nonempty
 from tooltap.normalizers.dialects.codex.threads import CodexState, Threads
-from tooltap.normalizers.tools import tool_input
+from tooltap.normalizers.tools.registry import tool_input
 from tooltap.normalizers.wire.values import first_string, record, records
 
 _KINDS = {

@@ -20,7 +20,7 @@ from tooltap.daemon.web.page.overview.axis import IDLE, Moment, places
 from tooltap.daemon.web.page.overview.history import Agent, Call, History, Wait
 from tooltap.daemon.web.page.overview.outline import SHOWN, Entry, outline_of
 from tooltap.daemon.wording import counted
-from tooltap.normalizers.tools.families import family_of
+from tooltap.normalizers.tools.registry import family_of
 
 __all__ = ["BARS", "LANES", "WIDTH", "Bar", "Frame", "Lane", "Mark", "SessionMap", "drawn", "map_of"]
 
