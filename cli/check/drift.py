@@ -21,7 +21,7 @@ from tooltap.cli.common.recordings import (
     recordings_argument,
     usage_errors,
 )
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 if TYPE_CHECKING:
     from tooltap.traces.drift.drift import Drift, Finding, Report

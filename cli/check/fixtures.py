@@ -16,7 +16,7 @@ from tooltap.cli.common.jobs import guarded_workers, jobs_option, worker_errors
 from tooltap.cli.common.printing import on_stderr, say, short
 from tooltap.cli.common.progress import progress
 from tooltap.cli.common.recordings import recorded_dialect_option, recordings
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 if TYPE_CHECKING:
     from tooltap.traces.fixtures.examples import Example

@@ -10,10 +10,10 @@ from typing import Any
 
 from tooltap.daemon.doctor.disk import folder
 from tooltap.daemon.doctor.finding import Finding, fine, note, problem
+from tooltap.daemon.formats import counted
 from tooltap.daemon.system.listener import is_listening
 from tooltap.daemon.taps.delivery.quarantine import is_unread, quarantine_folder
 from tooltap.daemon.taps.delivery.spool import SpoolError, read_header, spools
-from tooltap.daemon.wording import counted
 
 __all__ = ["spools_of"]
 
