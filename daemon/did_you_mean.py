@@ -1,19 +1,17 @@
-"""Which of the known words a mistyped one was meant to be."""
+"""Suggestions for mistyped words, of those that are known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["similar"]
-
 MOST = 3
-"""Words that are suggested for one."""
+"""Suggestions for a word."""
 LONGEST = 100
-"""Code points of a word that is compared: the time that comparing takes grows with the square."""
+"""Longest word compared, in code points; comparing is quadratic."""
 
 
 def similar(word: str, known: Iterable[str]) -> list[str]:
-    """The words that are most like it, whatever their case, the likeliest first; not the word itself."""
+    """Return the words most like it, in any case, the likeliest first; not the word itself."""
     from difflib import get_close_matches
 
     if len(word) > LONGEST:
