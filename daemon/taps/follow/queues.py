@@ -1,24 +1,23 @@
-"""The files that wait for a turn: which of them comes next."""
+"""Followed files that wait for a turn, which of them comes next, and how far the backfill is."""
 
 from __future__ import annotations
-from dataclasses import dataclass
-from tooltap.daemon.taps.follow.backfill_worker import Portion
-from tooltap.daemon.taps.follow.backfill_worker import Request
-from tooltap.daemon.taps.follow.file import FollowedFile
-from tooltap.daemon.taps.follow.file import Seen
-from tooltap.daemon.taps.follow.stores import Found
-from tooltap.daemon.taps.follow.stores import Root
+
 import heapq
 import time
 from collections import deque
+from dataclasses import dataclass
+
+from tooltap.daemon.taps.follow.backfill_worker import Portion, Request
+from tooltap.daemon.taps.follow.file import FollowedFile, Seen
+from tooltap.daemon.taps.follow.reading import Found
+from tooltap.daemon.taps.follow.stores import Root
 from tooltap.protocol.stats import BackfillStatistics
-
-
-#§ What the follower knows of a file that has been reported.
 
 
 @dataclass(slots=True)
 class Entry:
+    """A file that has been reported."""
+
     root: Root
     found: Found
     """Its state in the last report."""
@@ -97,11 +96,11 @@ class Queues:
         return len(self._later)
 
 
-#§ How far the backfill is: what it has found to read, and how much of it has been read.
-
-
 class Backfill:
-    """`listings`: folders that have not been listed yet."""
+    """What the backfill has found to read, and how much of it has been read.
+
+    `listings`: folders that have not been listed yet.
+    """
 
     def __init__(self, listings: int) -> None:
         self._listings = listings

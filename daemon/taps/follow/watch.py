@@ -1,27 +1,25 @@
-"""Watches one folder of session files: reports all files in it, and then changes.
+"""Watches where an agent stores its sessions, a folder or a database: reports all sessions in it, and then changes.
 
-It runs in a thread of its own, because watching and listing thousands of folders takes time. Changes may be missed,
+Each runs in a thread of its own, because watching and listing thousands of folders takes time. Changes may be missed,
 between a listing and the watch or when the system's queue overflows. So the folder is listed again periodically
-(`rescan`), which reads no file.
+(`rescan`), which reads no file. A database is looked at often, without opening it, and listed after each commit.
 """
 
 from __future__ import annotations
+
 import math
 import os
 import threading
 import time
-from collections.abc import Callable
-from collections.abc import Iterable
-from watchfiles import watch
-from tooltap.daemon.system.logs import faults
-from tooltap.daemon.taps.follow.stores import Found
-from tooltap.daemon.taps.follow.stores import Root
-from tooltap.daemon.taps.follow.stores import look_at
-from tooltap.daemon.taps.follow.stores import scan
-from tooltap.normalizers.stream.guard import place_of
-from tooltap.daemon.taps.follow.database import list_sessions
-from tooltap.daemon.taps.follow.database import state_of
+from collections.abc import Callable, Iterable
 
+from watchfiles import watch
+
+from tooltap.daemon.system.logs import faults
+from tooltap.daemon.taps.follow.database import Database, state_of
+from tooltap.daemon.taps.follow.reading import Found
+from tooltap.daemon.taps.follow.stores import Root, look_at, scan
+from tooltap.normalizers.stream.guard import place_of
 
 DEBOUNCE_MS = 50
 STEP_MS = 20
@@ -102,11 +100,6 @@ def _identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-#§ Watches a database in which an agent stores its sessions: reports all sessions in it, and then changes.
-#§ 
-#§ Like `watch.py`, it runs in a thread of its own. It looks for commits often and without opening the database.
-
-
 STEP = 0.05
 """Seconds between two looks at a database …"""
 ABSENT_STEP = 1.0
@@ -117,25 +110,24 @@ LIST_RETRY = 1.0
 
 def watch_database(
     root: Root,
-    name: str,
+    database: Database,
     *,
     rescan: float,
     stop: threading.Event,
     found: Callable[[Iterable[Found]], None],
     trouble: Callable[[OSError], None],
 ) -> None:
-    """Watch the database `name` in a folder until `stop` is set. `found` is called with every session, and again when
+    """Watch a database until `stop` is set. `found` is called with every session, and again when
     some may have changed; `trouble` with what cannot be read. `rescan`: seconds."""
-    path = os.path.join(root.path, name)
     listed: object = ()
     due = 0.0
     while not stop.is_set():
-        state = state_of(path)
+        state = state_of(database.path)
         if state == listed and time.monotonic() < due:
             stop.wait(ABSENT_STEP if state is None else STEP)
             continue
         try:
-            found([] if state is None else [one for one in list_sessions(path) if root.match(one.path)])
+            found([] if state is None else [one for one in database.list_sessions() if root.match(one.path)])
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -144,7 +136,9 @@ def watch_database(
                 trouble(error)
             stop.wait(LIST_RETRY)
         except Exception as error:  # an internal error
-            faults.note("listing a database failed; it is tried again later", place_of(error), error, file=path)
+            faults.note(
+                "listing a database failed; it is tried again later", place_of(error), error, file=database.path
+            )
             stop.wait(LIST_RETRY)
         else:
             listed, due = state, time.monotonic() + rescan

@@ -78,7 +78,7 @@ DIALECTS = (
     ),
     Dialect(
         "opencode-db",
-        "store:OpencodeDb",
+        "database:OpencodeDb",
         _is_db,
         reads="OpenCode's database",
         tapped_with="`tooltap serve --follow opencode`",
@@ -114,6 +114,7 @@ AGENTS = (
             ".local/share",
             "opencode",
             re.compile(r"opencode\.db/(?P<session>[\w-]+)"),
+            reader="store:OpencodeStore",
             database="opencode.db",
         ),
         prompt=_PROMPT,
