@@ -113,7 +113,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     suspend_timeout: Seconds = 900.0
     """A suspended stream is closed after this long."""
     retention_days: Annotated[float, msgspec.Meta(ge=0)] = 30.0
-    """Events of streams that ended longer ago are deleted; 0 retains them however old they are."""
+    """Events of streams that ended longer ago are deleted; 0 retains them however old they are. What was read from an
+    agent's own session files or database is not deleted for its age."""
     retention_bytes: Annotated[int, msgspec.Meta(ge=0)] = 8_589_934_592
     """When the journal is larger, the events of the streams that ended first are deleted; 0 lets it grow."""
     scrub_interval: Annotated[float, msgspec.Meta(ge=0)] = 86_400.0

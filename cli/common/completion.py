@@ -67,9 +67,9 @@ def kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[s
 
 
 def tools(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS
+    from tooltap.normalizers.tools.registry import KNOWN_TOOLS
 
-    return _starting_with(incomplete, [*CANONICAL_TOOLS, *LATER_TOOLS])
+    return _starting_with(incomplete, KNOWN_TOOLS)
 
 
 def cursors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

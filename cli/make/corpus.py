@@ -17,8 +17,8 @@ import msgspec
 
 from tooltap.cli.common.guard import guard
 from tooltap.cli.common.printing import on_stderr, say, short
-from tooltap.daemon.wording import counted
-from tooltap.normalizers.tools.tool_names import PASS_THROUGH
+from tooltap.daemon.formats import counted
+from tooltap.normalizers.tools.registry import PASS_THROUGH
 from tooltap.traces.checks.corpus import Report, Tally, run
 
 __all__ = ["main", "render"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tooltap.cli.common.commands import did_you_mean
 from tooltap.cli.common.connection import request
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 __all__ = ["NO_EVENTS", "why_nothing"]
 
@@ -36,10 +36,10 @@ def why_nothing(socket: Path | None, filters: dict[str, tuple[str, ...]], *, mod
 def _meant(filters: dict[str, tuple[str, ...]]) -> str:
     """What a name was meant to be, among those that tooltap knows."""
     from tooltap.normalizers.catalog.registry import agents
-    from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS
+    from tooltap.normalizers.tools.registry import KNOWN_TOOLS
 
     known = {
-        "tool": {*CANONICAL_TOOLS, *LATER_TOOLS},
+        "tool": set(KNOWN_TOOLS),
         "provider": {agent.provider or name for name, agent in agents().items()},
     }
     hints = (did_you_mean(value, known[name]) for name in known for value in filters[name] if value not in known[name])

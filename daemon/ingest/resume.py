@@ -3,7 +3,7 @@
 The tail was committed with its events, so what the parser emits for it is thrown away, after a comparison: lines,
 dialect and the checksum over event ids must equal the committed ones. Only then will the parser treat the next line as
 the parser that was lost would have done. The checksum covers every event, also those that were left out because another
-stream reports them; only in tails of older versions it does not, and `left_out` says of which lines.
+stream reports them.
 
 If the comparison fails (the parser was upgraded in between, or retention took the state), a fresh parser continues at
 the next line and emits a reset. The reset is written with the stream's next commit: reading an ended stream changes
@@ -145,7 +145,7 @@ def _feed(normalizer: StreamNormalizer, record: TailRecord) -> list[Output]:
     direction: Direction | None = record.direction
     if record.kind in ("line", "long"):
         line = record.line if record.kind == "line" else LongLine(record.line, record.size)
-        return normalizer.feed(line, record.t, direction, lambda items: [] if record.left_out else items)
+        return normalizer.feed(line, record.t, direction)
     if record.kind == "lost":
         return normalizer.lost(record.lines, record.size, record.reason, record.t)
     return normalizer.close(record.reason, record.t)

@@ -87,6 +87,13 @@ class _Stored(NamedTuple):
 class StoredEvent(_Stored):
     """An event of the journal: `(seq, body)`."""
 
+    @classmethod
+    def of(cls, seq: int, event: Produced | StoredEvent) -> StoredEvent:
+        """Return an event that has this `seq`, with the head that it has already."""
+        stored = cls(seq, event.body)
+        stored.__dict__["head"] = event.head
+        return stored
+
     @property
     def head(self) -> EventHead:
         """The head of the event, decoded once. Raises `msgspec.DecodeError`."""
@@ -110,22 +117,16 @@ class TailRecord(msgspec.Struct, array_like=True, omit_defaults=True):
     """Number of lost lines."""
     reason: str = ""
     """Of a loss or a close."""
-    left_out: bool = False
-    """The line emitted no events, because another stream has them. Not written any more: `ids` counts such events too,
-    so that a parser is rebuilt without knowing of them."""
     block: list[bytes] = []
     """Consecutive lines with one time and direction. Not joined, as a tapped line may contain newlines."""
-    left_out_of: list[int] = []
-    """Indexes in `block` of the lines that were left out; see `left_out`."""
 
     def inputs(self) -> Iterator[TailRecord]:
         """Each line of a block as a record of its own; other records as they are."""
         if self.kind != "block":
             yield self
             return
-        left_out = frozenset(self.left_out_of)
-        for index, line in enumerate(self.block):
-            yield TailRecord("line", self.t, self.direction, line, left_out=index in left_out)
+        for line in self.block:
+            yield TailRecord("line", self.t, self.direction, line)
 
 
 class StreamInfo(msgspec.Struct, kw_only=True):
@@ -373,9 +374,9 @@ class Journal(ABC):
 
     @abstractmethod
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
-        """Retention: delete the events of ended streams that have had no commit since `before` (ms since the epoch),
-        and those of the streams that ended first while more than `max_bytes` are stored. Works in bounded steps, so
-        that commits need not wait. Returns how many events were deleted."""
+        """Retention: delete the events of ended streams that have had no commit since `before` (ms since the epoch) and
+        are not `followed`, and those of the streams that ended first while more than `max_bytes` are stored. Works in
+        bounded steps, so that commits need not wait. Returns how many events were deleted."""
 
     @abstractmethod
     async def remove_session(self, session: str) -> int:

@@ -18,7 +18,7 @@ from tooltap.daemon.sessions.prices import known_prices
 from tooltap.daemon.sessions.title import Prompt
 from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, priced
 from tooltap.normalizers.core.items import Produced
-from tooltap.normalizers.tools.families import family_of
+from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.replies import Session, SessionStatus, StreamState, TurnState
 
 UNENDED: tuple[StreamState, ...] = ("open", "suspended")

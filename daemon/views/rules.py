@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import msgspec
 
 from tooltap.normalizers.tools.names import canonical_name
-from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS
+from tooltap.normalizers.tools.registry import KNOWN_TOOLS
 
 __all__ = ["EVERY_TOOL", "Rewriting", "Rule", "Rules", "ToolRule", "check_tool"]
 
@@ -23,7 +23,7 @@ OWNERS = ("input.", "output.")
 MCP = "mcp_"
 """The prefix of an MCP server's tools, in canonical names (`mcp__memory__search`) and in agents' own."""
 
-_CANONICAL = frozenset((*CANONICAL_TOOLS, *LATER_TOOLS))
+_CANONICAL = frozenset(KNOWN_TOOLS)
 
 Template: TypeAlias = tuple[tuple[str, str | None], ...]
 """`(text, field that follows it)`; the last field may be None."""

@@ -38,9 +38,9 @@ from tooltap.normalizers.core.lines import Skip
 from tooltap.normalizers.core.model_view import model_view
 from tooltap.normalizers.core.state import Call, CallsState, Restore, Tombstone, Unfinished, tombstone_of
 from tooltap.normalizers.core.writer import Writer
-from tooltap.normalizers.tools import tool_input, tool_output
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.preview import preview
+from tooltap.normalizers.tools.registry import tool_input, tool_output
 from tooltap.normalizers.tools.truncate import truncate_raw
 from tooltap.normalizers.tools.views import by_view
 from tooltap.protocol.events import Display, Event, OutputRef, ToolCall, ToolResult, ToolUpdate

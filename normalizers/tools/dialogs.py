@@ -7,22 +7,18 @@ from typing import Any
 
 from tooltap.normalizers.tools.payload import (
     Payload,
-    PayloadRules,
     add_flag,
     blocks_text,
     first_text,
-    keep_input,
     keep_output,
     nonblank,
     objects,
 )
 
-__all__ = ["RULES"]
-
 # -- AskUserQuestion ----------------------------------------------------------------------------------------------
 
 
-def _question_input(payload: Payload, raw_name: str) -> Payload:
+def question_input(payload: Payload, raw_name: str) -> Payload:
     asked = payload.get("questions")
     if not isinstance(asked, list):  # Cline, Copilot: one question with options as strings
         asked = [payload] if nonblank(payload.get("question")) else []
@@ -41,7 +37,7 @@ def _question(question: Payload) -> Payload:
     return question
 
 
-def _question_output(value: Any, raw_name: str) -> Payload:
+def question_output(value: Any, raw_name: str) -> Payload:
     payload = keep_output(value, raw_name)
     answers = payload.get("answers")
     if isinstance(answers, dict):
@@ -60,7 +56,7 @@ def _answer(answer: Any) -> Any:
 # -- Reasoning ----------------------------------------------------------------------------------------------------
 
 
-def _reasoning_output(value: Any, raw_name: str) -> Payload:
+def reasoning_output(value: Any, raw_name: str) -> Payload:
     if isinstance(value, str):
         return {"content": value}
     payload = keep_output(value, raw_name)
@@ -76,7 +72,7 @@ _NEW_TITLE = re.compile(r'title (?:changed )?to: *+(?:"(.*)"|(.*\S))', re.IGNORE
 _QUOTED = re.compile(r'"([^"]+)"')
 
 
-def _title_output(value: Any, raw_name: str) -> Payload:
+def title_output(value: Any, raw_name: str) -> Payload:
     payload = keep_output(value, raw_name) if isinstance(value, dict) else {}
     text = blocks_text(payload.get("content")) if isinstance(value, dict) else blocks_text(value)
     if text is None:
@@ -89,14 +85,3 @@ def _title_output(value: Any, raw_name: str) -> Payload:
     else:
         payload["message"] = text
     return payload
-
-
-RULES = {
-    "AskUserQuestion": PayloadRules(_question_input, _question_output, json_result=True, preview=("questions",)),
-    "Reasoning": PayloadRules(keep_input, _reasoning_output, string_key="title", preview=("title",)),
-    "change_title": PayloadRules(keep_input, _title_output, string_key="title", preview=("title",)),
-    "EnterPlanMode": PayloadRules(keep_input, keep_output),
-    "ExitPlanMode": PayloadRules(keep_input, keep_output, string_key="plan", preview=("plan",)),
-    "AcpHistoryImport": PayloadRules(keep_input, keep_output, preview=("remoteSessionId",)),
-    "WorkspaceIndexingPermission": PayloadRules(keep_input, keep_output, preview=("title",)),
-}

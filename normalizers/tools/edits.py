@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from tooltap.normalizers.tools.files import PATH_KEYS, add_file_path, change_output
+from tooltap.normalizers.tools.files import PATH_KEYS, add_file_path
 from tooltap.normalizers.tools.payload import (
-    PREVIEW_PATHS,
     Payload,
-    PayloadRules,
     add_alias,
     add_flag,
     first_text,
     objects,
 )
-
-__all__ = ["RULES", "NEW_TEXT_KEYS", "OLD_TEXT_KEYS"]
 
 OLD_TEXT_KEYS = ("old_string", "oldText", "oldString", "old_str", "old_text")
 NEW_TEXT_KEYS = ("new_string", "newText", "newString", "new_str", "new_text")
@@ -23,7 +19,7 @@ _INNER_KEYS = frozenset({"edit", "items"})
 _EDIT_LIST_KEYS = ("edits", "edit", "changes", "replacements")
 
 
-def _edit_input(payload: Payload, raw_name: str) -> Payload:
+def edit_input(payload: Payload, raw_name: str) -> Payload:
     if isinstance(payload.get("content"), list):  # ACP: the diff shown for the change
         payload.setdefault("items", payload["content"])
     add_file_path(payload)
@@ -38,7 +34,7 @@ def _edit_input(payload: Payload, raw_name: str) -> Payload:
     return payload
 
 
-def _multi_edit_input(payload: Payload, raw_name: str) -> Payload:
+def multi_edit_input(payload: Payload, raw_name: str) -> Payload:
     add_file_path(payload)
     lists = (objects(payload.get(key)) for key in _EDIT_LIST_KEYS)
     payload["edits"] = [_canonical_edit(edit) for edit in next((edits for edits in lists if edits), [])]
@@ -61,9 +57,3 @@ def _add_texts(edit: Payload) -> None:
     add_alias(edit, *NEW_TEXT_KEYS)
     if not _ANY_REPLACE_ALL_KEY.isdisjoint(edit):
         add_flag(edit, *_REPLACE_ALL_KEYS)
-
-
-RULES = {
-    "Edit": PayloadRules(_edit_input, change_output, preview=PREVIEW_PATHS),
-    "MultiEdit": PayloadRules(_multi_edit_input, change_output, preview=PREVIEW_PATHS),
-}

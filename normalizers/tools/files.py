@@ -6,10 +6,8 @@ import re
 from typing import Any
 
 from tooltap.normalizers.tools.payload import (
-    PREVIEW_PATHS,
     TEXT_KEYS,
     Payload,
-    PayloadRules,
     add_alias,
     add_flag,
     add_number,
@@ -21,8 +19,6 @@ from tooltap.normalizers.tools.payload import (
     strings,
 )
 from tooltap.normalizers.wire.marks import between
-
-__all__ = ["RULES", "PATH_KEYS", "add_file_path", "change_output"]
 
 PATH_KEYS = ("file_path", "path", "filepath", "filePath", "absolute_path", "abs_path", "target_file", "file")
 CONTENT_KEYS = ("file_content", "file_text", "new_content", "text", "data", "newText", "new_text", "contents")
@@ -61,7 +57,7 @@ def add_file_path(payload: Payload) -> None:
 _RANGE_KEYS = frozenset({"offset", "line_offset", "limit", "n_lines", "start_line", "end_line", "view_range"})
 
 
-def _read_input(payload: Payload, raw_name: str) -> Payload:
+def read_input(payload: Payload, raw_name: str) -> Payload:
     add_file_path(payload)
     if _RANGE_KEYS.isdisjoint(payload):
         return payload
@@ -84,7 +80,7 @@ def _line_range(payload: Payload) -> tuple[int | None, int | None]:
     return (first if is_integer(first) else None), (last if is_integer(last) else None)
 
 
-def _read_output(value: Any, raw_name: str) -> Payload:
+def read_output(value: Any, raw_name: str) -> Payload:
     payload, text = keys_and_text(value, TEXT_KEYS)
     if isinstance(payload.get("file"), dict) or not text:
         return payload
@@ -158,7 +154,7 @@ def _wrapped(text: str, tag: str) -> tuple[int, int, int] | None:
 # -- Write, Delete ------------------------------------------------------------------------------------------------
 
 
-def _write_input(payload: Payload, raw_name: str) -> Payload:
+def write_input(payload: Payload, raw_name: str) -> Payload:
     content = payload.get("content")
     if isinstance(content, str):
         add_file_path(payload)
@@ -174,7 +170,7 @@ def _write_input(payload: Payload, raw_name: str) -> Payload:
     return payload
 
 
-def _delete_input(payload: Payload, raw_name: str) -> Payload:
+def delete_input(payload: Payload, raw_name: str) -> Payload:
     paths = strings(payload.get("file_paths")) or file_paths(payload)
     if paths:
         payload["file_paths"] = paths
@@ -188,7 +184,7 @@ def change_output(value: Any, raw_name: str) -> Payload:
     return _outcome(value, "applied")
 
 
-def _delete_output(value: Any, raw_name: str) -> Payload:
+def delete_output(value: Any, raw_name: str) -> Payload:
     return _outcome(value, "deleted")
 
 
@@ -202,14 +198,3 @@ def _outcome(value: Any, flag: str) -> Payload:
         if nonblank(error) or (isinstance(error, dict) and error):
             payload[flag] = False
     return payload
-
-
-RULES = {
-    "Read": PayloadRules(
-        _read_input, _read_output, string_key="file_path", list_key="file_paths", preview=PREVIEW_PATHS
-    ),
-    "Write": PayloadRules(_write_input, change_output, preview=PREVIEW_PATHS),
-    "Delete": PayloadRules(
-        _delete_input, _delete_output, string_key="file_path", list_key="file_paths", preview=PREVIEW_PATHS
-    ),
-}

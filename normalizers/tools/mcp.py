@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Any
 
-from tooltap.normalizers.tools.payload import Payload, PayloadRules, keys_and_text
-
-__all__ = ["PREFIX", "rules"]
+from tooltap.normalizers.tools.payload import Payload, keys_and_text
 
 PREFIX = "mcp__"
 
 
-@lru_cache(maxsize=1_024)
-def rules(name: str) -> PayloadRules:
-    """The rules for the MCP tool `name`.
+def functions(name: str) -> tuple[Callable[[Payload, str], Payload], Callable[[Any, str], Payload]]:
+    """What makes the input and the result of the MCP tool `name`.
 
     `_mcp` states server and tool if the name has exactly one separator; otherwise the split is ambiguous.
     """
@@ -31,4 +28,4 @@ def rules(name: str) -> PayloadRules:
             payload.setdefault("text", text)
         return payload
 
-    return PayloadRules(tool_input, tool_output)
+    return tool_input, tool_output

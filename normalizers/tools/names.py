@@ -1,7 +1,8 @@
 """Finds the canonical name of a tool from its raw name.
 
-The tables are in `tool_names.py`. This module adds the raw names whose meaning depends on the input. Names are an open
-set: an unknown name, and every `mcp__<server>__<tool>`, stays unchanged.
+The registry has the names that mean a tool by themselves; this module has those whose meaning depends on the input. Raw
+names are compared without case, `_`, `-` and spaces (`name_key`), so `read_file`, `ReadFile` and `readfile` are the
+same. Names are an open set: an unknown name, and every `mcp__<server>__<tool>`, stays unchanged.
 """
 
 from __future__ import annotations
@@ -11,13 +12,29 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from tooltap.normalizers.tools.edits import NEW_TEXT_KEYS, OLD_TEXT_KEYS
-from tooltap.normalizers.tools.tool_names import SPELLED_NAMES, TOOL_NAMES, TOOLSETS, name_key
+from tooltap.normalizers.tools.registry import REGISTRY
 
-__all__ = ["OWN_SERVER", "canonical_name"]
+TOOLSETS = ("file_system.", "functions.", "vibe.")
+"""Prefixes that name a toolset: Vibe 3.0.2 (`file_system.bash`) and OpenAI's `functions.`. Other prefixes with a dot
+may name an MCP server and are not removed."""
 
 OWN_SERVER = "tooltap"
 """The name of `tooltap mcp` in agents' configurations. Its tools are known by it, however an agent joins the two."""
 _OWN_PREFIXES = tuple(f"{OWN_SERVER}{joint}" for joint in ("__", "_", "-", "."))
+
+
+def name_key(raw_name: str) -> str:
+    """The normal form of a tool name, equal for all its spellings."""
+    return raw_name.lower().replace("_", "").replace("-", "").replace(" ", "")
+
+
+SPELLED_NAMES = {
+    raw: name for name, tool in REGISTRY.items() if tool.spellings for raw in (name, *tool.spellings.split())
+}
+"""Raw name in its common spelling -> canonical name, if the name alone decides."""
+
+TOOL_NAMES = {name_key(raw): name for name, tool in REGISTRY.items() for raw in tool.spellings.split()}
+"""`name_key` of a raw name -> canonical name, if the name alone decides."""
 
 
 def canonical_name(raw_name: str, value: Any, call_id: str) -> str:

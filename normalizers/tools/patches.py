@@ -14,18 +14,14 @@ from tooltap.normalizers.tools.apply_patch import parse_patch
 from tooltap.normalizers.tools.files import PATH_KEYS, change_output
 from tooltap.normalizers.tools.payload import (
     Payload,
-    PayloadRules,
     add_text,
     first_text,
-    keep_output,
     nonblank,
     objects,
     strings,
     without_nulls,
 )
 from tooltap.normalizers.tools.unified_diff import Hunk, hunks, split_files
-
-__all__ = ["RULES"]
 
 _TYPES = {
     "add": "add",
@@ -40,7 +36,7 @@ _TYPES = {
 _TEXT_KEYS = ("patch", "patchText", "patch_text", "input", "unified_diff", "diff")
 
 
-def _patch_input(payload: Payload, raw_name: str) -> Payload:
+def patch_input(payload: Payload, raw_name: str) -> Payload:
     changes = _changes(payload)
     if changes:
         payload["changes"] = changes
@@ -131,7 +127,7 @@ def _modify(parts: list[Hunk]) -> Payload:
     return {"hunks": [without_nulls(hunk) for hunk in converted]}
 
 
-def _patch_output(value: Any, raw_name: str) -> Payload:
+def patch_output(value: Any, raw_name: str) -> Payload:
     payload = change_output(value, raw_name)
     changes = _changes({"changes": payload.get("changes")})
     if changes:
@@ -141,12 +137,6 @@ def _patch_output(value: Any, raw_name: str) -> Payload:
     return payload
 
 
-def _diff_input(payload: Payload, raw_name: str) -> Payload:
+def diff_input(payload: Payload, raw_name: str) -> Payload:
     add_text(payload, "unified_diff", "unifiedDiff", "diff", "patch")
     return payload
-
-
-RULES = {
-    "Patch": PayloadRules(_patch_input, _patch_output, string_key="patch", preview=("changes",)),
-    "Diff": PayloadRules(_diff_input, keep_output, string_key="unified_diff"),
-}

@@ -7,77 +7,18 @@ canonical key holds its whole value, such as text under `content`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeAlias, TypeGuard
+from collections.abc import Iterable
+from typing import Any, TypeAlias, TypeGuard
 
 import msgspec
 
 from tooltap.normalizers.wire.decode import decode_text
 
-__all__ = [
-    "OF_ERRORS",
-    "PREVIEW_PATHS",
-    "TEXT_KEYS",
-    "PayloadRules",
-    "Payload",
-    "add_alias",
-    "add_flag",
-    "add_number",
-    "add_text",
-    "blocks_text",
-    "decode_json",
-    "error_message",
-    "first_text",
-    "input_payload",
-    "keep_input",
-    "keep_output",
-    "keys_and_text",
-    "nonblank",
-    "objects",
-    "strings",
-    "without_nulls",
-]
-
 Payload: TypeAlias = dict[str, Any]
 
 _NUMBER = re.compile(r"-?\d{1,15}", re.ASCII)
 
-PREVIEW_PATHS = ("file_path", "file_paths", "notebook_path", "path")
-"""Keys of paths, for the preview of a tool that works on a file."""
-
-
-class PayloadRules(NamedTuple):
-    """How the payloads of one canonical tool are made."""
-
-    input: Callable[[Payload, str], Payload]
-    """Makes the input from the provider's keys and the raw tool name. May change and return its argument."""
-    output: Callable[[Any, str], Payload]
-    """Makes the result from the provider's value (a string, a list of blocks or an object; never None) and the raw tool
-    name."""
-    string_key: str = "value"
-    """The key for an input that is a bare string."""
-    list_key: str = "items"
-    """The key for an input that is a bare list."""
-    json_result: bool = False
-    """Whether to decode a result that is a string of JSON."""
-    preview: tuple[str, ...] = ()
-    """Keys of the input for the preview, the most informative first; empty for a tool without a preview."""
-
-
 # -- reading payloads -------------------------------------------------------------------------------------------------
-
-
-def input_payload(value: Any, rules: PayloadRules) -> Payload:
-    """The input as an object, whatever its type."""
-    if isinstance(value, dict):
-        if None in value.values():
-            return {key: item for key, item in value.items() if item is not None}
-        return value.copy()
-    if isinstance(value, str):
-        return {rules.string_key: value}
-    if isinstance(value, list):
-        return {rules.list_key: value}
-    return {} if value is None else {"value": value}
 
 
 TEXT_KEYS = ("text", "output", "result", "stdout", "aggregated_output", "formatted_output", "value", "body")

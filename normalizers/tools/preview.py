@@ -6,24 +6,12 @@ import re
 import unicodedata
 from typing import Any
 
-from tooltap.normalizers.tools import PAYLOAD_RULES
-from tooltap.normalizers.tools.payload import PREVIEW_PATHS
-
-__all__ = ["LENGTH", "preview", "shortened"]
+from tooltap.normalizers.tools.registry import PATHS, tool_of
 
 LENGTH = 40
 """Code points."""
 
-_OTHER_TOOLS = {
-    "NotebookEdit": PREVIEW_PATHS,
-    "Skill": ("skill", "name"),
-    "ToolSearch": ("query",),
-    "mcp__tooltap__render_file_contents": PREVIEW_PATHS,
-    "mcp__tooltap__run_and_display": ("command",),
-}
-"""Tools without payload rules -> keys of the input, the most informative first."""
-
-_PATHS = frozenset({*PREVIEW_PATHS, "changes"})
+_PATHS = frozenset({*PATHS, "changes"})
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
@@ -31,8 +19,7 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 def preview(name: str, payload: dict[str, Any], cwd: str | None, length: int = LENGTH) -> str | None:
     """At most so many code points. A path keeps its end, other text its beginning. An unknown tool is previewed only if
     it has a single short argument."""
-    rules = PAYLOAD_RULES.get(name)
-    keys = _OTHER_TOOLS.get(name) if rules is None else rules.preview
+    keys = tool_of(name).preview
     if keys is None:
         return _only_argument(payload, length)
     for key in keys:

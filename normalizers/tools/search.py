@@ -12,15 +12,12 @@ from typing import Any, NamedTuple
 from tooltap.normalizers.tools.payload import (
     TEXT_KEYS,
     Payload,
-    PayloadRules,
     add_text,
     is_integer,
     keys_and_text,
     nonblank,
     strings,
 )
-
-__all__ = ["RULES"]
 
 _HEADING = re.compile(r"Found \d+ |Directory listing for |-{2,}$", re.ASCII)
 _NOTHING = re.compile(r"(?:No (?:files|matches|results)|0 matches|Found 0 )", re.IGNORECASE)
@@ -104,7 +101,7 @@ def _put(payload: Payload, key: str, found: Found, text: str) -> None:
 # -- results ------------------------------------------------------------------------------------------------------
 
 
-def _matches_output(value: Any, raw_name: str) -> Payload:
+def matches_output(value: Any, raw_name: str) -> Payload:
     payload, text = keys_and_text(value, ("matches", *TEXT_KEYS))
     stated = payload.get("matches")
     if isinstance(stated, list):
@@ -130,11 +127,11 @@ def _canonical_match(match: Any) -> Any:
     return match
 
 
-def _glob_output(value: Any, raw_name: str) -> Payload:
+def glob_output(value: Any, raw_name: str) -> Payload:
     return _names_output(value, "matches", ("filenames", "files", "paths"))
 
 
-def _ls_output(value: Any, raw_name: str) -> Payload:
+def ls_output(value: Any, raw_name: str) -> Payload:
     return _names_output(value, "entries", ("files", "filenames", "items"))
 
 
@@ -159,7 +156,7 @@ _PATH_ALIASES = ("dir_path", "dirpath", "dir", "directory", "folder", "cwd", "ta
 _ANY_PATH_ALIAS = frozenset(_PATH_ALIASES)
 
 
-def _grep_input(payload: Payload, raw_name: str) -> Payload:
+def grep_input(payload: Payload, raw_name: str) -> Payload:
     add_text(payload, "pattern", "query", "regex")
     _add_path(payload)
     add_text(payload, "glob", "include", "include_pattern", "file_pattern")
@@ -167,13 +164,13 @@ def _grep_input(payload: Payload, raw_name: str) -> Payload:
     return payload
 
 
-def _glob_input(payload: Payload, raw_name: str) -> Payload:
+def glob_input(payload: Payload, raw_name: str) -> Payload:
     add_text(payload, "pattern", "glob", "glob_pattern", "query")
     _add_path(payload)
     return payload
 
 
-def _ls_input(payload: Payload, raw_name: str) -> Payload:
+def ls_input(payload: Payload, raw_name: str) -> Payload:
     _add_path(payload)
     return payload
 
@@ -183,7 +180,7 @@ def _add_path(payload: Payload) -> None:
         add_text(payload, "path", *_PATH_ALIASES)
 
 
-def _code_search_input(payload: Payload, raw_name: str) -> Payload:
+def code_search_input(payload: Payload, raw_name: str) -> Payload:
     add_text(payload, "query", "q", "pattern", "information_request", "informationRequest")
     _join_queries(payload, "query")
     return payload
@@ -196,11 +193,3 @@ def _join_queries(payload: Payload, key: str) -> None:
     queries = strings(payload["queries"])
     if queries and not nonblank(payload.get(key)):
         payload[key] = "\n".join(queries)
-
-
-RULES = {
-    "Grep": PayloadRules(_grep_input, _matches_output, string_key="pattern", preview=("pattern", "path")),
-    "Glob": PayloadRules(_glob_input, _glob_output, string_key="pattern", preview=("pattern", "path")),
-    "LS": PayloadRules(_ls_input, _ls_output, string_key="path", preview=("path",)),
-    "CodeSearch": PayloadRules(_code_search_input, _matches_output, string_key="query", preview=("query",)),
-}

@@ -8,15 +8,12 @@ from typing import Any, TypeGuard
 
 from tooltap.normalizers.tools.payload import (
     Payload,
-    PayloadRules,
     add_number,
     add_text,
     is_integer,
     keys_and_text,
     nonblank,
 )
-
-__all__ = ["RULES"]
 
 _SHELL = r"(?:\S*[/\\])?(?:bash|zsh|sh|dash|ksh|fish|powershell|pwsh)(?:\.exe)?"
 _FLAG = r"-(?:l?i?c|c?l|Command)"
@@ -63,7 +60,7 @@ def _unquote_part(match: re.Match[str]) -> str:
     return "" if escaped == "\n" else str(escaped)
 
 
-def _bash_input(payload: Payload, raw_name: str) -> Payload:
+def bash_input(payload: Payload, raw_name: str) -> Payload:
     command = None
     for key in _COMMAND_KEYS:
         if (command := payload.get(key)) is not None:
@@ -89,7 +86,7 @@ def _all_strings(value: Any) -> TypeGuard[list[str]]:
     return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
 
 
-def _bash_output(value: Any, raw_name: str) -> Payload:
+def bash_output(value: Any, raw_name: str) -> Payload:
     if isinstance(value, str):
         return {"stdout": value}
     payload, text = keys_and_text(value)
@@ -118,6 +115,3 @@ def _first_output(text: str | None, stdout: Any, payload: Payload) -> str | None
                 return one
             found = one
     return found
-
-
-RULES = {"Bash": PayloadRules(_bash_input, _bash_output, string_key="command", preview=("command",))}

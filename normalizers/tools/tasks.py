@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.tools.payload import Payload, PayloadRules, add_text, blocks_text, nonblank
-
-__all__ = ["RULES", "spawned_agent"]
+from tooltap.normalizers.tools.payload import Payload, add_text, blocks_text, nonblank
 
 _OPERATIONS = {"taskcreate": "create", "tasklist": "list", "taskupdate": "update", "taskget": "get"}
 """Raw name without case and `_` -> operation. Every other name runs a subagent."""
@@ -24,7 +22,7 @@ def spawned_agent(fields: Any) -> str | None:
     return started if isinstance(started, str) and started else None
 
 
-def _input(payload: Payload, raw_name: str) -> Payload:
+def task_input(payload: Payload, raw_name: str) -> Payload:
     name = raw_name.lower().replace("_", "")
     operation = _OPERATIONS.get(name) or _operation_of(payload, name)
     if operation == "run":
@@ -44,7 +42,7 @@ def _operation_of(payload: Payload, name: str) -> str:
     return "run"
 
 
-def _output(value: Any, raw_name: str) -> Payload:
+def task_output(value: Any, raw_name: str) -> Payload:
     if isinstance(value, list):
         text = blocks_text(value)
         return {"tasks": value} if text is None else {"content": text}
@@ -54,10 +52,3 @@ def _output(value: Any, raw_name: str) -> Payload:
         return {"value": value}
     text = blocks_text(value.get("content"))
     return dict(value) if text is None else {**value, "content": text}
-
-
-RULES = {
-    "Task": PayloadRules(
-        _input, _output, string_key="prompt", json_result=True, preview=("description", "subject", "prompt", "taskId")
-    )
-}

@@ -10,16 +10,12 @@ from typing import Any
 
 from tooltap.normalizers.tools.payload import (
     Payload,
-    PayloadRules,
     decode_json,
     first_text,
-    keep_input,
     keys_and_text,
     nonblank,
     objects,
 )
-
-__all__ = ["RULES"]
 
 _LIST_KEYS = ("todos", "newTodos", "items", "plan", "entries")
 _CONTENT_KEYS = ("content", "step", "title", "text", "subject", "description")
@@ -77,7 +73,7 @@ def _todos(payload: Payload, keys: tuple[str, ...]) -> list[Payload] | None:
     return None
 
 
-def _write_input(payload: Payload, raw_name: str) -> Payload:
+def todos_input(payload: Payload, raw_name: str) -> Payload:
     todos = _todos(payload, _LIST_KEYS)
     if todos is None and isinstance(payload.get("_acp"), dict):
         todos = _todos(payload["_acp"], ("rawInput",))
@@ -86,7 +82,7 @@ def _write_input(payload: Payload, raw_name: str) -> Payload:
     return payload
 
 
-def _output(value: Any, raw_name: str) -> Payload:
+def todos_output(value: Any, raw_name: str) -> Payload:
     if isinstance(value, list) and not any("type" in block for block in objects(value)):
         return {"todos": _canonical_todos(value)}
     payload, text = keys_and_text(value, ("output",))
@@ -101,9 +97,3 @@ def _output(value: Any, raw_name: str) -> Payload:
     if todos is not None:
         payload["todos"] = todos
     return payload
-
-
-RULES = {
-    "TodoWrite": PayloadRules(_write_input, _output, list_key="todos", json_result=True, preview=("todos",)),
-    "TodoRead": PayloadRules(keep_input, _output, json_result=True),
-}

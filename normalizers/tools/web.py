@@ -7,7 +7,6 @@ from typing import Any
 from tooltap.normalizers.tools.payload import (
     TEXT_KEYS,
     Payload,
-    PayloadRules,
     add_text,
     first_text,
     keys_and_text,
@@ -16,12 +15,10 @@ from tooltap.normalizers.tools.payload import (
     strings,
 )
 
-__all__ = ["RULES"]
-
 _URL_KEYS = ("url", "uri", "href", "link")
 
 
-def _fetch_input(payload: Payload, raw_name: str) -> Payload:
+def fetch_input(payload: Payload, raw_name: str) -> Payload:
     add_text(payload, *_URL_KEYS)
     requested = [url for request in objects(payload.get("requests")) if (url := first_text(request, _URL_KEYS))]
     urls = requested or strings(payload.get("urls"))
@@ -32,7 +29,7 @@ def _fetch_input(payload: Payload, raw_name: str) -> Payload:
     return payload
 
 
-def _fetch_output(value: Any, raw_name: str) -> Payload:
+def fetch_output(value: Any, raw_name: str) -> Payload:
     payload, text = keys_and_text(value, TEXT_KEYS)
     if text is not None:
         payload["text"] = text
@@ -41,7 +38,7 @@ def _fetch_output(value: Any, raw_name: str) -> Payload:
     return payload
 
 
-def _search_input(payload: Payload, raw_name: str) -> Payload:
+def search_input(payload: Payload, raw_name: str) -> Payload:
     add_text(payload, "query", "q", "text", "pattern", "search_term", "search_query")
     action = payload.get("action")
     if not nonblank(payload.get("query")) and isinstance(action, dict):  # Codex: {query: "", action: {type, query}}
@@ -51,7 +48,7 @@ def _search_input(payload: Payload, raw_name: str) -> Payload:
     return payload
 
 
-def _search_output(value: Any, raw_name: str) -> Payload:
+def search_output(value: Any, raw_name: str) -> Payload:
     if isinstance(value, list) and objects(value) and not any("text" in item for item in objects(value)):
         return {"results": _flat(value)}
     payload, text = keys_and_text(value, TEXT_KEYS)
@@ -75,9 +72,3 @@ def _flat(results: list[Any]) -> list[Any]:
         else:
             flat.append(result)
     return flat
-
-
-RULES = {
-    "WebFetch": PayloadRules(_fetch_input, _fetch_output, string_key="url", preview=("url", "urls", "prompt")),
-    "WebSearch": PayloadRules(_search_input, _search_output, string_key="query", json_result=True, preview=("query",)),
-}

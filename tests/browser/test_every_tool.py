@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.pages import prefer
 from tests.browser.recordings import answered, called, recording
 from tests.browser.serving import Site
-from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
+from tooltap.normalizers.tools.registry import CANONICAL_TOOLS
 
 RECORDED = (
     "claude-stream/claude-code-2.1.330/control-plan-mode",

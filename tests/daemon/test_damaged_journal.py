@@ -164,7 +164,7 @@ async def test_scrub_finds_what_nobody_has_read(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_scrub_of_a_busy_journal_finds_nothing(tmp_path: Path) -> None:
-    from tests.daemon.journal.test_journal_migration import records
+    from tests.daemon.journal.recorded import records
     from tests.daemon.publishing import publish, streams_on
 
     journal = await SqliteJournal.open(tmp_path / "journal.db")

@@ -44,7 +44,7 @@ class Copy:
 
     def forget_view_image(self) -> None:
         """As the table of names was before Codex 0.169."""
-        table = self.folder / "normalizers" / "tools" / "tool_names.py"
+        table = self.folder / "normalizers" / "tools" / "registry.py"
         text = table.read_text()
         assert text.count(" view_image ") == 1
         table.write_text(text.replace(" view_image ", " "))
@@ -94,7 +94,7 @@ def test_example_ends_green(copy: Copy) -> None:
         output = walk(copy, after[1:])
 
     assert "as recorded" in output
-    assert "view_image" in (copy.folder / "normalizers" / "tools" / "tool_names.py").read_text()
+    assert "view_image" in (copy.folder / "normalizers" / "tools" / "registry.py").read_text()
 
 
 def walk(copy: Copy, blocks: list[Block]) -> str:

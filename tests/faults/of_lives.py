@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
-from contextlib import closing
-from pathlib import Path
 from typing import ClassVar
 
-from tests.daemon.journal.old_formats import make_old
 from tests.faults.place import FAILED, STOPPED, Broken, recording
 from tests.faults.scenario import AGENT, TRACED, Scenario, start
 
-__all__ = ["Create", "Migration", "Migration3", "Shutdown", "Start"]
+__all__ = ["Create", "Shutdown", "Start"]
 
 
 class Start(Scenario):
@@ -89,54 +85,3 @@ class Shutdown(Start):
         if code not in (STOPPED, FAILED) and code >= 0:
             raise Broken(f"exit code {code}")
         return [] if code <= 0 else [f"exit code {code}"]
-
-
-class Migration(Scenario):
-    """A daemon starts on a journal of an earlier format."""
-
-    version = 1
-
-    def before(self) -> None:
-        place = self.place
-        if place.daemon is not None:
-            place.daemon.kill()
-        template = self._template()
-        for path in place.folder.glob("journal.db*"):
-            path.unlink()
-        shutil.copy(template, place.journal)
-        place.unsubscribe()
-        place.last = 0
-
-    def act(self) -> list[str]:
-        return start(self.place)
-
-    def after(self) -> None:
-        place = self.place
-        events = place.read_all(0)
-        if events != self._events_before:
-            raise Broken(f"the journal has other events: {len(self._events_before)} before, {len(events)} after")
-        stream = place.stream(recording(AGENT))
-        place.last = events[-1]["seq"]
-        self.complete(stream)
-        self.check(stream)
-
-    def _template(self) -> Path:
-        """A journal of the earlier format, made once."""
-        place = self.place
-        template = place.folder / "template.db"
-        if not template.exists():
-            place.ensure()
-            for end in (True, False, True):
-                place.publish(place.stream(recording(AGENT)), end=end)
-            self._events_before = place.read_all(0)
-            place.stop()
-            place.daemon = None
-            make_old(place.journal, self.version)
-            with closing(sqlite3.connect(place.journal)) as connection:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            shutil.move(place.journal, template)
-        return template
-
-
-class Migration3(Migration):
-    version = 3

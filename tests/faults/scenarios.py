@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.faults.of_journal import Checkpoint, Commit, Ingest, Removal, Retention, Snapshot, Vacuum
-from tests.faults.of_lives import Create, Migration, Migration3, Shutdown, Start
+from tests.faults.of_lives import Create, Shutdown, Start
 from tests.faults.of_readers import Commands, Web
 from tests.faults.of_taps import Draining, Following, Tap, TapServed, Tracing
 from tests.faults.scenario import Scenario
@@ -21,8 +21,6 @@ SCENARIOS: dict[str, type[Scenario]] = {
     "create": Create,
     "start": Start,
     "shutdown": Shutdown,
-    "migration-1": Migration,
-    "migration-3": Migration3,
     "trace": Tracing,
     "follow": Following,
     "web": Web,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tooltap.normalizers.tools import PAYLOAD_RULES, tool_input, tool_output
+from tooltap.normalizers.tools.registry import REGISTRY, tool_input, tool_output
 from tooltap.protocol.file_tools import FileText, Modification, MultiEditInput, PatchInput, ReadResult
 from tooltap.protocol.payloads import OpenStruct
 from tooltap.protocol.tools import TOOLS, AskUserQuestionInput, McpInput, McpResult
@@ -26,7 +26,7 @@ def keys(struct: type[OpenStruct]) -> set[str]:
 
 
 def test_every_canonical_tool_has_rules_and_examples() -> None:
-    assert set(TOOLS) == set(PAYLOAD_RULES)
+    assert set(TOOLS) == {name for name, tool in REGISTRY.items() if tool.types is not None}
     assert set(INPUTS) == set(RESULTS) == {*TOOLS, "mcp__a__b"}
 
 

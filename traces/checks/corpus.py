@@ -17,14 +17,14 @@ from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.contract import ContractError, Line, check_run, read_recording
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
-from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS
+from tooltap.normalizers.tools.registry import CANONICAL_TOOLS, KNOWN_TOOLS
 from tooltap.protocol.events import Event, ToolCall, ToolResult, ToolUpdate, Unparsed
 from tooltap.traces.recording.manifest import Row, read_manifest
 
 __all__ = ["Report", "Tally", "run"]
 
 UNRECOGNISED = "(not recognised)"
-KNOWN_NAMES = frozenset({*CANONICAL_TOOLS, *LATER_TOOLS})
+KNOWN_NAMES = frozenset(KNOWN_TOOLS)
 
 
 @dataclass

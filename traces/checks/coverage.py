@@ -12,13 +12,13 @@ from pathlib import Path
 
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.stream.contract import normalize, read_recording
-from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS
+from tooltap.normalizers.tools.registry import KNOWN_TOOLS
 from tooltap.protocol.events import ToolCall, ToolResult
 
 __all__ = ["MCP", "has_content", "page", "proofs"]
 
 MCP = "mcp__…"
-TOOLS = (*CANONICAL_TOOLS, *LATER_TOOLS, MCP)
+TOOLS = (*KNOWN_TOOLS, MCP)
 WRITTEN = "-written"
 HEAD = """# Coverage: which tools are proven
 

@@ -25,7 +25,7 @@ from tooltap.traces.drift.drift import Drift, Finding
 from tooltap.traces.drift.shapes import DATA_KEY, TAG_KEYS, Shape
 from tooltap.traces.drift.watch import watch_stream
 from tooltap.traces.recording.manifest import read_manifest
-from tooltap.traces.recording.streams import TracedStream, read_stream
+from tooltap.traces.recording.reader import TracedStream, read_stream
 
 __all__ = ["Place", "Report", "places", "renamed", "run"]
 

@@ -13,14 +13,8 @@ import orjson
 
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
-from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS
-from tooltap.protocol.events import (
-    Event,
-    PermissionRequest,
-    ToolCall,
-    ToolResult,
-    ToolUpdate,
-)
+from tooltap.normalizers.tools.registry import KNOWN_TOOLS
+from tooltap.protocol.events import Event, PermissionRequest, ToolCall, ToolResult, ToolUpdate
 from tooltap.protocol.tapped import Direction
 from tooltap.traces.drift.baselines import UNKNOWN, Agent, normalizer_of
 from tooltap.traces.drift.changes import Change, example
@@ -28,7 +22,7 @@ from tooltap.traces.drift.drift import AgentTotals, Drift, Finding, Found, Sever
 from tooltap.traces.drift.payloads import fields_of, key_of, misfits, payload_of, payload_shape
 from tooltap.traces.drift.shapes import DATA_KEY, shape_of
 from tooltap.traces.fixtures.keys import RawNames
-from tooltap.traces.recording.streams import TracedStream
+from tooltap.traces.recording.reader import TracedStream
 
 __all__ = ["StreamWatch", "Watched", "watch_stream"]
 
@@ -42,7 +36,7 @@ ALARMING_REASONS = ("unknown-type", "parser-error")
 OF_FAILURES = frozenset({"errorMessage"})
 """Fields of canonical results that say what went wrong."""
 YIELD = frozenset({"message", "reasoning", "tool-call"})
-NAMED = frozenset({*CANONICAL_TOOLS, *LATER_TOOLS})
+NAMED = frozenset(KNOWN_TOOLS)
 
 OfTool: TypeAlias = ToolCall | ToolUpdate | ToolResult | PermissionRequest
 

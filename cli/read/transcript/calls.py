@@ -9,17 +9,16 @@ import msgspec
 
 from tooltap.cli.common.printing import Clean, joined, styled
 from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end
+from tooltap.daemon.formats import duration
+from tooltap.daemon.show.diff import Change, between, changes_of_diff, hunks_of_diff, whole
 from tooltap.daemon.system.sanitize import one_line
-from tooltap.daemon.web.html.diffs import Change, between, changes_of_diff, hunks_of_diff, whole
-from tooltap.daemon.wording import duration
 from tooltap.normalizers.tools.preview import preview
+from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import ToolCall, ToolResult
 from tooltap.protocol.model_view import model_text
 
-__all__ = ["READS", "SEARCHES", "Call", "call_line", "changes_of", "error_of", "output_of", "tool_name"]
+__all__ = ["Call", "call_line", "changes_of", "error_of", "output_of", "tool_name"]
 
-READS = frozenset({"Read", "LS", "ReadMcpResource"})
-SEARCHES = frozenset({"Grep", "Glob", "CodeSearch", "ToolSearch"})
 MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red")}
 MAX_ARGUMENT = 400
 MIN_ARGUMENT = 12
@@ -48,7 +47,7 @@ class Call(NamedTuple):
     def is_quiet(self) -> bool:
         """Whether it only read or searched, and nothing is to be said of it."""
         result = self.result
-        return result is not None and result.status == "completed" and self.call.name in READS | SEARCHES
+        return result is not None and result.status == "completed" and family_of(self.call.name) in ("read", "search")
 
 
 def tool_name(name: str) -> str:
@@ -65,7 +64,7 @@ def call_line(call: Call, columns: int, *, colour: bool) -> Clean:
     room = columns - columns_of(name) - 3
     facts = fit(facts, max(room - MIN_ARGUMENT - 2, 8))
     left = room - (columns_of(facts) + 2 if facts else 0)
-    argument = fit_end(call.argument, left) if call.call.name in READS else fit(call.argument, left)
+    argument = fit_end(call.argument, left) if family_of(call.call.name) == "read" else fit(call.argument, left)
     line = [_styled(glyph, style, colour), " ", _styled(name, "bold", colour)]
     if argument:
         line += [" ", argument]

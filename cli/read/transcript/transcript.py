@@ -15,18 +15,11 @@ import msgspec
 
 from tooltap.cli.common.printing import Clean, joined, styled
 from tooltap.cli.common.terminal.columns import fit
-from tooltap.cli.read.transcript.calls import (
-    READS,
-    Call,
-    call_line,
-    changes_of,
-    error_of,
-    output_of,
-    tool_name,
-)
+from tooltap.cli.read.transcript.calls import Call, call_line, changes_of, error_of, output_of, tool_name
 from tooltap.cli.read.transcript.prose import Line, plain_lines, prose
+from tooltap.daemon.formats import counted, duration
 from tooltap.daemon.system.sanitize import one_line
-from tooltap.daemon.wording import counted, duration
+from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import (
     Event,
     Message,
@@ -249,7 +242,7 @@ class Transcript:
         if len(run) == 1:
             yield from self._indented(agent, self._lines_of(run[0]))
             return
-        reads = sum(one.call.call.name in READS for one in run)
+        reads = sum(family_of(one.call.call.name) == "read" for one in run)
         what = [counted(reads, "read")] if reads else []
         what += [counted(len(run) - reads, "search", "searches")] if len(run) > reads else []
         names = dict.fromkeys(one.call.argument for one in run if one.call.argument)

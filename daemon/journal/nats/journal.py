@@ -50,7 +50,7 @@ from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.nats.reading import Reading
 from tooltap.daemon.journal.nats.repair import CatchUp, make_rows
 from tooltap.daemon.journal.nats.retention import Retention
-from tooltap.daemon.journal.nats.rows import VERSION, Row, read_event
+from tooltap.daemon.journal.nats.rows import Row, read_event
 from tooltap.daemon.journal.nats.state import OwnRow, State
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.failpoints import failpoint
@@ -265,7 +265,7 @@ class NatsJournal(Reading):
             self._rows.pop(stream, None)
             if info.position or commit.base_lines or self._writer.has(stream, 0):
                 await self.load_stream(stream)
-            row = self._rows.get(stream) or OwnRow(Row(info=info, version=VERSION))
+            row = self._rows.get(stream) or OwnRow(Row(info=info))
         self._rows[stream] = row
         self._rows.move_to_end(stream)
         if len(self._rows) > STREAMS_IN_MEMORY:

@@ -16,7 +16,7 @@ from tooltap.daemon.journal.interface import StoredStream, StreamInfo, TailRecor
 from tooltap.daemon.journal.nats.link import Link
 from tooltap.daemon.journal.nats.log import CommitMessages, Log
 from tooltap.daemon.journal.nats.message import CommitPart, DamagedError, events_of, read_rest
-from tooltap.daemon.journal.nats.rows import VERSION, Row, read_event
+from tooltap.daemon.journal.nats.rows import Row, read_event
 from tooltap.daemon.journal.nats.state import OwnRow, State
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.stats import Statistics
@@ -46,11 +46,8 @@ async def load(link: Link, log: Log, state: State, stream: str) -> Loaded | None
     if part is None:
         part, first = await _last_intact(log, stream, last.seq)
     # A row that is ahead of the messages is of a journal that had more of them.
-    outdated = None
     if found is None or found.row.expired or found.row.message > last.seq:
-        row = Row(info=_info(stream, part), version=VERSION)
-    elif found.row.is_outdated:
-        outdated, row = found.row, Row(info=_info(stream, part), version=VERSION)
+        row = Row(info=_info(stream, part))
     else:
         row = found.row
     own = OwnRow(row, 0 if found is None else found.entry)
@@ -62,8 +59,6 @@ async def load(link: Link, log: Log, state: State, stream: str) -> Loaded | None
             parser.add(commit, since)
         if commit.last > known:
             _project(own, commit)
-    if outdated is not None:
-        row.keep(outdated)
     row.message = last.seq
     return Loaded(own, _stored(row, last.seq, parser), last.seq, last.seq > known)
 

@@ -54,10 +54,6 @@ SHORTEST = 256
 """Bytes of the shortest chunk that is compressed."""
 LEVEL = 1
 """Higher levels take several times as long, and save a few percent."""
-FIELDS_WITH_SUM = 8
-"""A message of an earlier version has fewer, and no checksum."""
-ARRAY = 0x90
-"""A message begins with this and the number of its fields."""
 SUM_BYTES = 4
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -134,7 +130,7 @@ def decode_part(data: bytes) -> CommitPart:
         part = _part_decoder.decode(data)
     except UNREADABLE as error:
         raise DamagedError(str(error)) from None
-    if data[0] >= ARRAY + FIELDS_WITH_SUM and zlib.crc32(memoryview(data)[:-SUM_BYTES]) != int.from_bytes(part.sum):
+    if zlib.crc32(memoryview(data)[:-SUM_BYTES]) != int.from_bytes(part.sum):
         raise DamagedError("its checksum is wrong")
     return part
 

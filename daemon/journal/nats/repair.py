@@ -6,9 +6,6 @@ known any more.
 A daemon that is killed may have committed what it has not written into the rows. Its publishers may not come back, and
 then nobody loads these streams, although they wait for something: to be closed, or for views. So other daemons bring up
 these rows, and so does its next life.
-
-Rows of an earlier version lack columns of sessions. A daemon makes them again when it has started; one that is killed
-meanwhile has written whole rows or none, and its next life makes the others.
 """
 
 from __future__ import annotations
@@ -28,8 +25,6 @@ from tooltap.daemon.system.logs import get_logger
 __all__ = ["CatchUp", "make_rows", "missing"]
 
 _log = get_logger("journal")
-REPORTED = 1_000
-"""Rows that are rebuilt between two entries in the log."""
 MOST_DETAILS = 1_000_000
 """Most missing messages of which the server is asked for a list."""
 
@@ -50,8 +45,6 @@ class CatchUp:
         self._state = state
         self._alive: set[str] = set()
         self._is_due = False
-        self._are_current = False
-        """The rows have been looked through for those of an earlier version."""
 
     async def at_start(self) -> None:
         """Bring up the rows that an earlier daemon has left behind. It may still count as alive."""
@@ -67,20 +60,6 @@ class CatchUp:
         if self._is_due or self._alive - alive:
             await self._bring_up(() if self._is_due else alive)
         self._alive, self._is_due = alive, False
-        if not self._are_current:
-            await self._make_outdated()
-            self._are_current = True
-
-    async def _make_outdated(self) -> None:
-        """Rebuild the rows of an earlier version. Commits continue meanwhile."""
-        rows = await self._link.retry(self._state.rows)
-        outdated = [row.info.stream for row in rows if row.is_outdated]
-        for number, stream in enumerate(outdated):
-            if number % REPORTED == 0:
-                _log.info("rebuilding the list of sessions", done=number, streams=len(outdated))
-            await _bring_row_up(self._link, self._log, self._state, stream)
-        if outdated:
-            _log.info("rebuilt the list of sessions", streams=len(outdated))
 
     async def _bring_up(self, alive: Container[str]) -> None:
         rows = {row.info.stream: row for row in await self._link.retry(self._state.rows)}

@@ -2,7 +2,7 @@
 
 A stream is deleted as a whole: first its messages, later its row. One that has not ended is never touched. Limits of
 the server (`max_bytes` of the URL, or what its operator has set) apply as well: they delete the oldest messages,
-whatever those are.
+whatever those are. A stream that was read from an agent's own store does not expire by age.
 
 A purge is several requests, and the daemon may die between two of them, so their order is: raise `expired`, mark the
 row as expired, with what is to be deleted (`Row.purge`), delete the messages, remove the mark. Readers then report a
@@ -44,9 +44,12 @@ class Retention(NamedTuple):
         """As `Journal.expire`; also deletes expired rows older than `forget_before`. Returns how many events were
         deleted, as far as the rows know. What goes wrong with one stream concerns no other."""
         expired = 0
+        is_too_long = await self._is_too_long(max_bytes)
         for row in sorted(await self.state.rows(), key=lambda row: row.info.updated):
             try:
-                expired += await self._expire(row, before, forget_before, max_bytes)
+                if deleted := await self._expire(row, before, forget_before, is_too_long=is_too_long):
+                    expired += deleted
+                    is_too_long = await self._is_too_long(max_bytes)
             except Exception as error:
                 if isinstance(error, AwayError | JournalError) and not isinstance(error, CorruptError):
                     raise  # the server's trouble
@@ -54,14 +57,15 @@ class Retention(NamedTuple):
                 faults.note(what, place_of(error), error, stream=row.info.stream)
         return expired
 
-    async def _expire(self, row: Row, before: int, forget_before: int, max_bytes: int | None) -> int:
+    async def _expire(self, row: Row, before: int, forget_before: int, *, is_too_long: bool) -> int:
+        info = row.info
         if row.expired and not row.purge:
-            if row.info.updated < forget_before:
-                await self.state.forget(row.info.stream)
-        elif row.info.state == "ended" and (
-            row.purge or row.info.updated < before or await self._is_too_long(max_bytes)
-        ):
-            return await self._purge(row)
+            if info.updated < forget_before:
+                await self.state.forget(info.stream)
+        elif info.state == "ended":
+            is_too_old = info.updated < before and not info.followed
+            if row.purge or is_too_old or is_too_long:
+                return await self._purge(row)
         return 0
 
     async def remove_session(self, session: str) -> int:

@@ -18,19 +18,11 @@ from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.events import Event, decode
 from tooltap.protocol.filters import Filter, meta_of
 
-__all__ = ["VERSION", "Row", "RowProjection", "decode_row", "encode_row", "matches", "read_event"]
-
 _log = get_logger("journal")
-
-
-VERSION = 1
-"""Raised when rows are to be made again of the messages, because sessions have new columns."""
 
 
 class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     info: StreamInfo
-    version: int = 0
-    """The `VERSION` of who made it; 0 of those that wrote none."""
     message: int = 0
     """Sequence of the last message that it includes."""
     since: int = 0
@@ -43,20 +35,6 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Retention is about to delete the messages before this one. The sessions are in the row until that is done."""
     sessions: dict[str, SessionRow] = {}
     calls: dict[str, CallRow] = {}
-
-    @property
-    def is_outdated(self) -> bool:
-        """Whether it is to be made again. Of what has expired, there is nothing to make it of."""
-        return self.version < VERSION and not self.expired
-
-    def keep(self, earlier: Row) -> None:
-        """Keep the sessions of an earlier row that say more: of messages that are gone."""
-        for name, session in earlier.sessions.items():
-            made = self.sessions.get(name)
-            if made is None or session.events > made.events:
-                if made is not None:
-                    session.complete(made)
-                self.sessions[name] = session
 
 
 _decoder = msgspec.msgpack.Decoder(Row)

@@ -17,9 +17,8 @@ from tooltap.daemon.journal.nats.rows import decode_row, encode_row
 
 __all__ = ["Found", "Keep", "rename", "set_up"]
 
-FORMAT = 3
-"""Of messages and rows. Raise it with the first event that an older version cannot read. 2: blocks in tails. 3: sums,
-and bodies that are compressed."""
+FORMAT = 1
+"""Of messages and rows. A journal of another format is refused."""
 ID_KEY, FORMAT_KEY = "tooltap-journal", "tooltap-format"
 NEXT_KEY, KEEP_KEY = "tooltap-next", "tooltap-keep"
 READ_BYTES = 1_048_576
@@ -61,13 +60,13 @@ async def set_up(link: Link, events: tuple[str, str], state: tuple[str, list[str
     metadata = info["config"].get("metadata") or {}
     if ID_KEY not in metadata:
         raise JournalError(f"the stream {name} of {link.place} exists, but is not a tooltap journal")
-    if int(metadata[FORMAT_KEY]) > FORMAT:
+    if metadata.get(FORMAT_KEY) != str(FORMAT):
         raise JournalError(
-            f"the journal {link.place} has format {metadata[FORMAT_KEY]}, written by a newer tooltap;"
-            f" this one knows up to {FORMAT}"
+            f"the journal {link.place} has format {metadata.get(FORMAT_KEY)}, written by another version of tooltap;"
+            f" this one knows only {FORMAT}"
         )
     journal_id = str(metadata[ID_KEY])
-    await _change(link, info["config"], {**wishes, "metadata": {**metadata, FORMAT_KEY: str(FORMAT)}})
+    await _change(link, info["config"], wishes)
     known = info["state"]
     are_lost, last_row = await _set_up_state(link, *state, journal_id)
     return Found(
@@ -105,14 +104,13 @@ async def _set_up_state(link: Link, name: str, subjects: list[str], journal_id: 
     )
     metadata = info["config"].get("metadata") or {}
     await _change(link, info["config"], wishes)
-    # A stream of an earlier version has no id.
-    known = metadata.get(ID_KEY, journal_id)
-    if known != journal_id:
+    if ID_KEY not in metadata:
+        raise JournalError(f"the stream {name} of {link.place} exists, but is not of a tooltap journal")
+    if metadata[ID_KEY] != journal_id:
         keep = metadata.get(KEEP_KEY) if metadata.get(NEXT_KEY) == journal_id else ""
         if keep != "all":
             await _delete_rows(link, name, subjects, keep_expired=keep == "expired")
             is_new = True
-    if metadata.get(ID_KEY) != journal_id:
         await _set_metadata(link, name, {ID_KEY: journal_id})
     return is_new, info["state"]["last_seq"]
 
@@ -163,7 +161,7 @@ async def _set_metadata(link: Link, name: str, changes: dict[str, str]) -> None:
 
 
 async def _change(link: Link, config: dict[str, Any], wishes: dict[str, Any]) -> None:
-    """Apply the URL's options, and this version's format, to an existing journal."""
+    """Apply the URL's options to an existing journal."""
     if any(config.get(key) != value for key, value in _given(wishes).items()):
         await link.api(f"STREAM.UPDATE.{config['name']}", **{**config, **_given(wishes)})
 

@@ -42,7 +42,7 @@ SUMS = {
     "meta": "key, value",
     "sources": "id, stream, session",
     "labels": "id, kind, provider, tool, raw_tool",
-    "streams": "stream, state, lines, updated, expired, info",
+    "streams": "stream, state, lines, updated, expired, followed, info",
     "snapshots": "stream, lines, data",
     "bodies": "id, output_id, stream, mime_type, bytes, newlines, terminated",
     "contents": "digest, size, data",
@@ -64,7 +64,7 @@ _COLUMNS = f"seq + source * {SOURCE} + label * {LABEL} + {_AGENT}"
 EVENT_CHECK = f"checksum - ({_COLUMNS})"
 """What the CRC-32 of an event's body must be."""
 EVENT_SUM = f"crc_of(body) + {_COLUMNS}"
-STREAM_SUM = "row_sum('streams', stream, {state}, lines, {updated}, {expired}, info)"
+STREAM_SUM = "row_sum('streams', stream, {state}, lines, {updated}, {expired}, followed, info)"
 """To be formatted with the columns, or with what they become."""
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -85,8 +85,8 @@ def piece_sum(body: int, start: int, newlines: int, data: bytes, content: int | 
     return crc32(data) + body + start * START + newlines * NEWLINES + (content or 0) * CONTENT
 
 
-def stream_sum(stream: str, state: str, lines: int, updated: int, info: bytes, expired: int = 0) -> int:
-    return row_sum("streams", stream, state, lines, updated, expired, info)
+def stream_sum(stream: str, state: str, lines: int, updated: int, followed: int, info: bytes, expired: int = 0) -> int:
+    return row_sum("streams", stream, state, lines, updated, expired, followed, info)
 
 
 def tail_sum(stream: str, base: int, records: bytes) -> int:

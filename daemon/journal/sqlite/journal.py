@@ -196,7 +196,7 @@ class SqliteJournal(Journal):
         for info in await self.streams("open"):
             info.state, info.updated = "suspended", now
             with suppress(CorruptError):
-                await self._writer.put(partial(streams.mend, info=info))
+                await self._writer.put(partial(streams.put_stream, info=info))
                 suspended += 1
         return suspended
 
@@ -343,7 +343,7 @@ class SqliteJournal(Journal):
         if loaded is None:
             return None
         if loaded.is_rebuilt:
-            await self._writer.put(partial(streams.mend, info=loaded.stored.info))
+            await self._writer.put(partial(streams.put_stream, info=loaded.stored.info))
             _log.warning("rewriting the damaged row of a stream", stream=stream)
         return loaded.stored
 

@@ -1,7 +1,8 @@
 """Deleting from the journal in small steps: streams that ended long ago, more than `max_bytes`, and removed sessions.
 
-A stream that has not ended is never touched. Of an ended stream `lines` and `crc` outlive its events, so that a late
-publisher does not start again at line 0.
+A stream that has not ended is never touched, and one that was read from an agent's own store does not expire by age:
+the session is still there, and its files would not be read again. Of an ended stream `lines` and `crc` outlive its
+events, so that a late publisher does not start again at line 0.
 
 Each step is one transaction of bounded cost, as commits wait for it. What a step deletes and what `meta` says of it
 change together: `expired` rises in the transaction that deletes the events, so readers can report a gap for every
@@ -75,7 +76,7 @@ def expire_step(
     events = 0
     while budget > 0:
         too_much = max_bytes is not None and _used(connection) > max_bytes
-        stream = _next_stream(connection, 2**63 - 1 if too_much else before, skipped)
+        stream = _next_stream(connection, None if too_much else before, skipped)
         if stream is None:
             connection.execute("DELETE FROM streams WHERE state='ended' AND expired=1 AND updated<?", (forget_before,))
             _forget_labels(connection)
@@ -125,10 +126,12 @@ def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> St
     return _step(connection, 0, done=True)
 
 
-def _next_stream(connection: sqlite3.Connection, before: int, skipped: Collection[str]) -> str | None:
-    """The stream that ended first."""
+def _next_stream(connection: sqlite3.Connection, before: int | None, skipped: Collection[str]) -> str | None:
+    """The next stream to delete: the one that ended first. `before`: by age; None: whatever its age."""
+    by_age = "AND updated<? AND followed=0" if before is not None else ""
     rows = connection.execute(
-        "SELECT stream FROM streams WHERE state='ended' AND expired=0 AND updated<? ORDER BY updated", (before,)
+        f"SELECT stream FROM streams WHERE state='ended' AND expired=0 {by_age} ORDER BY updated",
+        () if before is None else (before,),
     )
     with closing(rows):
         return next((stream for (stream,) in rows if stream not in skipped), None)

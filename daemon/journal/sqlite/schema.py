@@ -133,12 +133,12 @@ def _check_tables(path: Path, how: str) -> None:
     check_beside(path)
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)) as connection:
         if tables := _tables(connection):  # a process killed while creating a journal leaves no tables
-            _format(connection, path, tables)
+            _check_format(connection, path, tables)
 
 
 def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
-    """Open the file for writing. An empty file becomes a journal, and an older format is migrated. Raises
-    `JournalError` for a file that is not a journal."""
+    """Open the file for writing. An empty file becomes a journal. Raises `JournalError` for a file that is not a
+    journal of this format."""
     # Read the tip before creating the file: an existing file that is empty has lost its events; a removed one is a
     # fresh start.
     tip = read_tip(path) if path.exists() else None
@@ -162,11 +162,7 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
         claim_beside(path)
         if not tables:
             _create(connection, secrets.token_hex(8) if tip is None else tip.journal)
-        from tooltap.daemon.journal.sqlite.migration import (
-            migrate,  # only a daemon needs it, not who asks for the format
-        )
-
-        migrate(connection, path, _format(connection, path, tables))
+        _check_format(connection, path, tables)
         if durability == "power":  # the last daemon may have been killed before it synced what it had written
             copy_log(connection)
     except BaseException:
@@ -192,8 +188,7 @@ def copy_some(connection: sqlite3.Connection) -> None:
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
-    """Open a journal for reading, even while a daemon writes to it. Raises `JournalError`, also for an older format,
-    which only a daemon migrates."""
+    """Open a journal for reading, even while a daemon writes to it. Raises `JournalError`."""
     check_beside(path)
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
@@ -201,10 +196,7 @@ def open_read_only(path: Path) -> sqlite3.Connection:
         raise JournalError(f"the journal {path} cannot be opened: {error}") from None
     add_functions(connection)
     try:
-        if (version := _format(connection, path, _tables(connection) or {"none"})) < FORMAT:
-            raise JournalError(
-                f"the journal {path} has the older format {version}; start a daemon on it to migrate it to {FORMAT}"
-            )
+        _check_format(connection, path, _tables(connection) or {"none"})
     except sqlite3.Error as error:
         connection.close()
         raise JournalError(f"the journal {path} cannot be opened: {error}") from None
@@ -215,11 +207,11 @@ def open_read_only(path: Path) -> sqlite3.Connection:
 
 
 def format_of(path: Path) -> int:
-    """Read the format of a journal, which stays unchanged. Raises `JournalError` for other files and newer formats."""
+    """Read the format of a journal, which stays unchanged. Raises `JournalError` for other files and formats."""
     check_beside(path)
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            return _format(connection, path, _tables(connection) or {"none"})
+            return _check_format(connection, path, _tables(connection) or {"none"})
     except sqlite3.Error as error:
         raise JournalError(f"the journal {path} cannot be opened: {error}") from None
 
@@ -240,13 +232,14 @@ def _tables(connection: sqlite3.Connection) -> set[str]:
     return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
 
 
-def _format(connection: sqlite3.Connection, path: Path, tables: set[str]) -> int:
-    """Raises `JournalError`."""
+def _check_format(connection: sqlite3.Connection, path: Path, tables: set[str]) -> int:
+    """The format, which is the one that this version knows. Raises `JournalError`."""
     version = get_meta(connection, "format") if not tables or "meta" in tables else None
     if not isinstance(version, int):
         raise JournalError(f"{path} is a database, but not a tooltap journal")
-    if version > FORMAT:
+    if version != FORMAT:
         raise JournalError(
-            f"the journal {path} has format {version}, written by a newer tooltap; this one knows up to {FORMAT}"
+            f"the journal {path} has format {version}, written by another version of tooltap; this one knows only"
+            f" {FORMAT}"
         )
     return version

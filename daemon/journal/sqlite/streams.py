@@ -19,13 +19,11 @@ from tooltap.protocol.events import decode
 from tooltap.protocol.replies import StreamState
 from tooltap.protocol.stats import Statistics
 
-__all__ = ["UPDATE_STREAM", "LoadedStream", "count_streams", "load_stream", "mend", "streams", "streams_of"]
-
 # Not `INSERT OR REPLACE`, which creates a new row and writes more pages.
-UPDATE_STREAM = """
-INSERT INTO streams VALUES (?, ?, ?, ?, 0, ?, ?) ON CONFLICT (stream) DO UPDATE
-SET state=excluded.state, lines=excluded.lines, updated=excluded.updated, expired=0, info=excluded.info,
- checksum=excluded.checksum
+_PUT_STREAM = """
+INSERT INTO streams VALUES (?, ?, ?, ?, 0, ?, ?, ?) ON CONFLICT (stream) DO UPDATE
+SET state=excluded.state, lines=excluded.lines, updated=excluded.updated, expired=0, followed=excluded.followed,
+ info=excluded.info, checksum=excluded.checksum
 """
 
 # Created at import: two threads that decode a type for the first time at once crash msgspec 0.22.
@@ -33,8 +31,8 @@ _tail_decoder = msgspec.msgpack.Decoder(list[TailRecord])
 _info_decoder = msgspec.json.Decoder(StreamInfo)
 
 _STATES: tuple[StreamState, ...] = get_args(StreamState)
-_COLUMNS = "streams.stream, state, lines, updated, info, expired, streams.checksum"
-_TYPES = (str, str, int, int, bytes, int, int)
+_COLUMNS = "streams.stream, state, lines, updated, info, expired, followed, streams.checksum"
+_TYPES = (str, str, int, int, bytes, int, int, int)
 
 
 class LoadedStream(NamedTuple):
@@ -96,8 +94,8 @@ def _info(row: tuple[Any, ...]) -> StreamInfo | None:
     """None if it is damaged."""
     if tuple(map(type, row)) != _TYPES:
         return None
-    stream, state, lines, updated, data, expired, checksum = row
-    if checksum != stream_sum(stream, state, lines, updated, data, expired):
+    stream, state, lines, updated, data, expired, followed, checksum = row
+    if checksum != stream_sum(stream, state, lines, updated, followed, data, expired):
         return None
     try:
         info = _info_decoder.decode(data)
@@ -157,10 +155,10 @@ def _agreed_lines(row: tuple[Any, ...]) -> int | None:
     return info.lines if info.lines == row[2] and info.stream == row[0] else None
 
 
-def mend(connection: sqlite3.Connection, info: StreamInfo) -> None:
-    """Write the row of a stream again."""
-    row = (info.stream, info.state, info.lines, info.updated, msgspec.json.encode(info))
-    connection.execute(UPDATE_STREAM, (*row, stream_sum(*row)))
+def put_stream(connection: sqlite3.Connection, info: StreamInfo) -> None:
+    """Write the row of a stream."""
+    row = (info.stream, info.state, info.lines, info.updated, int(info.followed), msgspec.json.encode(info))
+    connection.execute(_PUT_STREAM, (*row, stream_sum(*row)))
 
 
 def streams(

@@ -15,54 +15,11 @@ import sqlite3
 from tooltap.daemon.journal.sqlite.checksums import row_sum
 from tooltap.daemon.journal.sqlite.contents import CONTENT_TABLES
 
-__all__ = [
-    "COPIED_BELOW",
-    "EVENT_TABLES",
-    "FORMAT",
-    "GAPS_TABLE",
-    "SESSIONS_TABLE",
-    "TABLES",
-    "UNINDEXED",
-    "get_meta",
-    "label_id",
-    "set_meta",
-    "source_id",
-    "verified_meta",
-]
-
-FORMAT = 6
-
-COPIED_BELOW = 3
-"""To migrate a journal of an earlier format, its events are copied."""
+FORMAT = 1
+"""A journal of another format is refused."""
 
 UNINDEXED = frozenset({"message", "reasoning"})
 """Kinds whose labels are negative."""
-
-EVENT_TABLES = """
-CREATE TABLE sources (
-    id INTEGER PRIMARY KEY, stream TEXT NOT NULL, session TEXT NOT NULL{checksum}, UNIQUE (stream, session)
-);
-CREATE INDEX sources_by_session ON sources (session);
-
-CREATE TABLE labels (
-    id INTEGER PRIMARY KEY, kind TEXT NOT NULL, provider TEXT NOT NULL, tool TEXT, raw_tool TEXT{checksum}
-);
-CREATE INDEX labels_by_name ON labels (kind, tool, raw_tool, provider);
-
-CREATE TABLE {events} (
-    seq INTEGER PRIMARY KEY,
-    source INTEGER NOT NULL,
-    label INTEGER NOT NULL,
-    agent TEXT,
-    body BLOB NOT NULL{checksum}
-);
-CREATE INDEX events_by_source ON {events} (source);
-CREATE INDEX events_by_label ON {events} (label) WHERE label>0;
-CREATE INDEX events_by_both ON {events} (source, label) WHERE label>0
-"""
-
-GAPS_TABLE = "CREATE TABLE gaps (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, checksum INTEGER)"
-"""Ranges of `seq` whose events were lost, and that stay gone: a repair did not find them, or their commits are gone."""
 
 SESSIONS_TABLE = """
 CREATE TABLE sessions (
@@ -78,7 +35,26 @@ _CONTENTS = ";\n".join(CONTENT_TABLES)
 TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value, checksum INTEGER) WITHOUT ROWID;
 
-{EVENT_TABLES.format(events="events", checksum=", checksum INTEGER").strip()};
+CREATE TABLE sources (
+    id INTEGER PRIMARY KEY, stream TEXT NOT NULL, session TEXT NOT NULL, checksum INTEGER, UNIQUE (stream, session)
+);
+CREATE INDEX sources_by_session ON sources (session);
+
+CREATE TABLE labels (
+    id INTEGER PRIMARY KEY, kind TEXT NOT NULL, provider TEXT NOT NULL, tool TEXT, raw_tool TEXT, checksum INTEGER
+);
+CREATE INDEX labels_by_name ON labels (kind, tool, raw_tool, provider);
+
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY,
+    source INTEGER NOT NULL,
+    label INTEGER NOT NULL,
+    agent TEXT,
+    body BLOB NOT NULL, checksum INTEGER
+);
+CREATE INDEX events_by_source ON events (source);
+CREATE INDEX events_by_label ON events (label) WHERE label>0;
+CREATE INDEX events_by_both ON events (source, label) WHERE label>0;
 
 CREATE TABLE streams (
     stream TEXT PRIMARY KEY,
@@ -86,9 +62,10 @@ CREATE TABLE streams (
     lines INTEGER NOT NULL,
     updated INTEGER NOT NULL,
     expired INTEGER NOT NULL DEFAULT 0,
+    followed INTEGER NOT NULL,
     info BLOB NOT NULL, checksum INTEGER
 );
-CREATE INDEX streams_by_state ON streams (state, expired, updated);
+CREATE INDEX streams_by_state ON streams (state, expired, updated, followed);
 CREATE INDEX streams_by_updated ON streams (updated);
 
 -- Not in `streams`: SQLite rewrites a whole row, and a snapshot may be megabytes long.
@@ -132,7 +109,8 @@ CREATE TABLE session_streams (
 ) WITHOUT ROWID;
 CREATE INDEX session_streams_by_stream ON session_streams (stream);
 
-{GAPS_TABLE};
+-- Ranges of `seq` whose events were lost, and that stay gone: a repair did not find them, or their commits are gone.
+CREATE TABLE gaps (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, checksum INTEGER);
 """
 
 

@@ -50,14 +50,14 @@ from tooltap.daemon.journal.interface import (
     StreamConflictError,
     UnstorableError,
 )
-from tooltap.daemon.journal.sqlite.checksums import event_sum, piece_sum, row_sum, stream_sum, tail_sum
+from tooltap.daemon.journal.sqlite.checksums import event_sum, piece_sum, row_sum, tail_sum
 from tooltap.daemon.journal.sqlite.contents import put_content
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
 from tooltap.daemon.journal.sqlite.retention import Step, StuckError
 from tooltap.daemon.journal.sqlite.rows import SqliteProjection
 from tooltap.daemon.journal.sqlite.schema import copy_log
 from tooltap.daemon.journal.sqlite.settle import Settled, Tally, write_tally
-from tooltap.daemon.journal.sqlite.streams import UPDATE_STREAM
+from tooltap.daemon.journal.sqlite.streams import put_stream
 from tooltap.daemon.journal.sqlite.tables import label_id, set_meta, source_id
 from tooltap.daemon.journal.sqlite.tip import Tip, TipFile
 from tooltap.daemon.system.failpoints import failpoint
@@ -122,7 +122,8 @@ class Writer:
         self._answer: Callable[[list[Outcome]], object] = partial(
             loop.call_soon_threadsafe,
             report,  # type: ignore[arg-type]  # mypy takes this for the whole call
-            # That of the thread says no event loop, and where Trio is installed, too, anyio then starts no task.
+            # The context of the writer's thread names no event loop. If Trio is installed too, anyio then refuses to
+            # start tasks.
             context=copy_context(),
         )
         """Raises `RuntimeError` if the event loop is closed, and nothing else: what is committed has to be reported."""
@@ -280,8 +281,7 @@ class Writer:
         if info.state == "ended":
             self._projection.end_stream(info.stream)
             failpoint("during-close")
-        row = (info.stream, info.state, info.lines, info.updated, msgspec.json.encode(info))
-        execute(UPDATE_STREAM, (*row, stream_sum(*row)))
+        put_stream(self._connection, info)
         if commit.snapshot is not None:
             snapshot = (info.stream, info.lines, commit.snapshot)
             execute(

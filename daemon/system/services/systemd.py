@@ -50,7 +50,7 @@ ExecStart={command}
 Restart=on-failure
 RestartSec=1
 RestartPreventExitStatus=2
-# A journal of an older format is migrated first.
+# A long write-ahead log of the journal is read first.
 TimeoutStartSec=10min
 TimeoutStopSec=30
 

@@ -18,7 +18,7 @@ def _is_acp(value: dict[str, Any]) -> bool:
     return "agentCapabilities" in result or "stopReason" in result or ("sessionId" in result and "modes" in result)
 
 
-PRODUCT = "any agent that speaks ACP"
+LISTED_AS = "any agent that speaks ACP"
 
 DIALECTS = (
     Dialect(

@@ -27,9 +27,9 @@ from tooltap.normalizers.dialects.acp.sessions import Sessions
 from tooltap.normalizers.dialects.acp.state import AcpState
 from tooltap.normalizers.dialects.acp.terminals import Terminals, emit_output
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
-from tooltap.normalizers.tools import tool_input
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import without_nulls
+from tooltap.normalizers.tools.registry import tool_input
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import OutputRef
 
@@ -44,9 +44,9 @@ _VERDICTS = {"approved": "allowed", "denied": "denied", "aborted": "cancelled", 
 class ToolCalls:
     update = Lines("sessionUpdate")
 
-    def __init__(self, emitter: Parser, state: AcpState, sessions: Sessions, terminals: Terminals) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
+    def __init__(self, parser: Parser, state: AcpState, sessions: Sessions, terminals: Terminals) -> None:
+        self._parser = parser
+        self._calls = parser.calls
         self._state = state
         self._sessions = sessions
         self._terminals = terminals
@@ -67,13 +67,13 @@ class ToolCalls:
     def _report(self, call_id: Any, call: Call | None, update: Line, stopping: bool) -> Skip:
         """Read what an update states of its call, which may be open. `stopping`: the client asked to stop the turn."""
         if type(call_id) is not str:
-            return self._emitter.unparsed("unknown-type", update)
-        self._emitter.texts.flush()
+            return self._parser.unparsed("unknown-type", update)
+        self._parser.texts.flush()
         if call is not None and "_meta" in update and record(update["_meta"]).get("subagentProgress") is True:
             # Qwen Code 0.24.4: what the subagent does, which its own calls state, too
             self._calls.update(call, status="running", progress={"text": text_of(update.get("content"))})
             return None
-        bodies, response = Bodies(self._emitter), response_in(update)
+        bodies, response = Bodies(self._parser), response_in(update)
         if response is None:  # else it stays as it is until the result, which has the same bodies
             update = bodies.take(update)
         ended, skip = _has_ended(update), None
@@ -107,10 +107,10 @@ class ToolCalls:
         if call is None:
             return "late-update"
         use = use_of(call)
-        items = [Bodies(self._emitter).take(chunk.get("content"))]
+        items = [Bodies(self._parser).take(chunk.get("content"))]
         self._terminals.embed(use, call.id, items)
         if (text := text_of(items)) is not None and call.status == "running":
-            emit_output(self._emitter, call, text, len(use.running or ""))
+            emit_output(self._parser, call, text, len(use.running or ""))
             use.running = (use.running or "") + text
         else:
             use.content = [*use.content, *items]
@@ -136,14 +136,14 @@ class ToolCalls:
                 return "unchanged"
             self._sessions.info.todos = digest
             self._state.plans += 1
-            self._emitter.texts.flush()
+            self._parser.texts.flush()
             call_id, value = f"plan-{self._state.plans}", {"todos": todos}
             self._calls.open(call_id, "plan", value, raw=update, name="TodoWrite", synthetic=True)
             return self._calls.answer(call_id, Answer(value), raw=update, synthetic=True)
         if not isinstance(text, str):
-            return self._emitter.unparsed("unknown-type", update)
-        self._emitter.texts.flush()
-        self._emitter.notice("plan", text)
+            return self._parser.unparsed("unknown-type", update)
+        self._parser.texts.flush()
+        self._parser.notice("plan", text)
         return None
 
     # -- reviews ------------------------------------------------------------------------------------------------------
@@ -151,11 +151,11 @@ class ToolCalls:
     def _review(self, update: Line, stated: Line, target: str) -> Skip:
         """codex-acp 2.6.0: a second model decides about risky calls. The wire shows its review as a call of kind
         `think`, whose input and output are the same object. It is also a permission, which an agent answers."""
-        review, permissions = without_nulls(record(stated.get("review"))), self._emitter.permissions
+        review, permissions = without_nulls(record(stated.get("review"))), self._parser.permissions
         call_id, permission_id = string(update.get("toolCallId")), string(stated.get("reviewId"))
         if call_id is None or permission_id is None:
-            return self._emitter.unparsed("unknown-type", update)
-        self._emitter.texts.flush()
+            return self._parser.unparsed("unknown-type", update)
+        self._parser.texts.flush()
         status, message = string(review.get("status")), string(review.get("rationale"))
         value = {"review": review, "action": stated.get("action"), "targetItemId": target}
         skip = self._calls.show(
@@ -174,9 +174,9 @@ class ToolCalls:
 
     def _begins_another(self, call_id: str, update: Line) -> bool:
         """Whether a `tool_call` opens a new call under the id of one that has ended, or that another session has."""
-        if self._emitter.replay:
+        if self._parser.replay:
             return False
-        if self._calls.session_of(call_id) != self._emitter.session:
+        if self._calls.session_of(call_id) != self._parser.session:
             return True
         if not self._calls.is_done(call_id):
             return False
@@ -224,7 +224,7 @@ class ToolCalls:
         )
         running = use.running or ""
         if running != before and running.startswith(before):
-            emit_output(self._emitter, call, running[len(before) :], len(before))
+            emit_output(self._parser, call, running[len(before) :], len(before))
         if "_meta" in update:
             carries = self._terminals.read_meta(use, call.id, update["_meta"]) or carries
         if learned or use.terminals is not terminals:
@@ -267,7 +267,7 @@ class ToolCalls:
         return True, True
 
     def _read_input(self, use: ToolUse, name: str) -> tuple[Any, str | None]:
-        servers = (*self._emitter.context.mcp_servers, *self._state.servers)
+        servers = (*self._parser.context.mcp_servers, *self._state.servers)
         return read_input(use, name, mcp_name(name, use.title or "", use.raw_input, servers))
 
     def _end_call(self, call_id: str, use: ToolUse, update: Line, bodies: Bodies, stopping: bool) -> Skip:
@@ -276,7 +276,7 @@ class ToolCalls:
         if use.response is not None:
             use.response = bodies.take(use.response)
         name = self._calls.name_of(call_id) or ""
-        answer = read_result(name, use, update, terminal, provider=self._emitter.provider, stopping=stopping)
+        answer = read_result(name, use, update, terminal, provider=self._parser.provider, stopping=stopping)
         attachments = bodies.attachments or []
         if type(content := update.get("content")) is list:
             for block in blocks(content):
@@ -296,10 +296,10 @@ class ToolCalls:
         """Remember the shell of a command that runs on; end the calls whose shells have ended."""
         shells = self._state.shells
         if answer.is_async and (shell := started_shell(update)) is not None:
-            put(shells, f"{self._emitter.session}/{shell}", call_id, SHELLS)
+            put(shells, f"{self._parser.session}/{shell}", call_id, SHELLS)
         elif shells:
             for shell, ended in ended_shells(name, use.raw_input, update.get("rawOutput")):
-                if (started := shells.pop(f"{self._emitter.session}/{shell}", None)) is not None:
+                if (started := shells.pop(f"{self._parser.session}/{shell}", None)) is not None:
                     self._calls.answer(started, ended, raw=update)
 
     def _note_todos(self, call: Call, value: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tooltap.normalizers.dialects.opencode.answers import split_mcp_name
 from tooltap.normalizers.tools.names import canonical_name
-from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
+from tooltap.normalizers.tools.registry import CANONICAL_TOOLS
 from tooltap.normalizers.wire.values import first_string, record, string
 
 DEFAULT_KIND = "other"

@@ -26,9 +26,9 @@ class PermissionRequests:
     request = Lines("method")
     answer = Lines("method")
 
-    def __init__(self, emitter: Parser, sessions: Sessions, tool_calls: ToolCalls) -> None:
-        self._emitter = emitter
-        self._permissions = emitter.permissions
+    def __init__(self, parser: Parser, sessions: Sessions, tool_calls: ToolCalls) -> None:
+        self._parser = parser
+        self._permissions = parser.permissions
         self._sessions = sessions
         self._tool_calls = tool_calls
 
@@ -37,7 +37,7 @@ class PermissionRequests:
         """v2 has a subject where v1 has the call, and a title of its own."""
         subject = record(params.get("subject"))
         self._sessions.ensure_turn()
-        self._emitter.texts.flush()
+        self._parser.texts.flush()
         tool_call = record(params.get("toolCall") or subject.get("toolCall"))
         call_id = self._before_permission(tool_call) or string(subject.get("toolCallId"))
         command = subject and {name: subject[name] for name in ("command", "cwd") if type(subject.get(name)) is str}
@@ -65,7 +65,7 @@ class PermissionRequests:
 
     @request(*ELICITATIONS)
     def _elicit(self, params: Line, key: str) -> None:
-        self._emitter.texts.flush()
+        self._parser.texts.flush()
         call_id = string(params.get("toolCallId"))
         self._permissions.ask(
             id_in(key),
@@ -89,13 +89,13 @@ class PermissionRequests:
         call_id = tool_call.get("toolCallId")
         if not isinstance(call_id, str):
             return None
-        call = self._emitter.calls.get(call_id)
+        call = self._parser.calls.get(call_id)
         if call is not None:
             use = use_of(call)
             if not use.has_input:
                 stated = {key: item for key, item in tool_call.items() if key != "status"}
                 self._tool_calls.update_open(call, use, stated, response_in(stated))
-        elif not self._emitter.calls.is_done(call_id):
+        elif not self._parser.calls.is_done(call_id):
             response = response_in(tool_call)
             self._tool_calls.open(
                 call_id, ToolUse(), tool_call, response, synthetic=False, status="awaiting-permission"
@@ -104,5 +104,5 @@ class PermissionRequests:
 
     def _type(self, call_id: str | None, default: str) -> str:
         """The type of a request about this call."""
-        is_question = call_id is not None and self._emitter.calls.name_of(call_id) == "AskUserQuestion"
+        is_question = call_id is not None and self._parser.calls.name_of(call_id) == "AskUserQuestion"
         return "question" if is_question else default

@@ -73,14 +73,14 @@ class Sessions:
     answer = Lines("method")
     update = Lines("sessionUpdate")
 
-    def __init__(self, emitter: Parser, state: AcpState) -> None:
-        self._emitter = emitter
+    def __init__(self, parser: Parser, state: AcpState) -> None:
+        self._parser = parser
         self._state = state
 
     @property
     def info(self) -> SessionInfo:
         """The session that the line belongs to."""
-        sessions, session = self._state.sessions, self._emitter.session
+        sessions, session = self._state.sessions, self._parser.session
         try:
             info: SessionInfo = sessions[session]
         except KeyError:
@@ -95,15 +95,15 @@ class Sessions:
         state = self._state
         root = state.children.get(session_id)
         if root is not None:
-            self._emitter.set_session(root or session_id)
-            self._emitter.agent = session_id
+            self._parser.set_session(root or session_id)
+            self._parser.agent = session_id
         elif session_id != state.session:
-            self._emitter.set_session(session_id)
+            self._parser.set_session(session_id)
         else:
-            self._emitter.session = session_id
+            self._parser.session = session_id
         info = self.info
         state.cwd = info.cwd
-        self._emitter.replay = info.loading
+        self._parser.replay = info.loading
 
     def expect(self, key: str, **params: Any) -> None:
         """Remember what the answer to this request will confirm."""
@@ -116,7 +116,7 @@ class Sessions:
         if not opened or self.info.last_message is not None:
             return False
         before = len(opened)
-        self._emitter.texts.flush()
+        self._parser.texts.flush()
         return len(opened) < before
 
     # -- turns --------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Sessions:
     @property
     def is_prompted(self) -> bool:
         """Whether a prompt on the wire began the running turn."""
-        return self._emitter.turn is not None and self._emitter.turn != self.info.own_turn
+        return self._parser.turn is not None and self._parser.turn != self.info.own_turn
 
     def begin_prompted_turn(self) -> str:
         """Start the turn of a prompt; a turn that no prompt began ends."""
@@ -132,12 +132,12 @@ class Sessions:
         if info.own_turn is not None:
             self.end_running_turn("completed", info.own_turn, synthetic=True)
         info.stopping = info.cutting = False
-        return self._emitter.start_turn()
+        return self._parser.start_turn()
 
     def ensure_turn(self) -> None:
         """Open a turn for content outside of any, unless it is replayed."""
-        if not self._emitter.replay and self._emitter.turn is None:
-            self.info.own_turn = self._emitter.start_turn(synthetic=True)
+        if not self._parser.replay and self._parser.turn is None:
+            self.info.own_turn = self._parser.start_turn(synthetic=True)
 
     def end_stopped_turn(self, stated: Line, turn_id: str | None = None) -> None:
         """End a turn as the agent states it: its stop reason, and the tokens it used."""
@@ -148,7 +148,7 @@ class Sessions:
         self.end_running_turn(outcome, turn_id, reason=string(reason), before=before)
 
     def end_running_turn(self, outcome: str, turn_id: str | None, **fields: Any) -> None:
-        self._emitter.end_turn(outcome, turn_id=turn_id, **fields)
+        self._parser.end_turn(outcome, turn_id=turn_id, **fields)
         info = self.info
         if turn_id in (None, info.own_turn):
             info.own_turn = None
@@ -157,9 +157,9 @@ class Sessions:
         """End what is open of a session that was replayed."""
         info = self.info
         if info.loading:
-            self._emitter.texts.flush()
-            self._emitter.calls.close_turn(self._emitter.session, None, None, "interrupted")
-            info.loading = self._emitter.replay = False
+            self._parser.texts.flush()
+            self._parser.calls.close_turn(self._parser.session, None, None, "interrupted")
+            info.loading = self._parser.replay = False
         elif info.own_turn is not None:  # the request is not on the wire, and the history looked like content
             self.end_running_turn("completed", info.own_turn, synthetic=True)
 
@@ -173,7 +173,7 @@ class Sessions:
         name = string(agent.get("name"))
         provider = provider_name(name) if name else next(filter(None, logins), None)
         if provider is not None:
-            self._emitter.set_provider(provider)
+            self._parser.set_provider(provider)
         state.agent_version = string(agent.get("version")) or state.agent_version
         state.protocol_version = whole(result.get("protocolVersion")) or state.protocol_version
         return None if agent else "handshake"
@@ -209,13 +209,13 @@ class Sessions:
         changes = self._configured(result)
         servers = [{"name": name} for name in asked.get("servers", [])] or None
         version = self._state.agent_version
-        self._emitter.emit(
+        self._parser.emit(
             SessionEvent, state=state, cwd=info.cwd, agent_version=version, mcp_servers=servers, **changes
         )
 
     @answer("session/close")
     def _closed(self, result: Line, asked: PendingRequest, key: str) -> None:
-        self._emitter.emit(SessionEvent, state="ended")
+        self._parser.emit(SessionEvent, state="ended")
 
     # -- changes ------------------------------------------------------------------------------------------------
 
@@ -228,11 +228,11 @@ class Sessions:
 
     @answer("session/set_config_option", "session/set_mode", "session/set_model", "session/set_title")
     def _changed(self, result: Line, asked: PendingRequest, key: str) -> Skip:
-        return self._emitter.update_session({**learn(self.info, **asked.params), **self._configured(result)})
+        return self._parser.update_session({**learn(self.info, **asked.params), **self._configured(result)})
 
     @update("available_commands_update", "config_option_update", "current_mode_update")
     def _reconfigured(self, update: Line) -> Skip:
-        return self._emitter.update_session(self._configured(update))
+        return self._parser.update_session(self._configured(update))
 
     @update("session_info_update")
     def _described(self, update: Line) -> Skip:
@@ -241,7 +241,7 @@ class Sessions:
         changes = learn(info, title=update["title"]) if "title" in update else {}
         codex = record(update["_meta"]).get("codex") if "_meta" in update else None
         has_reported = type(codex) is dict and self._report_codex(codex)
-        skip = self._emitter.update_session(changes)
+        skip = self._parser.update_session(changes)
         return None if has_reported else skip
 
     def _configured(self, result: Line) -> dict[str, Any]:
@@ -273,7 +273,7 @@ class Sessions:
         """codex-acp 2.6.0: an error it will retry, and a thread that failed, whose turn then ends as completed."""
         if error := record(codex.get("error")):
             code, level = ("retry", "warning") if error.get("willRetry") is True else ("provider-error", "error")
-            self._emitter.notice(code, str(error.get("additionalDetails") or error.get("message")), level, error)
+            self._parser.notice(code, str(error.get("additionalDetails") or error.get("message")), level, error)
             return True
         status, info = record(codex.get("threadStatus")), self.info
         kind = string(status.get("type"))
@@ -282,7 +282,7 @@ class Sessions:
         info.state = kind
         if kind != "systemError":
             return False
-        self._emitter.notice("provider-error", kind, "error", status)
+        self._parser.notice("provider-error", kind, "error", status)
         return True
 
     @update("usage_update")
@@ -296,7 +296,7 @@ class Sessions:
         if usage == info.usage:
             return None if ended else "unchanged"
         info.usage = usage
-        self._emitter.emit(Usage, scope="session", context_used=usage[0], context_size=usage[1], cost_usd=usage[2])
+        self._parser.emit(Usage, scope="session", context_used=usage[0], context_size=usage[1], cost_usd=usage[2])
         return None
 
 

@@ -31,8 +31,8 @@ class Terminals:
     answer = Lines("method")
     update = Lines("sessionUpdate")
 
-    def __init__(self, emitter: Parser, state: AcpState) -> None:
-        self._emitter = emitter
+    def __init__(self, parser: Parser, state: AcpState) -> None:
+        self._parser = parser
         self._terminals = state.terminals
         self._asked = state.requests
 
@@ -101,7 +101,7 @@ class Terminals:
     def _terminal_updated(self, update: Line) -> Skip:
         """The state of an agent's terminal, or more output."""
         if not isinstance(update.get("terminalId"), str):
-            return self._emitter.unparsed("unknown-type", update)
+            return self._parser.unparsed("unknown-type", update)
         terminal = self._terminal(update["terminalId"])
         if (more := _decoded(update.get("data"))) is not None:
             self._print_terminal(terminal, more)
@@ -133,20 +133,20 @@ class Terminals:
             self._print_terminal(terminal, output[known.chars :])
         else:
             terminal.printed = TextBuffer()
-            terminal.printed.append(output, self._emitter, "text/plain")
+            terminal.printed.append(output, self._parser, "text/plain")
 
     def _print_terminal(self, terminal: Terminal, text: str) -> None:
-        call = self._emitter.calls.get(terminal.call_id) if terminal.call_id is not None else None
+        call = self._parser.calls.get(terminal.call_id) if terminal.call_id is not None else None
         if call is not None and text:
-            emit_output(self._emitter, call, text, terminal.printed.chars)
-        terminal.printed.append(text, self._emitter, "text/plain")
+            emit_output(self._parser, call, text, terminal.printed.chars)
+        terminal.printed.append(text, self._parser, "text/plain")
 
 
-def emit_output(emitter: Parser, call: Call, text: str, offset: int) -> None:
+def emit_output(parser: Parser, call: Call, text: str, offset: int) -> None:
     """Emit a partial event with what a call printed or showed while it runs."""
-    if emitter.partials:
+    if parser.partials:
         chunk = Chunk(stream="output", text=text, offset=offset)
-        emitter.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk)
+        parser.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk)
 
 
 def _note_exit(terminal: Terminal, exit_code: Any, signal: Any) -> None:

@@ -38,15 +38,15 @@ class DeltasState(msgspec.Struct):
 
 
 class Deltas:
-    def __init__(self, emitter: Parser, state: DeltasState) -> None:
-        self._emitter = emitter
-        self._texts = emitter.texts
+    def __init__(self, parser: Parser, state: DeltasState) -> None:
+        self._parser = parser
+        self._texts = parser.texts
         self._state = state
 
     @property
     def current(self) -> Streamed:
         """The message being streamed; a new one if the stream was tapped in the middle of a message."""
-        return self._state.messages.get(self._emitter.agent or "") or self._start(None)
+        return self._state.messages.get(self._parser.agent or "") or self._start(None)
 
     def read(self, event: Line, line: Line) -> Skip:
         """Read the event of a line."""
@@ -68,21 +68,21 @@ class Deltas:
             self._start(string(record(event.get("message")).get("id")))
         elif kind == "message_delta":
             if record(event.get("delta")).get("stop_reason") == "tool_use":
-                self._emitter.goes_on()
+                self._parser.goes_on()
         elif kind == "message_stop":
             self.current.whole = True
         elif kind == "error":
             error = record(event.get("error"))
             text = str(error.get("message") or error.get("type") or "error")
-            self._emitter.notice("provider-error", text, "error", error or None)
+            self._parser.notice("provider-error", text, "error", error or None)
             return None
         elif kind != "ping":
-            return self._emitter.unparsed("unknown-type", line)
+            return self._parser.unparsed("unknown-type", line)
         return "partial"
 
     def claim(self, message_id: str | None) -> int | None:
         """Return the index of the block being streamed, if it is one of this message: it now came whole."""
-        current = self._state.messages.get(self._emitter.agent or "")
+        current = self._state.messages.get(self._parser.agent or "")
         if current is None or current.block is None or current.message_id not in (None, message_id):
             return None
         index, current.block = current.block, None
@@ -95,7 +95,7 @@ class Deltas:
 
     def replace(self, message: Line) -> None:
         """Abandon the message being streamed where another comes whole: the agent asked again without streaming."""
-        current = self._state.messages.get(self._emitter.agent or "")
+        current = self._state.messages.get(self._parser.agent or "")
         if current is None or current.block is None or message.get("model") == "<synthetic>":
             return
         ids = message.get("id"), current.message_id
@@ -104,17 +104,17 @@ class Deltas:
 
     def _abandon(self) -> None:
         """Drop what came of a message that broke off: the agent asked the model again, and this is the answer."""
-        emitter = self._emitter
-        current = self._state.messages.get(emitter.agent or "")
+        parser = self._parser
+        current = self._state.messages.get(parser.agent or "")
         if current is None or current.whole:
             return
-        place = emitter.session, emitter.agent, current.message_id
-        for text in list(emitter.state.texts.open.values()):
+        place = parser.session, parser.agent, current.message_id
+        for text in list(parser.state.texts.open.values()):
             if (text.session, text.agent, text.message_id) == place and text.block is not None:
                 self.drop(text.message_id, text.block)
 
     def _start(self, message_id: str | None) -> Streamed:
-        messages, agent = self._state.messages, self._emitter.agent or ""
+        messages, agent = self._state.messages, self._parser.agent or ""
         messages.pop(agent, None)
         put(messages, agent, Streamed(message_id), STREAMED)
         return messages[agent]

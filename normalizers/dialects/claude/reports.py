@@ -30,9 +30,9 @@ class Reports:
     transcript = Lines("subtype")
     """Those of transcripts; seen in transcripts of other projects, 2.0 to 2.1."""
 
-    def __init__(self, emitter: Parser) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+        self._calls = parser.calls
 
     # -- lines of the stream -------------------------------------------------------------------------------------
 
@@ -48,19 +48,19 @@ class Reports:
         text = next((text for key in _TEXT_KEYS if isinstance(text := data.get(key), str) and text), None)
         error = bool(data.get("error")) or value.get("status") == "failed"
         level = "warning" if error or value.get("level") in ("warning", "error") else "info"
-        self._emitter.notice(code, text or code.replace("-", " "), level, data or None)
+        self._parser.notice(code, text or code.replace("-", " "), level, data or None)
 
     @lines("rate_limit_event")
     def _rate_limit(self, value: Line) -> None:
         info = record(value.get("rate_limit_info"))
         status = str(info.get("status") or "unknown")
         text = " ".join(str(part) for part in ("rate limit", info.get("rateLimitType"), status) if part)
-        self._emitter.notice("rate-limit", text, "info" if status == "allowed" else "warning", info or None)
+        self._parser.notice("rate-limit", text, "info" if status == "allowed" else "warning", info or None)
 
     @lines("conversation_reset")
     def _reset(self, value: Line) -> None:
         data = {"newConversation": value.get("new_conversation_id")}
-        self._emitter.notice("rewound", "conversation reset", data=without_nulls(data) or None)
+        self._parser.notice("rewound", "conversation reset", data=without_nulls(data) or None)
 
     def compacting(self, value: Line) -> Skip:
         """Read a `status` line about compaction; its success is stated again by `compact_boundary`."""
@@ -68,10 +68,10 @@ class Reports:
         if result is None and value.get("status") != "compacting":
             return "status"
         if result is None:
-            self._emitter.notice("compaction", "compacting", data={"status": "compacting"})
+            self._parser.notice("compaction", "compacting", data={"status": "compacting"})
         elif result != "success":
             text = str(value.get("compact_error") or f"compaction: {result}")
-            self._emitter.notice("compaction", text, "warning", {"result": result})
+            self._parser.notice("compaction", text, "warning", {"result": result})
         return "status" if result == "success" else None
 
     @system("compact_boundary")
@@ -79,12 +79,12 @@ class Reports:
         stated = record(value.get("compact_metadata"))
         keys = {"preTokens": "pre_tokens", "postTokens": "post_tokens", "durationMs": "duration_ms"}
         data = {"trigger": stated.get("trigger"), **{name: stated.get(key) for name, key in keys.items()}}
-        self._emitter.notice("compaction", "conversation compacted", data=without_nulls(data) or None)
+        self._parser.notice("compaction", "conversation compacted", data=without_nulls(data) or None)
 
     @system("hook_response")
     def _hook(self, value: Line) -> None:
         names = ("hook_event", "hook_name", "exit_code", "stdout", "stderr", "outcome")
-        _hook(self._emitter, *(value.get(name) for name in names))
+        _hook(self._parser, *(value.get(name) for name in names))
 
     @system("api_retry")
     def _api_retry(self, value: Line) -> None:
@@ -92,7 +92,7 @@ class Reports:
         text = f"{error or 'request failed'}, attempt {attempt} of {most}"
         data = {"attempt": attempt, "maxRetries": most, "delayMs": value.get("retry_delay_ms")}
         data |= {"status": value.get("error_status"), "error": error}
-        self._emitter.notice("retry", text, "warning", without_nulls(data) or None)
+        self._parser.notice("retry", text, "warning", without_nulls(data) or None)
 
     @system("local_command_output")
     @transcript("away_summary")
@@ -101,7 +101,7 @@ class Reports:
         text = string(value.get("content"))
         if not text or not text.strip():
             return "empty"
-        self._emitter.emit_text("system", text)
+        self._parser.emit_text("system", text)
         return None
 
     # -- lines of transcripts ------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class Reports:
         if not text and subtype == "informational":
             return "empty"
         call_id = string(value.get("toolUseID"))
-        self._emitter.emit(
+        self._parser.emit(
             Notice,
             level=level if level in ("error", "warning") else "info",
             code=subtype.replace("_", "-"),
@@ -128,7 +128,7 @@ class Reports:
         data = record(value.get("compactMetadata")) or record(value.get("microcompactMetadata"))
         keys = ("trigger", "preTokens", "postTokens", "tokensSaved", "durationMs")
         known = {key: data[key] for key in keys if key in data}
-        self._emitter.notice("compaction", str(value.get("content") or "conversation compacted"), data=known or None)
+        self._parser.notice("compaction", str(value.get("content") or "conversation compacted"), data=known or None)
 
     @transcript("api_error")
     def _api_error(self, value: Line) -> None:
@@ -140,7 +140,7 @@ class Reports:
         text = f"{stated or value.get('content') or 'request failed'}, attempt {attempt} of {most}"
         data = {"attempt": attempt, "maxRetries": most, "delayMs": value.get("retryInMs")}
         data |= {"status": error.get("status"), "error": stated}
-        self._emitter.notice("retry", text, "warning", without_nulls(data) or None)
+        self._parser.notice("retry", text, "warning", without_nulls(data) or None)
 
     @transcript("stop_hook_summary")
     def _stop_hooks(self, value: Line) -> None:
@@ -149,14 +149,14 @@ class Reports:
         data = {"event": event, "hooks": value.get("hookInfos"), "errors": value.get("hookErrors")}
         data |= {key: value.get(key) for key in ("stopReason", "preventedContinuation")}
         level = "warning" if data["errors"] or data["preventedContinuation"] is True else "info"
-        self._emitter.notice("hook", str(event), level, {key: item for key, item in data.items() if item} or None)
+        self._parser.notice("hook", str(event), level, {key: item for key, item in data.items() if item} or None)
 
     def hook(self, attachment: Line) -> None:
         """Read `hook_success`, `hook_blocking_error`, …: how a hook ended."""
         outcome = str(attachment.get("type")).removeprefix("hook_")
         event, name, code, stdout = (attachment.get(key) for key in ("hookEvent", "hookName", "exitCode", "stdout"))
         stderr = attachment.get("stderr") or record(attachment.get("blockingError")).get("blockingError")
-        _hook(self._emitter, event, name, code, stdout, stderr, outcome)
+        _hook(self._parser, event, name, code, stdout, stderr, outcome)
 
     def call_progress(self, value: Line, data: Line) -> Skip:
         """Read a `progress` line of the call it names; the call's result has all that a command printed."""
@@ -173,8 +173,8 @@ class Reports:
         return None
 
 
-def _hook(emitter: Parser, event: Any, name: Any, code: Any, stdout: Any, stderr: Any, outcome: Any) -> None:
+def _hook(parser: Parser, event: Any, name: Any, code: Any, stdout: Any, stderr: Any, outcome: Any) -> None:
     data = {"event": event, "name": name, "exitCode": code, "stdout": stdout, "stderr": stderr, "outcome": outcome}
     known = {key: item for key, item in data.items() if item not in (None, "")}
     level = "info" if outcome in ("success", None) else "warning"
-    emitter.notice("hook", str(name or event or "hook"), level, known or None)
+    parser.notice("hook", str(name or event or "hook"), level, known or None)

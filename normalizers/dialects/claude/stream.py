@@ -19,14 +19,17 @@ import orjson
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bounded import put
-from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.claude.answers import text_of
-from tooltap.normalizers.dialects.claude.base import ClaudeParser, ClaudeState, TurnNotes, message_of
+from tooltap.normalizers.dialects.claude.deltas import Deltas
+from tooltap.normalizers.dialects.claude.messages import ClaudeMessages, ClaudeState, TurnNotes, message_of
 from tooltap.normalizers.dialects.claude.reports import Reports
 from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.dialects.claude.usage import Usages, result_usage
-from tooltap.normalizers.tools import tool_input
+from tooltap.normalizers.tools.registry import tool_input
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Message, Notice
@@ -63,11 +66,30 @@ class StreamState(ClaudeState, kw_only=True):
     control: ControlState = msgspec.field(default_factory=ControlState)
 
 
-class ClaudeStream(ClaudeParser):
+class StreamMessages(ClaudeMessages):
+    """Knows repetitions of prompts, and the results whose denial is stated later."""
+
+    _state: StreamState
+
+    def _tool_result(self, block: Line, twin: Any, meta: Line) -> Skip:
+        outcome = super()._tool_result(block, twin, meta)
+        if outcome is None and block.get("is_error") is True:
+            event = self._parser.items[-1]
+            if isinstance(event, Produced) and event.kind == "tool-result" and event.fields.status == "failed":
+                failure = Failure(event.id, text_of(block.get("content"))[:FAILURE_TEXT])
+                put(self._state.control.failed, block["tool_use_id"], failure, FAILURES)
+        return outcome
+
+    def _is_echo(self, value: Line) -> bool:
+        return value.get("isReplay") is True and self._state.reads_input
+
+
+class ClaudeStream(Parser):
     dialect = "claude-stream"
-    SKIPS = ClaudeParser.SKIPS | {"control", "echo", "partial", "status", "subagent-result"}
-    line = Lines("type", skip={"keep_alive": "keep-alive"}, _reports=Reports.lines, _tasks=Tasks.lines)
-    system = Lines("subtype", _reports=Reports.system, _tasks=Tasks.system)
+    protocol = default_provider = "claude"
+    SKIPS = ClaudeMessages.SKIPS | {"control", "echo", "partial", "status", "subagent-result"}
+    line = Lines("type", skip={"keep_alive": "keep-alive"}, reports=Reports.lines, tasks=Tasks.lines)
+    system = Lines("subtype", reports=Reports.system, tasks=Tasks.system)
     state_type = StreamState
     state: StreamState
     MODE_KEY: ClassVar[str] = "permissionMode"
@@ -75,16 +97,27 @@ class ClaudeStream(ClaudeParser):
     """Of the `init` line."""
     IDS_ARE_OF_API: ClassVar[bool] = True
     """Whether a whole message has the id that it has in the API's stream."""
+    MESSAGES: ClassVar[type[StreamMessages]] = StreamMessages
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.deltas = Deltas(self, self.state.deltas)
+        self.reports = Reports(self)
+        self.tasks = Tasks(self, self.state.tasks)
+        self.messages = self.MESSAGES(self, self.state, self.deltas, self.tasks)
+
+    def finish(self, reason: str) -> None:
+        self.tasks.finish()
 
     def enter(self, value: Line) -> None:
         session = value.get("session_id")
         if session != self.state.session and session and type(session) is str and self.direction != "in":
-            self._enter_session(session)  # a client may send anything as it
+            self.messages.enter_session(session)  # a client may send anything as it
         parent = value.get("parent_tool_use_id")
-        self._is_main = True
+        self.messages.is_main = True
         if type(parent) is str:
             self.parent, self.agent = parent, string(value.get("agent_id")) or parent  # no agent ids before 2.1
-            self._is_main = self.agent == self.context.agent
+            self.messages.is_main = self.agent == self.context.agent
         if "timestamp" in value:
             self.ts = milliseconds(value["timestamp"]) or self.ts
 
@@ -109,8 +142,8 @@ class ClaudeStream(ClaudeParser):
             "mcp_servers": [{key: one[key] for key in ("name", "status") if key in one} for one in servers],
         }
         if state.started != self.session:
-            state.told = {}
-        self._report_session(fields)
+            state.reported = {}
+        self.messages.report_session(fields)
         if not state.prompted:
             self.start_turn()
         state.prompted = False
@@ -118,24 +151,24 @@ class ClaudeStream(ClaudeParser):
     @system("status")
     def _status(self, value: Line) -> Skip:
         if value.get("status") == "compacting" or "compact_result" in value:
-            return self._reports.compacting(value)
+            return self.reports.compacting(value)
         if isinstance(value.get("permissionMode"), str):
-            return self._update_session({"mode": value["permissionMode"]})
+            return self.messages.update_session({"mode": value["permissionMode"]})
         return "status"
 
     @system("commands_changed")
     def _commands(self, value: Line) -> Skip:
         names = [name for one in records(value.get("commands")) if (name := string(one.get("name")))]
-        return self._update_session({"commands": names})
+        return self.messages.update_session({"commands": names})
 
     # -- messages -----------------------------------------------------------------------------------------------
 
     @line("assistant")
     def _assistant(self, value: Line) -> Skip:
-        self._ensure_main_turn()
+        self.messages.ensure_main_turn()
         if self.IDS_ARE_OF_API and self.state.texts.open:
-            self._deltas.replace(message_of(value))
-        return self._assistant_message(value, _titles(value) if "tool_use_meta" in value else {})
+            self.deltas.replace(message_of(value))
+        return self.messages.assistant_message(value, _titles(value) if "tool_use_meta" in value else {})
 
     @line("user")
     def _user(self, value: Line) -> Skip:
@@ -145,36 +178,24 @@ class ClaudeStream(ClaudeParser):
             if self.turn is None:
                 self.start_turn()
                 self.state.prompted = True
-        elif value.get("isReplay") is not True and self._is_main and self.turn is None:
+        elif value.get("isReplay") is not True and self.messages.is_main and self.turn is None:
             # Some harnesses put the prompt before what the agent printed.
             self.state.prompted |= self.state.started is None and bool(text_of(message.get("content")))
             self.start_turn(synthetic=True)
         metas = {}
         if "tool_result_meta" in value:
             metas = {str(meta.get("id")): meta for meta in records(value["tool_result_meta"])}
-        return self._user_message(value, message, value.get("tool_use_result"), metas)
-
-    def _tool_result(self, block: Line, twin: Any, meta: Line) -> Skip:
-        outcome = super()._tool_result(block, twin, meta)
-        if outcome is None and block.get("is_error") is True:
-            event = self.items[-1]
-            if isinstance(event, Produced) and event.kind == "tool-result" and event.fields.status == "failed":
-                failure = Failure(event.id, text_of(block.get("content"))[:FAILURE_TEXT])
-                put(self.state.control.failed, block["tool_use_id"], failure, FAILURES)
-        return outcome
-
-    def _is_echo(self, value: Line) -> bool:
-        return value.get("isReplay") is True and self.state.reads_input
+        return self.messages.user_message(value, message, value.get("tool_use_result"), metas)
 
     @line("stream_event")
     def _stream_event(self, value: Line) -> Skip:
-        return self._deltas.read(record(value.get("event")), value)
+        return self.deltas.read(record(value.get("event")), value)
 
     # -- the end of a turn --------------------------------------------------------------------------------------
 
     @line("result")
     def _result(self, value: Line) -> Skip:
-        if not self._is_main:  # a subagent's
+        if not self.messages.is_main:  # a subagent's
             for kind, fields in (usages := self._usages(value)):
                 self.emit(kind, **fields)
             return None if usages else "subagent-result"
@@ -230,11 +251,11 @@ class ClaudeStream(ClaudeParser):
                 self._can_use_tool(str(value.get("request_id")), request)
                 return None
             case "interrupt":
-                return self._interrupted("interrupt requested")
+                return self.messages.interrupted("interrupt requested")
             case "set_permission_mode":
-                return self._update_session({"mode": string(request.get("mode"))})
+                return self.messages.update_session({"mode": string(request.get("mode"))})
             case "set_model":
-                return self._update_session({"model": string(request.get("model"))})
+                return self.messages.update_session({"model": string(request.get("model"))})
             case _:
                 return "control"
 
@@ -244,7 +265,9 @@ class ClaudeStream(ClaudeParser):
         answer = record(response.get("response"))
         if "commands" in answer:  # of `initialize`
             commands = [str(command.get("name")) for command in records(answer["commands"])]
-            return self._update_session({"commands": commands, "mode": string(answer.get("current_permission_mode"))})
+            return self.messages.update_session(
+                {"commands": commands, "mode": string(answer.get("current_permission_mode"))}
+            )
         if answer.get("behavior") in ("allow", "deny"):
             return self._permission_answer(str(response.get("request_id")), answer)
         return "control"

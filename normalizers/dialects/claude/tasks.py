@@ -4,11 +4,10 @@ A task is a subagent, or a command that runs long or in the background. It belon
 reports are updates of that call. A call that was only acknowledged so far (`async`) gets its final result from what
 states the task's end first:
 
-- a notification: a line of the stream, or a text that the model gets as if it were a prompt (`wrapped.py`), which waits
-  in the queue of a transcript before that (`queue-operation`);
-- an attachment of a transcript that repeats its status (`task_status`);
-- the result of another call, which asked for its output (`TaskOutput`, `BashOutput`) or stopped it (`TaskStop`,
-  `KillShell`).
+- a notification: a line of the stream, or a text that the model gets as if it were a prompt (`injected_text.py`), which
+waits in the queue of a transcript before that (`queue-operation`); - an attachment of a transcript that repeats its
+status (`task_status`); - the result of another call, which asked for its output (`TaskOutput`, `BashOutput`) or stopped
+it (`TaskStop`, `KillShell`).
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 class TasksState(msgspec.Struct):
     calls: dict[str, str] = {}
     """Task id -> call id, for lines that name the task alone."""
-    told: dict[str, int] = {}
+    notified: dict[str, int] = {}
     """Task id -> CRC of its last notification: it waits in the queue, and comes again when the model gets it."""
 
 
@@ -54,9 +53,9 @@ class Tasks:
     lines = Lines("type")
     system = Lines("subtype")
 
-    def __init__(self, emitter: Parser, state: TasksState) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
+    def __init__(self, parser: Parser, state: TasksState) -> None:
+        self._parser = parser
+        self._calls = parser.calls
         self._state = state
 
     # -- lines of the stream ------------------------------------------------------------------------------------
@@ -93,9 +92,9 @@ class Tasks:
     def _noted(self, value: Line, model: Any) -> Skip:
         task_id = string(value.get("task_id")) or ""
         digest = zlib.crc32(_encode(value))
-        if self._state.told.get(task_id) == digest:
+        if self._state.notified.get(task_id) == digest:
             return "repeated"
-        put(self._state.told, task_id, digest, TASKS)
+        put(self._state.notified, task_id, digest, TASKS)
         call_id = string(value.get("tool_use_id")) or self._state.calls.get(task_id)
         call = self._calls.get(call_id) if call_id is not None else None
         if call is not None:
@@ -105,7 +104,7 @@ class Tasks:
         if text is None or (is_known and not ("result" in value or "event" in value)):
             return "stale-task"
         end = status_word(value.get("status")) or "completed"
-        self._emitter.emit(
+        self._parser.emit(
             Notice,
             level="warning" if end == "failed" else "info",
             code="task",
@@ -171,7 +170,7 @@ class Tasks:
 
     def finish(self) -> None:
         """End the background calls whose task ended without a notification (it may come as `task_updated` alone)."""
-        for call in list(self._emitter.state.calls.open.values()):
+        for call in list(self._parser.state.calls.open.values()):
             if call.acknowledged and (end := call.memory.get("task")):
                 self._calls.answer(call, Answer(None, end), raw=None, final=True, synthetic=True)
 

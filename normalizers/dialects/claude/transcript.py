@@ -10,24 +10,111 @@ Claude Code gives up on. Most lines before 2.1 state no stop reason: there a tur
 
 from __future__ import annotations
 
-from typing import Any
+import zlib
+from typing import Any, ClassVar
 
 import msgspec
 
+from tooltap.normalizers.core.bounded import put
+from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.parser import best
-from tooltap.normalizers.core.state import OpenTurn
+from tooltap.normalizers.core.parser import Parser, best
+from tooltap.normalizers.core.state import OpenTurn, State
 from tooltap.normalizers.dialects.claude.answers import text_of
-from tooltap.normalizers.dialects.claude.base import ClaudeParser, ClaudeState, TurnNotes, is_prompt, message_of
 from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING, QUEUE, bookkeeping, glance
-from tooltap.normalizers.dialects.claude.lineage import Lineage
+from tooltap.normalizers.dialects.claude.deltas import Deltas
+from tooltap.normalizers.dialects.claude.injected_text import Wrapped, read_wrapped
+from tooltap.normalizers.dialects.claude.messages import ClaudeMessages, ClaudeState, TurnNotes, is_prompt, message_of
 from tooltap.normalizers.dialects.claude.reports import Reports
+from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.dialects.claude.usage import message_tokens, session_usage
-from tooltap.normalizers.dialects.claude.wrapped import Wrapped, read_wrapped
 from tooltap.normalizers.tools.payload import without_nulls
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import dollars, record, string, whole
 from tooltap.protocol.events import Usage
+
+# -- lineage: which agent a line belongs to, and which call spawned that agent ----------------------------------------
+
+LINES = 4_096
+SUBAGENTS = 512
+
+
+class SubagentPrompt(msgspec.Struct, omit_defaults=True):
+    """A prompt that calls gave to subagents."""
+
+    waiting: list[str] = []
+    """Calls whose subagent was not seen yet, oldest first."""
+    last: str | None = None
+    """The call whose subagent was seen last."""
+
+
+class Lineage(msgspec.Struct):
+    """From 2.0 on a subagent's lines name it (`agentId`). Before, its conversation is among the main agent's lines
+    (`isSidechain`), begins with the prompt of its call, and continues by `parentUuid` alone; such an agent has the id
+    of its call."""
+
+    lines: dict[str, str] = {}
+    """Uuids of the last lines -> agent; empty for the main agent."""
+    parents: dict[str, str] = {}
+    """Agent -> call that spawned it."""
+    prompts: dict[int, SubagentPrompt] = {}
+    """By the prompt's CRC."""
+
+    def seen(self, value: Line) -> bool:
+        """Whether this very line was read before: a resumed session may write its history again."""
+        return str(value.get("uuid")) in self.lines
+
+    def remember(self, value: Line, agent: str) -> None:
+        uuid = value.get("uuid")
+        if uuid and type(uuid) is str:
+            put(self.lines, uuid, agent, LINES)
+
+    def spawned(self, agent: str, call_id: str) -> None:
+        if self.parents.get(agent) != call_id:
+            put(self.parents, agent, call_id, SUBAGENTS)
+            for asked in self.prompts.values():
+                if call_id in asked.waiting:
+                    asked.waiting.remove(call_id)
+
+    def expect(self, message: Line) -> None:
+        """Remember the prompts that calls of this message give to subagents."""
+        if type(content := message.get("content")) is not list:
+            return
+        for block in content:
+            if type(block) is not dict or block.get("type") != "tool_use" or "prompt" not in record(block.get("input")):
+                continue
+            call_id, prompt = string(block.get("id")), string(block["input"]["prompt"])
+            if call_id and prompt:
+                digest = zlib.crc32(prompt.encode())
+                asked = self.prompts.pop(digest, None) or SubagentPrompt()
+                if call_id not in (*asked.waiting, asked.last):
+                    asked.waiting = [*asked.waiting, call_id][-SUBAGENTS:]
+                put(self.prompts, digest, asked, SUBAGENTS)
+
+    def place(self, value: Line) -> tuple[str, str | None]:
+        """(agent, spawning call) of a sidechain's line."""
+        known = (self.lines.get(str(value.get(key))) for key in ("uuid", "parentUuid"))
+        agent = string(value.get("agentId")) or next((one for one in known if one), None)
+        call_id = self.parents.get(agent) if agent else None
+        if call_id is None and value.get("type") == "user":
+            call_id = self._asked(text_of(record(value.get("message")).get("content")))
+        agent = agent or call_id or string(value.get("uuid")) or "sidechain"
+        if call_id is not None:
+            self.spawned(agent, call_id)
+        return agent, call_id
+
+    def _asked(self, prompt: str) -> str | None:
+        """The call that gave a subagent its prompt. Calls with the same prompt have a subagent each; before 2.0 no line
+        says which, so they are assigned in order."""
+        asked = self.prompts.get(zlib.crc32(prompt.encode()))
+        if asked is None:
+            return None
+        if asked.waiting:
+            asked.last = asked.waiting.pop(0)
+        return asked.last
+
+
+# -- the parser -------------------------------------------------------------------------------------------------------
 
 AGENTS = 64
 """Agents whose current message is followed."""
@@ -81,14 +168,54 @@ class TranscriptState(ClaudeState, kw_only=True):
     """The turn that ended last."""
 
 
-class ClaudeTranscript(ClaudeParser):
+class TranscriptMessages(ClaudeMessages):
+    """Ends turns, too, which most transcripts do not state."""
+
+    def _wrapped(self, wrapped: Wrapped, text: str, is_synthetic: bool) -> Skip:
+        """A command that the user types after an answer is not part of its turn (1.0 states no ends)."""
+        typed = any(role == "user" for role, _ in wrapped.parts)
+        if typed and self.is_main and self._parser.turn is not None and self.is_answered(self._parser.turn):
+            self.conclude(self._parser.turn)
+        return super()._wrapped(wrapped, text, is_synthetic)
+
+    def conclude(self, turn_id: str, ended_by: str | None = None, duration_ms: int | None = None) -> None:
+        """End a turn. `ended_by`: what says so; None where only what followed shows it."""
+        notes = self._state.notes.pop(turn_id, TurnNotes())
+        synthetic, reason = ended_by is None, notes.stop_reason
+        outcome = "failed" if notes.error else "completed"
+        if synthetic and outcome == "completed" and reason in _CONTINUES and not self.is_answered(turn_id):
+            outcome, reason = "cancelled", "interrupted"
+        self._parser.end_turn(
+            outcome, turn_id=turn_id, ended_by=ended_by, reason=reason, duration_ms=duration_ms, synthetic=synthetic
+        )
+
+    def is_answered(self, turn_id: str) -> bool:
+        turn = next(turn for turn in self._state.turns if turn.id == turn_id)
+        return turn.answered and not self._calls.is_open(turn.session, turn.id, turn.agent)
+
+    def interrupted(self, text: str) -> Skip:
+        outcome = super().interrupted(text)
+        if self.is_main and self._parser.turn is not None:
+            self._parser.end_turn("cancelled", turn_id=self._parser.turn, reason="interrupted")
+        return outcome
+
+
+class ClaudeTranscript(Parser):
     dialect = "claude-transcript"
-    SKIPS = ClaudeParser.SKIPS | {QUEUE, "attachment", "hook-progress", "stale-progress", "stale-turn"}
+    protocol = default_provider = "claude"
+    SKIPS = ClaudeMessages.SKIPS | {QUEUE, "attachment", "hook-progress", "stale-progress", "stale-turn"}
     line = Lines("type", skip={kind: reason for kind, reason in BOOKKEEPING.items() if kind != QUEUE})
-    system = Lines("subtype", _reports=Reports.transcript)
+    system = Lines("subtype", reports=Reports.transcript)
     state_type = TranscriptState
     state: TranscriptState
     GLANCES = True
+    MESSAGES: ClassVar[type[TranscriptMessages]] = TranscriptMessages
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.reports = Reports(self)
+        self.tasks = Tasks(self, self.state.tasks)
+        self.messages = self.MESSAGES(self, self.state, Deltas(self, self.state.deltas), self.tasks)
 
     def glance(self, line: bytes) -> str | None:
         return glance(line)
@@ -100,8 +227,8 @@ class ClaudeTranscript(ClaudeParser):
             lineage = self.state.lineage
             if lineage.seen(value):
                 return "repeated"
-            lineage.remember(value, "" if self._is_main else self.agent or "")
-            if self._is_main:
+            lineage.remember(value, "" if self.messages.is_main else self.agent or "")
+            if self.messages.is_main:
                 self._describe_session(value)
         elif (reason := bookkeeping(value)) is not None:
             return reason
@@ -112,11 +239,11 @@ class ClaudeTranscript(ClaudeParser):
     def enter(self, value: Line) -> None:
         session = value.get("sessionId")
         if session != self.state.session and session and type(session) is str:
-            self._enter_session(session)
+            self.messages.enter_session(session)
         if "timestamp" in value:
             self.ts = milliseconds(value["timestamp"]) or self.ts
-        self._is_main = value.get("isSidechain") is not True
-        if not self._is_main:
+        self.messages.is_main = value.get("isSidechain") is not True
+        if not self.messages.is_main:
             self.agent, parent = self.state.lineage.place(value)
             self.parent = parent or self.parent
 
@@ -125,11 +252,11 @@ class ClaudeTranscript(ClaudeParser):
             self._emit_step(agent)
 
     def finish(self, reason: str) -> None:
-        super().finish(reason)
+        self.tasks.finish()
         for turn in list(self.state.turns):
             notes = self.state.notes.get(turn.id, TurnNotes())
             if notes.error or notes.stop_reason not in _CONTINUES:
-                self._conclude(turn.id)
+                self.messages.conclude(turn.id)
         self.before_turn_end()
 
     # -- session ------------------------------------------------------------------------------------------------
@@ -143,15 +270,15 @@ class ClaudeTranscript(ClaudeParser):
             "mode": string(value.get("permissionMode")),
         }
         if self.state.started not in (None, self.session):
-            self.state.told = {}
-        self._report_session(fields)
+            self.state.reported = {}
+        self.messages.report_session(fields)
 
     @line(*_SESSION_KEYS)
     def _session_field(self, value: Line) -> Skip:
         field, key = _SESSION_KEYS[value["type"]]
         stated = string(value.get(key))
         # Mode `normal` (the other is `coordinator`) adds nothing to the permission mode.
-        return self._update_session({field: None if key == "mode" and stated == "normal" else stated})
+        return self.messages.update_session({field: None if key == "mode" and stated == "normal" else stated})
 
     @line("cost-state")
     def _cost(self, value: Line) -> None:
@@ -166,73 +293,45 @@ class ClaudeTranscript(ClaudeParser):
         if self.turn is not None:
             if prompt_id is not None and prompt_id == self.state.prompt_id:
                 return
-            self._conclude(self.turn)
+            self.messages.conclude(self.turn)
         self.state.prompt_id = prompt_id
         self.start_turn()
-
-    def _wrapped(self, wrapped: Wrapped, text: str, is_synthetic: bool) -> Skip:
-        """A command that the user types after an answer is not part of its turn (1.0 states no ends)."""
-        typed = any(role == "user" for role, _ in wrapped.parts)
-        if typed and self._is_main and self.turn is not None and self._is_answered(self.turn):
-            self._conclude(self.turn)
-        return super()._wrapped(wrapped, text, is_synthetic)
-
-    def _conclude(self, turn_id: str, ended_by: str | None = None, duration_ms: int | None = None) -> None:
-        """End a turn. `ended_by`: what says so; None where only what followed shows it."""
-        notes = self.state.notes.pop(turn_id, TurnNotes())
-        synthetic, reason = ended_by is None, notes.stop_reason
-        outcome = "failed" if notes.error else "completed"
-        if synthetic and outcome == "completed" and reason in _CONTINUES and not self._is_answered(turn_id):
-            outcome, reason = "cancelled", "interrupted"
-        self.end_turn(
-            outcome, turn_id=turn_id, ended_by=ended_by, reason=reason, duration_ms=duration_ms, synthetic=synthetic
-        )
-
-    def _is_answered(self, turn_id: str) -> bool:
-        turn = next(turn for turn in self.state.turns if turn.id == turn_id)
-        return turn.answered and not self.calls.is_open(turn.session, turn.id, turn.agent)
 
     @system("turn_duration")
     def _turn_duration(self, value: Line) -> Skip:
         if self.turn is None:
             return "stale-turn"
-        self._conclude(self.turn, "provider", whole(value.get("durationMs")))
+        self.messages.conclude(self.turn, "provider", whole(value.get("durationMs")))
         return None
-
-    def _interrupted(self, text: str) -> Skip:
-        outcome = super()._interrupted(text)
-        if self._is_main and self.turn is not None:
-            self.end_turn("cancelled", turn_id=self.turn, reason="interrupted")
-        return outcome
 
     # -- the conversation ---------------------------------------------------------------------------------------
 
     @line("assistant")
     def _assistant(self, value: Line) -> Skip:
         message = message_of(value)
-        if self._is_main and self.turn is None and (ended := self._ended_by(message)) is not None:
+        if self.messages.is_main and self.turn is None and (ended := self._ended_by(message)) is not None:
             self.state.turns.append(ended)  # what it says belongs to that turn, which is over
-            outcome = self._assistant_message(value, {})
+            outcome = self.messages.assistant_message(value, {})
             self.state.turns.remove(ended)
             return outcome
         if message.get("model") == "<synthetic>":
-            outcome = self._assistant_message(value, {})
-            if self._is_main and self.turn is not None and self._notes().error:
-                self._conclude(self.turn, "provider")
+            outcome = self.messages.assistant_message(value, {})
+            if self.messages.is_main and self.turn is not None and self.messages.notes().error:
+                self.messages.conclude(self.turn, "provider")
             return outcome
-        self._ensure_main_turn()
+        self.messages.ensure_main_turn()
         message_id = string(message.get("id"))
-        if self._is_main:
-            self._update_session({"model": string(message.get("model"))})
-            self._notes().stop_reason = string(message.get("stop_reason"))
+        if self.messages.is_main:
+            self.messages.update_session({"model": string(message.get("model"))})
+            self.messages.notes().stop_reason = string(message.get("stop_reason"))
         self.state.lineage.expect(message)
         if message_id is not None:
             self._count_step(message_id, record(message.get("usage")), string(message.get("model")))
-        outcome = self._assistant_message(value, {})
-        if self._is_main and self.turn is not None:
+        outcome = self.messages.assistant_message(value, {})
+        if self.messages.is_main and self.turn is not None:
             if _is_final(message):
                 self.state.ended = EndedTurn(self.turn, message_id)
-                self._conclude(self.turn, "answer")
+                self.messages.conclude(self.turn, "answer")
             elif message.get("stop_reason") is not None:
                 self.goes_on()
             elif outcome == "empty":  # an answer, of nothing
@@ -274,14 +373,14 @@ class ClaudeTranscript(ClaudeParser):
             for block in content:
                 if type(block) is dict and block.get("type") == "tool_result":
                     call_ids.append(str(block.get("tool_use_id")))
-        if self._is_main:
+        if self.messages.is_main:
             if call_ids:
                 if self.turn is None and not any(map(self.calls.is_known, call_ids)):
                     self.start_turn(synthetic=True)
             elif is_prompt(value):
                 self._prompted(value)
         if not call_ids:
-            return self._user_message(value, message, None, {})
+            return self.messages.user_message(value, message, None, {})
         decision: Any = value.get("permissionDecision")
         if type(decision) is dict and decision.get("decision") == "reject":
             source = str(decision.get("source"))
@@ -293,25 +392,25 @@ class ClaudeTranscript(ClaudeParser):
         if type(twin) is dict and "agentId" in twin and self.calls.name_of(call_ids[0]) == "Task":
             self.state.lineage.spawned(str(twin["agentId"]), call_ids[0])
         meta = {"permission_decision": decision, "non_execution_kind": value.get("toolDenialKind")}
-        return self._user_message(value, message, twin, dict.fromkeys(call_ids, meta))
+        return self.messages.user_message(value, message, twin, dict.fromkeys(call_ids, meta))
 
     @line("attachment")
     def _attachment(self, value: Line) -> Skip:
         """A prompt that was given while the agent worked, how a task goes, or what a hook did."""
         attachment = record(value.get("attachment"))
         if attachment.get("type") == "task_status":
-            return self._tasks.status(attachment)
+            return self.tasks.status(attachment)
         if attachment.get("type") != "queued_command":
-            self._reports.hook(attachment)
+            self.reports.hook(attachment)
             return None
-        return self._user_message(attachment, {"content": attachment.get("prompt")}, None, {})
+        return self.messages.user_message(attachment, {"content": attachment.get("prompt")}, None, {})
 
     @line(QUEUE)
     def _queued(self, value: Line) -> Skip:
         """A notification that waits until the model gets it; never, where a call gets the task's output first."""
         text = text_of(value.get("content"))
         wrapped = read_wrapped(text)
-        return QUEUE if wrapped is None or not wrapped.tasks else best(self._tasks.noted(wrapped.tasks, text))
+        return QUEUE if wrapped is None or not wrapped.tasks else best(self.tasks.noted(wrapped.tasks, text))
 
     @line("progress")
     def _progress(self, value: Line) -> Skip:
@@ -320,10 +419,10 @@ class ClaudeTranscript(ClaudeParser):
         nested = record(data.get("message"))
         parent = string(value.get("parentToolUseID"))
         if nested.get("type") not in ("assistant", "user") or parent is None:
-            return self._reports.call_progress(value, data)
+            return self.reports.call_progress(value, data)
         if self.state.lineage.seen(nested):
             return "repeated"
-        self._is_main = False
+        self.messages.is_main = False
         self.agent, self.parent = string(data.get("agentId")) or parent, parent
         self.ts = milliseconds(nested.get("timestamp")) or self.ts
         self.state.lineage.spawned(self.agent, parent)
@@ -338,7 +437,7 @@ class ClaudeTranscript(ClaudeParser):
     @system("local_command")
     def _local_command(self, value: Line) -> Skip:
         text = string(value.get("content")) or ""
-        return super()._user_text(text, value) if text.strip() else "empty"
+        return self.messages.user_text(text, value) if text.strip() else "empty"
 
 
 def _is_final(message: Line) -> bool:

@@ -15,7 +15,7 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.codex.calls import ASKED, CodexCalls
 from tooltap.normalizers.dialects.codex.items import call_id_of, file_changes, nonempty
 from tooltap.normalizers.dialects.codex.threads import CodexState, Threads
-from tooltap.normalizers.tools import tool_input
+from tooltap.normalizers.tools.registry import tool_input
 from tooltap.normalizers.wire.values import first_string, record, records
 
 _KINDS = {
@@ -48,10 +48,10 @@ _MCP_APPROVAL = "mcp_tool_call_approval_"
 class CodexApprovals:
     events = Lines()
 
-    def __init__(self, emitter: Parser, state: CodexState, threads: Threads, tool_calls: CodexCalls) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
-        self._permissions = emitter.permissions
+    def __init__(self, parser: Parser, state: CodexState, threads: Threads, tool_calls: CodexCalls) -> None:
+        self._parser = parser
+        self._calls = parser.calls
+        self._permissions = parser.permissions
         self._state = state
         self._threads = threads
         self._tool_calls = tool_calls

@@ -88,13 +88,13 @@ class CodexCalls:
     events = Lines()
     raw_items = Lines()
 
-    def __init__(self, emitter: Parser, state: CodexState, threads: Threads) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
-        self._permissions = emitter.permissions
+    def __init__(self, parser: Parser, state: CodexState, threads: Threads) -> None:
+        self._parser = parser
+        self._calls = parser.calls
+        self._permissions = parser.permissions
         self._state = state
         self._threads = threads
-        self.running = LiveOutput(emitter, state.running)
+        self.running = LiveOutput(parser, state.running)
 
     def show(
         self,
@@ -122,7 +122,7 @@ class CodexCalls:
                 return "duplicate-call"
         self._threads.before_content()
         if not by_model and (script := self._threads.current.script) is not None and calls.get(script) is not None:
-            self._emitter.parent = script  # code mode: the running script makes the calls which the model does not make
+            self._parser.parent = script  # code mode: the running script makes the calls which the model does not make
         calls.open(call_id, raw_name, arguments, raw=raw, name=name, source=begins)
         return None
 
@@ -193,10 +193,10 @@ class CodexCalls:
 
     def _keep(self, call: Call, answer: Answer, raw: Any) -> bool:
         """Remember a result, unless that is too much to remember."""
-        one = HeldResult(answer, truncate_raw(raw), self._emitter.ts)
+        one = HeldResult(answer, truncate_raw(raw), self._parser.ts)
         one.size = len(_encode(one))
         held = self._state.held
-        if one.size + sum(other.size for other in held.values()) > self._emitter.context.limits.call_bytes:
+        if one.size + sum(other.size for other in held.values()) > self._parser.context.limits.call_bytes:
             return False
         held[call.id] = one
         return True
@@ -207,20 +207,20 @@ class CodexCalls:
         call = self._state.calls.open.get(call_id)
         if call is None:
             return DUPLICATE_RESULT
-        ts, self._emitter.ts = self._emitter.ts, held.ts
+        ts, self._parser.ts = self._parser.ts, held.ts
         skip = self._calls.answer(call, held.answer.replace(**changes), raw=held.raw)
-        self._emitter.ts = ts
+        self._parser.ts = ts
         return skip
 
     # -- commands in the background -------------------------------------------------------------------------------
 
     def remember_process(self, process: str, call: Call) -> None:
-        put(self._state.processes, process, call.id, self._emitter.context.limits.open_permissions)
+        put(self._state.processes, process, call.id, self._parser.context.limits.open_permissions)
 
     def process_ended(self, process: str, answer: Answer) -> None:
         """Remember the end of a background command: a line of its own may still come, which has its output."""
         if (call_id := self._state.processes.pop(process, None)) is not None:
-            put(self._state.exited, call_id, answer, self._emitter.context.limits.open_permissions)
+            put(self._state.exited, call_id, answer, self._parser.context.limits.open_permissions)
 
     def release_exited(self) -> None:
         """Emit the ends of background commands for which no line of their own came."""
@@ -242,7 +242,7 @@ class CodexCalls:
         """End the calls that only ask: a turn that completes has had the answers, though the client's side may not be
         on the wire."""
         for call in [one for one in self._state.calls.open.values() if one.source == ASKED]:
-            if (call.session, call.turn) == (self._emitter.session, turn_id or call.turn):
+            if (call.session, call.turn) == (self._parser.session, turn_id or call.turn):
                 self.settle(call.id, "completed")
                 self._calls.answer(call, Answer(), raw=None, synthetic=True)
 
@@ -258,7 +258,7 @@ class CodexCalls:
         self.release_plan()
         self._threads.before_content()
         self._threads.current.plan = msg
-        if len(_encode(msg)) <= self._emitter.context.limits.string_bytes:
+        if len(_encode(msg)) <= self._parser.context.limits.string_bytes:
             return "held"
         self.release_plan()
         return None
@@ -272,7 +272,7 @@ class CodexCalls:
     def _release_turn(self, turn_id: str | None) -> None:
         for call_id in list(self._state.held):
             call = self._state.calls.open.get(call_id)
-            if call is None or (call.session, call.turn) == (self._emitter.session, turn_id or call.turn):
+            if call is None or (call.session, call.turn) == (self._parser.session, turn_id or call.turn):
                 self.release(call_id)
 
     def settle(self, call_id: str, status: str, answers: Any = None) -> bool:
@@ -344,7 +344,7 @@ class CodexCalls:
         has_result = self._calls.is_over(call_id) if call is None else call.acknowledged
         if has_result:
             return DUPLICATE_RESULT
-        raw, attachments = take_bodies(self._emitter, item)
+        raw, attachments = take_bodies(self._parser, item)
         answer = read_answer(raw.get("output")).replace(attachments=attachments, model=model_output(raw.get("output")))
         if call is not None and (held := self._state.held.get(call.id)) is not None:
             known = held.answer
@@ -372,7 +372,7 @@ class CodexCalls:
         if call_id is None or call_id not in self._state.held:
             return False
         is_message = item.get("type") == "message" and item.get("role") == "user"
-        attachments = take_bodies(self._emitter, item)[1] if is_message else None
+        attachments = take_bodies(self._parser, item)[1] if is_message else None
         if attachments is None:
             self.release(call_id)
         else:
@@ -489,7 +489,7 @@ class CodexCalls:
         if self._calls.is_over(call_id_of(msg)):
             return DUPLICATE_RESULT
         begin(msg)
-        raw, attachments = take_bodies(self._emitter, msg)
+        raw, attachments = take_bodies(self._parser, msg)
         return self.answer(raw, read(raw).replace(attachments=attachments))
 
     # -- searches -------------------------------------------------------------------------------------------------
@@ -557,7 +557,7 @@ class CodexCalls:
         if self._calls.is_over(call_id):
             return DUPLICATE_RESULT
         self._begin_image({key: value for key, value in msg.items() if key not in ("result", OWN)})
-        image, attachments = take_bodies(self._emitter, {"data": msg.get("result"), "mimeType": "image/png"})
+        image, attachments = take_bodies(self._parser, {"data": msg.get("result"), "mimeType": "image/png"})
         answer = Answer(nonempty(msg, "saved_path"), _status(msg), attachments=attachments)
         return self.answer({**own_object(msg), "result": image}, answer, call_id=call_id)
 

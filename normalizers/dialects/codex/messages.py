@@ -52,9 +52,9 @@ class CodexMessages:
     completed_items = Lines()
     raw_items = Lines()
 
-    def __init__(self, emitter: Parser, threads: Threads) -> None:
-        self._emitter = emitter
-        self._texts = emitter.texts
+    def __init__(self, parser: Parser, threads: Threads) -> None:
+        self._parser = parser
+        self._texts = parser.texts
         self._threads = threads
 
     # -- what the agent says --------------------------------------------------------------------------------------
@@ -82,8 +82,8 @@ class CodexMessages:
         text = first_string(msg, "last_agent_message")
         if text is None:
             return
-        for said in self._threads.current.said:
-            if said.role == "assistant":
+        for seen in self._threads.current.texts:
+            if seen.role == "assistant":
                 return
         self._emit_new("assistant", [text], "event", {})
 
@@ -99,9 +99,9 @@ class CodexMessages:
             return "duplicate"
         self._threads.before_content()
         for index, text in new:
-            self._emitter.emit_text(role, text, message_id=message_id, block=index if message_id is not None else None)
+            self._parser.emit_text(role, text, message_id=message_id, block=index if message_id is not None else None)
         if item.get("phase") == "commentary":
-            self._emitter.goes_on()
+            self._parser.goes_on()
         return None
 
     # -- prompts --------------------------------------------------------------------------------------------------
@@ -130,9 +130,7 @@ class CodexMessages:
             return "duplicate"
         self._threads.before_content(prompt=True)
         attachments = self._images(parts) or None
-        self._emitter.emit(
-            Message, role="user", text=text, message_id=first_string(item, "id"), attachments=attachments
-        )
+        self._parser.emit(Message, role="user", text=text, message_id=first_string(item, "id"), attachments=attachments)
         return None
 
     def _images(self, parts: Any) -> list[Attachment]:
@@ -140,7 +138,7 @@ class CodexMessages:
         for part in records(parts):
             url = first_string(part, "image_url", "path")
             if url is not None and part.get("type") in (None, "image", "local_image"):
-                attachments += take_bodies(self._emitter, part)[1] or [Attachment(mime_type="image/*", uri=url)]
+                attachments += take_bodies(self._parser, part)[1] or [Attachment(mime_type="image/*", uri=url)]
         return attachments
 
     # -- deltas ---------------------------------------------------------------------------------------------------
@@ -163,7 +161,7 @@ class CodexMessages:
         if delta is not None and (self._threads.event_turn is None or self._threads.event_turn != thread.ended):
             self._threads.before_content()
             if key not in thread.receiving:
-                make_room(thread.receiving, self._emitter.context.limits.open_texts)
+                make_room(thread.receiving, self._parser.context.limits.open_texts)
             thread.receiving[key] = role
             self._texts.append(role, delta, message_id=item_id, block=index, key=key, preview=True)
         return "partial"

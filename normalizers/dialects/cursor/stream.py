@@ -12,7 +12,7 @@ from typing import Any
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.claude.answers import text_of
-from tooltap.normalizers.dialects.claude.base import message_of
+from tooltap.normalizers.dialects.claude.messages import message_of
 from tooltap.normalizers.dialects.claude.stream import ClaudeStream
 from tooltap.normalizers.dialects.claude.usage import Usages, turn_usage
 from tooltap.normalizers.tools.names import canonical_name
@@ -41,7 +41,7 @@ class CursorStream(ClaudeStream):
 
     @line("thinking")
     def _thinking(self, value: Line) -> Skip:
-        self._ensure_main_turn()
+        self.messages.ensure_main_turn()
         text = string(value.get("text"))
         if text:
             self.texts.append("reasoning", text, key=_THOUGHT)
@@ -55,7 +55,7 @@ class CursorStream(ClaudeStream):
         text = text_of(message_of(value).get("content"))
         if "timestamp_ms" in value and "model_call_id" not in value and text:
             # `--stream-partial-output`: a chunk of what comes whole before the next call, or at the end.
-            self._ensure_main_turn()
+            self.messages.ensure_main_turn()
             self.texts.append("assistant", text, key=_MESSAGE, preview=True)
             return "partial"
         self.texts.drop(_MESSAGE)
@@ -67,7 +67,7 @@ class CursorStream(ClaudeStream):
         kind = next((key for key in outer if key == "function" or key.endswith(_SUFFIX)), None)
         if kind is None:
             return self.unparsed("unknown-type", value)
-        self._ensure_main_turn()
+        self.messages.ensure_main_turn()
         self.texts.flush(_THOUGHT)
         body = record(outer[kind])
         is_known = self.calls.is_known(call_id)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.tools import PAYLOAD_RULES
 from tooltap.normalizers.tools.outcome import error_words, stated_status, status_in_words, status_word
+from tooltap.normalizers.tools.registry import CANONICAL_TOOLS
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Display
 
@@ -111,7 +111,7 @@ def _read_shown_text(name: str, stated: Any, shown: str | None) -> Answer:
     elif shown is not None and name == "Bash":
         answer = read_shown_shell(shown)
     else:
-        answer = Answer(({"message": shown} if name in PAYLOAD_RULES else shown) if shown else None)
+        answer = Answer(({"message": shown} if name in CANONICAL_TOOLS else shown) if shown else None)
     return answer
 
 

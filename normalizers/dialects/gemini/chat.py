@@ -2,8 +2,9 @@
 
 Until 0.38 a chat is one JSON document; since then it is a log of JSON lines: a header, messages, and changes of the
 header (`$set`). The CLI writes a message again in full whenever it grows (its calls come with the second writing), so
-only what is new under an id is emitted. `$set.messages`, `$patch` and `$rewindTo` change what the model remembers; they
-retract no event. No line ends a turn: the next prompt does, or the end of the file.
+only what is new under an id is emitted; results come once more in the message that brings them to the model.
+`$set.messages`, `$patch` and `$rewindTo` change what the model remembers; they retract no event. No line ends a turn:
+the next prompt does, or the end of the file.
 
 Learned from 0.61, from documents of 2025, and from the CLI's own reader (`chatRecordingService.ts`).
 """
@@ -11,18 +12,61 @@ Learned from 0.61, from documents of 2025, and from the CLI's own reader (`chatR
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
+import msgspec
+
+from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import take_bodies
 from tooltap.normalizers.core.bounded import make_room
-from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.parser import best
-from tooltap.normalizers.dialects.gemini.answers import parts_of, text_of
-from tooltap.normalizers.dialects.gemini.chat_calls import ChatCalls, ChatState, Emitted
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL
+from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser, best
+from tooltap.normalizers.core.state import State
+from tooltap.normalizers.dialects.gemini.answers import (
+    learn_server,
+    mcp_name,
+    parts_of,
+    read_call,
+    read_response,
+    text_of,
+)
+from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Message, SessionEvent, Usage
+
+_BEFORE_IT_RUNS = {"awaiting_approval": "awaiting-permission", "scheduled": "pending", "validating": "pending"}
+
+
+class EmittedMessage(msgspec.Struct, omit_defaults=True):
+    """What was emitted of a message."""
+
+    blocks: int = 0
+    thoughts: int = 0
+    chars: int = 0
+    crc: int = 0
+    """Of the emitted text, which has `chars` code points."""
+    tokens: bool = False
+    gone: bool = False
+    """The model does not remember the message, or never saw it."""
+
+
+class ChatState(State, kw_only=True):
+    emitted: dict[str, EmittedMessage] = msgspec.field(default_factory=dict)
+    """Message id -> what was emitted of it; the oldest are forgotten."""
+    agent: str | None = None
+    """The subagent whose chat this is."""
+    started: str | None = None
+    """The session that was started last."""
+    facts: dict[str, int] = msgspec.field(default_factory=dict)
+    """Field of the session's events -> CRC of its last value."""
+    servers: list[str] = msgspec.field(default_factory=list)
+    """MCP servers that the chat named."""
+    outcome: str = "cancelled"
+    """How the open turn ends if nothing more comes."""
+
 
 _SNAPSHOT = "<state_snapshot>"
 _HARNESS = ("<session_context>", "<hook_context>", _SNAPSHOT)
@@ -41,7 +85,7 @@ _CODES = {"info": "info", "warning": "warning", "error": "provider-error"}
 _CONTENTS = frozenset({"messages", "model", "summary"})
 
 
-class GeminiChat(ChatCalls):
+class GeminiChat(Parser):
     dialect = "gemini-chat"
     protocol = default_provider = "gemini"
     SKIPS = frozenset({"metadata", "prompt-context", "unchanged"})
@@ -121,7 +165,7 @@ class GeminiChat(ChatCalls):
         messages = value.get("messages")
         if not isinstance(messages, list):
             return "metadata"
-        known = self.state.told
+        known = self.state.emitted
         listed = {message["id"] for message in records(messages) if isinstance(message.get("id"), str)}
         grows = not listed <= known.keys()
         gone = [one for key, one in known.items() if key not in listed and not one.gone]
@@ -136,17 +180,17 @@ class GeminiChat(ChatCalls):
 
     def _patch(self, changes: Line) -> Skip:
         """Messages that were masked, reordered or removed, to save room; only a removal becomes an event."""
-        removed, known = changes.get("removeIds"), self.state.told
+        removed, known = changes.get("removeIds"), self.state.emitted
         ids = removed if isinstance(removed, list) else []
         return self._forget([known[key] for key in ids if isinstance(key, str) and key in known])
 
     def _rewind(self, message_id: str) -> Skip:
         """Forget everything from this message on, and all messages where it is not known."""
-        known = self.state.told
+        known = self.state.emitted
         start = list(known).index(message_id) if message_id in known else 0
         return self._forget(list(known.values())[start:], "history rewound", messageId=message_id)
 
-    def _forget(self, messages: list[Emitted], text: str = "history shortened", **target: str) -> Skip:
+    def _forget(self, messages: list[EmittedMessage], text: str = "history shortened", **target: str) -> Skip:
         gone = [one for one in messages if not one.gone]
         if not gone and not target:
             return "unchanged"
@@ -163,17 +207,17 @@ class GeminiChat(ChatCalls):
         if not isinstance(message_id, str) or not self.message.knows(message.get("type")):
             return self.unparsed("unknown-type", message)
         self.ts = milliseconds(message.get("timestamp")) or self.ts
-        known = self.state.told
+        known = self.state.emitted
         if message_id not in known:
             make_room(known, self.context.limits.tombstones)
-            known[message_id] = emitted = Emitted()
+            known[message_id] = emitted = EmittedMessage()
             text = text_of(message.get("content"))
             if copies and (text == _AFTER_SNAPSHOT or (len(text), _crc(text)) in copies):
                 emitted.blocks, emitted.chars, emitted.crc = 1, len(text), _crc(text)
         return self.message.read(self, message, known[message_id])
 
     @message("error", "info", "warning")
-    def _note(self, message: Line, emitted: Emitted) -> Skip:
+    def _note(self, message: Line, emitted: EmittedMessage) -> Skip:
         """Read a note of the CLI to its user, which the model does not see."""
         emitted.gone = True
         text = _new_text(message, emitted)
@@ -189,7 +233,7 @@ class GeminiChat(ChatCalls):
         return None
 
     @message("user")
-    def _user(self, message: Line, emitted: Emitted) -> Skip:
+    def _user(self, message: Line, emitted: EmittedMessage) -> Skip:
         """A prompt; or results as the model got them, most of which their calls hold, too."""
         parts = parts_of(message.get("content"))
         for part in parts:
@@ -216,7 +260,7 @@ class GeminiChat(ChatCalls):
         return None
 
     @message("gemini")
-    def _gemini(self, message: Line, emitted: Emitted) -> Skip:
+    def _gemini(self, message: Line, emitted: EmittedMessage) -> Skip:
         events = len(self.items)
         if news := self._news({"model": message.get("model")}):
             self.update_session(news)
@@ -241,7 +285,7 @@ class GeminiChat(ChatCalls):
             self._end_turn("completed", synthetic=False)
         return None
 
-    def _block(self, role: str, text: str, message: Line, emitted: Emitted, *, ts: int | None = None) -> None:
+    def _block(self, role: str, text: str, message: Line, emitted: EmittedMessage, *, ts: int | None = None) -> None:
         self.ensure_turn()
         self.emit_text(role, text, message_id=message["id"], block=emitted.blocks, ts=ts or self.ts)
         emitted.blocks += 1
@@ -251,13 +295,101 @@ class GeminiChat(ChatCalls):
             self.end_turn(outcome, reason=reason, synthetic=synthetic)
         self.state.outcome = "cancelled"
 
+    # -- calls --------------------------------------------------------------------------------------------------
+
+    def read_calls(self, calls: list[Line], parts: list[Line]) -> Skip:
+        """Read the calls of one message. They ran side by side, so all begin before the first of them ends.
+
+        The parts repeat them, or hold them alone where the CLI wrote the message from what the model remembers."""
+        called = records([part["functionCall"] for part in parts if "functionCall" in part])
+        if called:
+            listed = {call.get("id") for call in calls if isinstance(call.get("id"), str)}
+            calls = calls + [call for call in called if isinstance(call.get("id"), str) and call["id"] not in listed]
+        if not calls:
+            return "unchanged"
+        outcomes = [self._call(call) for call in calls]
+        outcomes += [self._result(call) for call in calls if status_word(call.get("status")) or call.get("result")]
+        return best([*reversed(outcomes), "unchanged"])
+
+    def _call(self, call: Line) -> Skip:
+        call_id, name, args = call.get("id"), call.get("name"), call.get("args")
+        if not isinstance(call_id, str) or not isinstance(name, str):
+            return self.unparsed("unknown-type", call)
+        title = string(call.get("displayName"))
+        title = title if title != name else None
+        canonical = mcp_name(name, title, (*self.context.mcp_servers, *self.state.servers))
+        learn_server(self.state.servers, canonical)
+        if isinstance(call.get("agentId"), str) or record(call.get("resultDisplay")).get("isSubagentProgress") is True:
+            # A subagent is called by `invoke_agent`, or by a tool of its own name; its result states its id.
+            canonical = "Task"
+            if isinstance(args, dict) and "agent_name" not in args:
+                args = {**args, "subagent_type": name}
+        status = _BEFORE_IT_RUNS.get(str(call.get("status")), "running")
+        known = self.calls.get(call_id)
+        if known is None:
+            if self.calls.repeats(call_id, name, args, name=canonical, retold=True):
+                return "unchanged"
+        elif known.acknowledged:
+            return "unchanged"
+        raw = {key: item for key, item in call.items() if key != "result" and key != "resultDisplay"}
+        if known is None:
+            self.ensure_turn()
+            self.calls.open(call_id, name, args, raw=raw, name=canonical, status=status, title=title)
+            return None
+        value = args if "args" in call else msgspec.UNSET
+        changed = self.calls.update(known, value, raw=raw, raw_name=name, name=canonical, status=status, title=title)
+        return None if changed else "unchanged"
+
+    def _result(self, call: Line) -> Skip:
+        call_id = call.get("id")
+        if not isinstance(call_id, str) or not self.calls.is_known(call_id):
+            return UNPARSED  # `_call` emitted it
+        if self._is_answered(call_id):
+            return "unchanged"
+        self.ts = milliseconds(call.get("timestamp")) or self.ts
+        return self._answer(call_id, read_call, call)
+
+    def read_responses(self, parts: list[Line]) -> Skip:
+        """Read results in the message that brings them to the model; their pictures are beside them."""
+        responses = records([part.get("functionResponse") for part in parts])
+        pictures = [part for part in parts if "inlineData" in part]
+        outcomes: list[Skip] = ["unchanged"]
+        for response in responses:
+            call_id = response.get("id")
+            if not isinstance(call_id, str):
+                continue  # early versions state no id: the result is with its call
+            if self._is_answered(call_id):
+                outcomes.append("duplicate-result")
+                continue
+            raw_name = string(response.get("name")) or UNKNOWN_TOOL
+            value = [{"functionResponse": response}, *(pictures if response is responses[-1] else ())]
+            outcomes.append(self._answer(call_id, read_response, value, raw_name))
+        return best([*reversed(outcomes)])
+
+    def _is_answered(self, call_id: str) -> bool:
+        call = self.calls.get(call_id)
+        return self.calls.is_over(call_id) or (call is not None and call.acknowledged)
+
+    def _answer(
+        self, call_id: str, read: Callable[[str, Any], Answer], value: Any, raw_name: str = UNKNOWN_TOOL
+    ) -> Skip:
+        raw, attachments = take_bodies(self, value)
+        name = self.calls.tool_of(call_id, raw_name)
+        answer = read(name, raw)
+        if attachments is not None:
+            value = answer.value
+            if name == "Read" and isinstance(value, str):
+                value = {"message": value}  # "Binary content provided (1 item(s))."
+            answer = answer.replace(value=value, attachments=attachments)
+        return self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
+
 
 def _completes_task(call: Line) -> bool:
     """Whether a subagent hands in its report, which ends it (0.61)."""
     return call.get("name") == "complete_task" and call.get("status") == "success"
 
 
-def _new_text(message: Line, emitted: Emitted) -> str:
+def _new_text(message: Line, emitted: EmittedMessage) -> str:
     """The message's text after what was emitted; nothing where the CLI changed the text (masked it to save room)."""
     text = text_of(message.get("content"))
     if len(text) <= emitted.chars or _crc(text[: emitted.chars]) != emitted.crc:

@@ -22,7 +22,7 @@ from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import Parser, outcome_of
 from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.core.writer import Writer
-from tooltap.normalizers.dialects.claude.transcript import ClaudeTranscript
+from tooltap.normalizers.dialects.claude.transcript import ClaudeTranscript, TranscriptMessages
 from tooltap.normalizers.dialects.happier.trace import PayloadParser, PayloadsState, is_wrapped
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.times import milliseconds
@@ -43,14 +43,17 @@ class LegacyState(PayloadsState, kw_only=True):
     """State of the parser of transcript lines, as of the last dump."""
 
 
+class _TranscriptMessages(TranscriptMessages):
+    def _shown_to_model(self, block: Line) -> Any:
+        """The output of Codex and Gemini, in Claude's messages, is what the app showed."""
+        return msgspec.UNSET if "callId" in block else super()._shown_to_model(block)
+
+
 class _Transcript(ClaudeTranscript):
     """Reads lines of Claude's transcripts inside those of Happy: it knows sidechains, split messages and the rest."""
 
     dialect = "legacy"
-
-    def _shown_to_model(self, block: Line) -> Any:
-        """The output of Codex and Gemini, in Claude's messages, is what the app showed."""
-        return msgspec.UNSET if "callId" in block else super()._shown_to_model(block)
+    MESSAGES = _TranscriptMessages
 
     def read_decision(self, block: Line, t: int | None) -> None:
         """Emit what the user decided about a call, which the app notes in the call's result, before the result."""

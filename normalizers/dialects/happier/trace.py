@@ -23,11 +23,10 @@ from tooltap.normalizers.core.live_output import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.dialects.claude.answers import read_answer, text_of
-from tooltap.normalizers.tools import PAYLOAD_RULES
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.outcome import stated_status, status_word
 from tooltap.normalizers.tools.payload import blocks_text, decode_json, error_message
-from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
+from tooltap.normalizers.tools.registry import CANONICAL_TOOLS
 from tooltap.normalizers.wire.values import first_string, record, records, string, whole
 from tooltap.protocol.events import OutputRef
 
@@ -124,7 +123,7 @@ class PayloadParser(Parser):
             value, error = _failure(value, status)
         elif self.origin == _GEMINI and (text := blocks_text(value)) is not None:
             tool = self.calls.name_of(call_id)
-            if tool != "Bash" and tool in PAYLOAD_RULES:
+            if tool != "Bash" and tool in CANONICAL_TOOLS:
                 value = {"message": text}  # Gemini shows a sentence about the output, and a shell's output itself
         return self.calls.answer(call_id, Answer(value, status, error, outputs=outputs), raw=raw, raw_name=name)
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Self
 
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.bodies import Bodies
-from tooltap.normalizers.tools import PAYLOAD_RULES
 from tooltap.normalizers.tools.outcome import status_in_words, status_word
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
+from tooltap.normalizers.tools.registry import CANONICAL_TOOLS
 from tooltap.normalizers.wire.values import record, records, string
 from tooltap.protocol.events import Display
 
@@ -128,7 +128,7 @@ def _value(name: str, message: str, output: list[dict[str, Any]]) -> Any:
     others = [part for part in output if part.get("type") != "text"]
     if name == "change_title" and text is not None:  # the rules take only the title out of a bare text
         return {**stated, "message": text}
-    if name not in PAYLOAD_RULES and not name.startswith("mcp__"):
+    if name not in CANONICAL_TOOLS and not name.startswith("mcp__"):
         return {**stated, **({"value": text} if text is not None else {}), **({"content": others} if others else {})}
     if not output:
         return stated or ""

@@ -36,9 +36,9 @@ class KimiMessages:
 
     SKIPS = frozenset({"empty"})
 
-    def __init__(self, emitter: Parser, state: KimiState) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
+    def __init__(self, parser: Parser, state: KimiState) -> None:
+        self._parser = parser
+        self._calls = parser.calls
         self._state = state
 
     # -- messages -----------------------------------------------------------------------------------------------
@@ -48,34 +48,34 @@ class KimiMessages:
         if type(content) is str:
             if not content:
                 return "empty"
-            self._emitter.emit_text(role, content, block=None)
+            self._parser.emit_text(role, content, block=None)
             return None
         parts = records(content)
-        before = len(self._emitter.items)
+        before = len(self._parser.items)
         for index, part in enumerate(parts):
             block = index if len(parts) > 1 else None
             kind = part.get("type")
             if kind in ("text", "think"):
                 if text := string(part.get(kind)):
-                    self._emitter.emit_text(role if kind == "text" else "reasoning", text, block=block)
+                    self._parser.emit_text(role if kind == "text" else "reasoning", text, block=block)
             else:
                 self.show_media(role, part, block)
-        return None if len(self._emitter.items) > before else "empty"
+        return None if len(self._parser.items) > before else "empty"
 
     def show_media(self, role: str, part: Line, block: int | None) -> Skip:
         """Emit a picture or the like."""
-        bodies = Bodies(self._emitter)
+        bodies = Bodies(self._parser)
         bodies.take(part)
         if not bodies.attachments:
-            return self._emitter.unparsed("unknown-type", part)
-        self._emitter.emit(Message, role=role, text="", block=block, attachments=bodies.attachments)
+            return self._parser.unparsed("unknown-type", part)
+        self._parser.emit(Message, role=role, text="", block=block, attachments=bodies.attachments)
         return None
 
     def side_question(self, role: str, text: str | None) -> Skip:
         """`/btw`: a question and its answer, outside the turn."""
         if not text:
             return "empty"
-        self._emitter.emit_text(role, text, turn=None)
+        self._parser.emit_text(role, text, turn=None)
         return None
 
     # -- calls --------------------------------------------------------------------------------------------------
@@ -92,11 +92,11 @@ class KimiMessages:
             return None
         return self._calls.show(call_id, raw_name, value, raw=raw, name=name, memory=memory)
 
-    def answer_call(self, call_id: str, value: Line, key: str, *, told: bool = False) -> Skip:
-        """Show the result of a call: `value`, which has its content, or its return value, under `key`. `told`: the
-        model was told that."""
+    def answer_call(self, call_id: str, value: Line, key: str, *, for_model: bool = False) -> Skip:
+        """Show the result of a call: `value`, which has its content, or its return value, under `key`. `for_model`:
+        whether that is what the model saw."""
         call = self._calls.get(call_id)
-        bodies = Bodies(self._emitter)
+        bodies = Bodies(self._parser)
         raw = bodies.take(value)
         stated = Stated.of(raw.get(key), bodies)
         name = call.name if call is not None else self._calls.name_of(call_id) or ""
@@ -109,7 +109,7 @@ class KimiMessages:
             self._end_task(text, raw)
         if attachments := bodies.attachments:
             answer = answer.replace(attachments=attachments)
-        if told:
+        if for_model:
             answer = answer.replace(model=stated.content)
         return self._calls.answer(call_id, answer, raw=raw)
 
@@ -139,7 +139,7 @@ class KimiMessages:
             return self._calls.answer(call, notified_result(call.name, status, value), raw=value, final=True)
         text = ": ".join(part for part in (string(value.get("title")), string(value.get("body"))) if part)
         level = _LEVELS.get(string(value.get("severity")) or "", "info")
-        self._emitter.notice(kind or "notification", text, level, value)
+        self._parser.notice(kind or "notification", text, level, value)
         return None
 
 

@@ -112,17 +112,17 @@ class KimiWire:
         *call.skip.values(),
     }
 
-    def __init__(self, emitter: Parser, state: WireState, messages: KimiMessages) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
-        self._permissions = emitter.permissions
-        self._texts = emitter.texts
+    def __init__(self, parser: Parser, state: WireState, messages: KimiMessages) -> None:
+        self._parser = parser
+        self._calls = parser.calls
+        self._permissions = parser.permissions
+        self._texts = parser.texts
         self._state = state
         self._messages = messages
 
     def unparsed(self, reason: str, value: Line) -> Skip:
         """What the tables call for an object that they cannot read."""
-        return self._emitter.unparsed(reason, value)
+        return self._parser.unparsed(reason, value)
 
     def read(self, value: Line) -> Skip:
         method, params = value.get("method"), record(value.get("params"))
@@ -130,8 +130,8 @@ class KimiWire:
             return self._event(params, value)
         if method == "request" and "id" in value:
             payload = record(params.get("payload"))
-            self._emitter.agent = string(payload.get("agent_id"))
-            self.finish_calls_of(self._emitter.agent or "", string(payload.get("tool_call_id")))
+            self._parser.agent = string(payload.get("agent_id"))
+            self.finish_calls_of(self._parser.agent or "", string(payload.get("tool_call_id")))
             self._texts.flush()
             kind = string(params.get("type")) or ""
             return self.request.read(self, payload, _id_of(value["id"]), kind=kind, line=value)
@@ -142,13 +142,13 @@ class KimiWire:
             return self.call.read(self, params, key, kind=method, line=value)
         if "id" in value and ("result" in value or "error" in value):
             return self._answer(_id_of(value["id"]), value)
-        return self._emitter.unparsed("unknown-type", value)
+        return self._parser.unparsed("unknown-type", value)
 
     # -- the client's requests --------------------------------------------------------------------------------------
 
     @call("prompt")
     def _prompt(self, params: Line, key: str | None) -> Skip:
-        if self._emitter.turn is not None:  # the agent has repeated it already, or is going to refuse it
+        if self._parser.turn is not None:  # the agent has repeated it already, or is going to refuse it
             self._state.prompt = self._state.prompt or key
             return "request"
         self._begin_turn(params)
@@ -163,15 +163,15 @@ class KimiWire:
 
     @call("cancel")
     def _cancel(self, params: Line, key: str | None) -> None:
-        self._state.interrupted = self._emitter.turn is not None
-        self._emitter.notice("interrupt", "The client cancelled the turn.")
+        self._state.interrupted = self._parser.turn is not None
+        self._parser.notice("interrupt", "The client cancelled the turn.")
 
     # -- answers ----------------------------------------------------------------------------------------------------
 
     def _answer(self, answer_id: str, value: Line) -> Skip:
         result, error = record(value.get("result")), value.get("error")
         asked = self._state.asked
-        if self._emitter.direction == "in" or (answer_id in self._state.permissions_of and answer_id not in asked):
+        if self._parser.direction == "in" or (answer_id in self._state.permissions_of and answer_id not in asked):
             return self._answer_of_client(answer_id, result, error)
         method = asked.pop(answer_id, None) or _method_of(result)
         if answer_id == self._state.replaying:
@@ -182,25 +182,25 @@ class KimiWire:
         if method == "initialize" and text is None:
             self._initialized(result)
             return None
-        if method == "prompt" or (method is None and text is not None and self._emitter.turn is not None):
+        if method == "prompt" or (method is None and text is not None and self._parser.turn is not None):
             return self._prompt_answered(answer_id, result, text)
         if text is None:
             return "answer"
-        self._emitter.notice("provider-error", text, "error")
+        self._parser.notice("provider-error", text, "error")
         return None
 
     def _initialized(self, result: Line) -> None:
         server = record(result.get("server"))
         commands = [name for one in records(result.get("slash_commands")) if (name := string(one.get("name")))]
-        self._emitter.begin_session(None, agent_version=string(server.get("version")), commands=commands or None)
+        self._parser.begin_session(None, agent_version=string(server.get("version")), commands=commands or None)
 
     def _prompt_answered(self, answer_id: str, result: Line, error: str | None) -> Skip:
-        is_running = self._emitter.turn is not None and self._state.prompt in (None, answer_id)
+        is_running = self._parser.turn is not None and self._state.prompt in (None, answer_id)
         if is_running:
             self.finish_calls()
             self._texts.flush()
         if error is not None:
-            self._emitter.notice("provider-error", error, "error")
+            self._parser.notice("provider-error", error, "error")
         if not is_running:  # a prompt was refused, because another's turn was running
             return "answer" if error is None else None
         status = string(result.get("status"))
@@ -251,7 +251,7 @@ class KimiWire:
     @request("ToolCallRequest", id=str, name=str)
     def _client_tool(self, payload: Line, key: str) -> Skip:
         """A tool of the client: the agent shows the call and its result as it does those of its own."""
-        self._emitter.ensure_turn()
+        self._parser.ensure_turn()
         return self._messages.show_call(payload["id"], payload["name"], payload.get("arguments"), payload)
 
     @request("HookRequest")
@@ -263,7 +263,7 @@ class KimiWire:
         call_id = string(payload.get("tool_call_id"))
         call = self._calls.get(call_id) if call_id is not None else None
         if call is not None:
-            self._emitter.agent, self._emitter.parent = call.agent, call.parent
+            self._parser.agent, self._parser.parent = call.agent, call.parent
         else:
             self.open_turn()
         put(self._state.permissions_of, key, payload["id"], ASKED)
@@ -275,32 +275,32 @@ class KimiWire:
         kind, payload = string(params.get("type")) or "", record(params.get("payload"))
         while kind == "SubagentEvent":
             parent = string(payload.get("parent_tool_call_id")) or string(payload.get("task_tool_call_id"))  # to 1.5
-            self._emitter.parent, self._emitter.agent = parent, string(payload.get("agent_id")) or parent
+            self._parser.parent, self._parser.agent = parent, string(payload.get("agent_id")) or parent
             inner = record(payload.get("event"))
             kind, payload = string(inner.get("type")) or "", record(inner.get("payload"))
-        self._emitter.replay = self._state.replaying is not None
+        self._parser.replay = self._state.replaying is not None
         if self._state.writing:
             self.finish_calls_before(kind, payload)
         if kind not in BETWEEN and kind != "ContentPart":
             self._texts.flush()
-        emitted = bool(self._emitter.items)
+        emitted = bool(self._parser.items)
         skip = self.event.read(self, payload, kind=kind, line=line)
         return None if emitted and skip != UNPARSED else skip
 
     def _begin_turn(self, stated: Line) -> None:
         state = self._state
         state.prompt, state.prompted, state.outcome, state.interrupted = None, False, None, False
-        self._emitter.start_turn()
+        self._parser.start_turn()
         self._messages.show_message("user", stated.get("user_input"))
 
     @event("TurnBegin")
     def _turn_begins(self, payload: Line) -> Skip:
-        if self._emitter.agent is not None:
+        if self._parser.agent is not None:
             return self._messages.show_message("user", payload.get("user_input"))
         if self._state.prompted:
             self._state.prompted = False
             return "echo"
-        if self._emitter.turn is not None:  # its end is not on the wire
+        if self._parser.turn is not None:  # its end is not on the wire
             self._end_turn(self._state.outcome or "cancelled", None, synthetic=True)
         self._begin_turn(payload)
         return None
@@ -309,7 +309,7 @@ class KimiWire:
     def _turn_ends(self, payload: Line) -> Skip:
         """Some versions send it after errors and interruptions, too."""
         state = self._state
-        if self._emitter.agent is not None or self._emitter.turn is None:
+        if self._parser.agent is not None or self._parser.turn is None:
             return "turn-end"
         state.outcome = "cancelled" if state.interrupted else "completed"
         if state.interrupted or state.prompt is not None:
@@ -320,24 +320,24 @@ class KimiWire:
     def _end_turn(self, outcome: str, reason: str | None, *, synthetic: bool = False) -> None:
         state = self._state
         state.prompt, state.prompted, state.outcome, state.interrupted = None, False, None, False
-        self._emitter.end_turn(outcome, reason=reason, synthetic=synthetic)
+        self._parser.end_turn(outcome, reason=reason, synthetic=synthetic)
 
     def finish(self) -> None:
         """End the turn whose end was stated, though the answer to its prompt has not come."""
         self.finish_calls()
         outcome = self._state.outcome or ("cancelled" if self._state.interrupted else None)
-        if outcome is not None and self._emitter.turn is not None:
+        if outcome is not None and self._parser.turn is not None:
             self._end_turn(outcome, None)
 
     @event("StepBegin")
     def _step(self, payload: Line) -> Skip:
-        if self._emitter.agent is None:
+        if self._parser.agent is None:
             self._state.interrupted = False
         return "step"
 
     @event("StepInterrupted")
     def _step_interrupted(self, payload: Line) -> Skip:
-        if self._emitter.agent is None and self._emitter.turn is not None:
+        if self._parser.agent is None and self._parser.turn is not None:
             self._state.interrupted = True
         return "step"
 
@@ -368,14 +368,14 @@ class KimiWire:
 
     @event("CompactionEnd")
     def _compacted(self, payload: Line) -> None:
-        self._emitter.notice("compaction", None)
+        self._parser.notice("compaction", None)
 
     @event("HookResolved")
     def _hook_resolved(self, payload: Line) -> Skip:
         if payload.get("action") != "block":
             return "hook"
         data = {key: payload[key] for key in ("event", "target") if string(payload.get(key))}
-        self._emitter.notice("hook", string(payload.get("reason")), "warning", data or None)
+        self._parser.notice("hook", string(payload.get("reason")), "warning", data or None)
         return None
 
     @event("Notification")
@@ -394,8 +394,8 @@ class KimiWire:
 
     def open_turn(self) -> None:
         """Open a turn for what the main agent does outside of any. Subagents may outlive theirs."""
-        if self._emitter.agent is None:
-            self._emitter.ensure_turn()
+        if self._parser.agent is None:
+            self._parser.ensure_turn()
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -404,26 +404,24 @@ class KimiWire:
         function = payload["function"]
         name, arguments = string(function.get("name")), string(function.get("arguments")) or ""
         if not name:
-            return self._emitter.unparsed("unknown-type", payload)
+            return self._parser.unparsed("unknown-type", payload)
         self.open_turn()
-        pieces = PartialCall(
-            payload["id"], name, [arguments], len(arguments), self._emitter.agent, self._emitter.parent
-        )
+        pieces = PartialCall(payload["id"], name, [arguments], len(arguments), self._parser.agent, self._parser.parent)
         if arguments and isinstance(decode_json(arguments), dict):
             return self._show_written(pieces)
         writing = self._state.writing
         while len(writing) >= STREAMING:
             self._finish_call(next(iter(writing)))
-        writing[self._emitter.agent or ""] = pieces
+        writing[self._parser.agent or ""] = pieces
         return "partial"
 
     @event("ToolCallPart")
     def _tool_call_part(self, payload: Line) -> Skip:
-        pieces, part = self._state.writing.get(self._emitter.agent or ""), string(payload.get("arguments_part"))
+        pieces, part = self._state.writing.get(self._parser.agent or ""), string(payload.get("arguments_part"))
         if pieces is None or not part:
             return "partial"
         size = sum(one.size for one in self._state.writing.values())
-        if size + len(part) <= self._emitter.context.limits.call_bytes:
+        if size + len(part) <= self._parser.context.limits.call_bytes:
             pieces.arguments.append(part)
             pieces.size += len(part)
             if len(pieces.arguments) >= _PARTS:
@@ -433,7 +431,7 @@ class KimiWire:
     def finish_calls_before(self, kind: str, payload: Line) -> None:
         """Show the calls whose arguments are whole: another event of their agent follows, or one of their subagent."""
         is_between = kind in BETWEEN or (kind == "StatusUpdate" and not payload.get("token_usage"))
-        self.finish_calls_of(None if is_between else self._emitter.agent or "", self._emitter.parent)
+        self.finish_calls_of(None if is_between else self._parser.agent or "", self._parser.parent)
 
     def finish_calls_of(self, own: str | None, call_id: str | None) -> None:
         """Show what an agent was writing, and the call of this id."""
@@ -447,10 +445,10 @@ class KimiWire:
 
     def _finish_call(self, agent: str) -> None:
         pieces = self._state.writing.pop(agent)
-        scope = self._emitter.agent, self._emitter.parent
-        self._emitter.agent, self._emitter.parent = pieces.agent, pieces.parent
+        scope = self._parser.agent, self._parser.parent
+        self._parser.agent, self._parser.parent = pieces.agent, pieces.parent
         self._show_written(pieces)
-        self._emitter.agent, self._emitter.parent = scope
+        self._parser.agent, self._parser.parent = scope
 
     def _show_written(self, pieces: PartialCall) -> Skip:
         function = {"name": pieces.name, "arguments": "".join(pieces.arguments)}
@@ -471,16 +469,16 @@ class KimiWire:
     def _status(self, payload: Line) -> Skip:
         changes: dict[str, Any] = {}
         planning = payload.get("plan_mode")
-        if isinstance(planning, bool) and self._emitter.agent is None:
+        if isinstance(planning, bool) and self._parser.agent is None:
             mode = "plan" if planning else "default"
             if mode != (self._state.mode or "default"):
                 changes["mode"] = self._state.mode = mode
         if servers := records(record(payload.get("mcp_status")).get("servers")):
             changes.update(self._learn_servers(servers))
         if changes:
-            self._emitter.emit(SessionEvent, state="updated", **changes)
+            self._parser.emit(SessionEvent, state="updated", **changes)
         self._usage(payload)
-        return None if self._emitter.items else "unchanged"
+        return None if self._parser.items else "unchanged"
 
     def _learn_servers(self, servers: list[Line]) -> Line:
         """Remember which server has which tool; returns the servers, if the status of one has changed."""
@@ -505,7 +503,7 @@ class KimiWire:
         )
         if not tokens:
             return
-        self._emitter.emit(
+        self._parser.emit(
             Usage,
             scope="step",
             input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),

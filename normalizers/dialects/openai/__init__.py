@@ -47,7 +47,8 @@ def _is_openai_responses(value: dict[str, Any]) -> bool:
     return value.keys() >= {"model", "input"} and not value.keys().isdisjoint(_REQUEST_KEYS)
 
 
-PRODUCT = "OpenAI-compatible servers"
+PRODUCT = "OpenAI"
+LISTED_AS = "OpenAI-compatible servers"
 
 DIALECTS = (
     Dialect(

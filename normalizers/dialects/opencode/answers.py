@@ -168,9 +168,9 @@ def attachments_of(files: Any, bodies: list[Attachment] | None) -> list[Attachme
     return [*(bodies or []), *links] or None
 
 
-def mcp_name(name: str, emitter: Parser) -> str | None:
+def mcp_name(name: str, parser: Parser) -> str | None:
     """`<server>_<tool>` -> `mcp__<server>__<tool>`, if the publisher or the stream named the server."""
-    servers = (*emitter.context.mcp_servers, *emitter.state.servers)
+    servers = (*parser.context.mcp_servers, *parser.state.servers)
     # Without a character between them, there are no server and tool in it.
     if not servers or name.isalnum() or canonical_name(name, {}, "") != name:
         return None

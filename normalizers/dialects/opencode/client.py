@@ -62,10 +62,10 @@ class Client:
     post = Lines("path")
     """By path, with `*` for ids. The methods get the body and the last id."""
 
-    def __init__(self, emitter: Parser, state: BusState, sessions: Sessions) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
-        self._permissions = emitter.permissions
+    def __init__(self, parser: Parser, state: BusState, sessions: Sessions) -> None:
+        self._parser = parser
+        self._calls = parser.calls
+        self._permissions = parser.permissions
         self._state = state
         self._sessions = sessions
 
@@ -73,7 +73,7 @@ class Client:
         """Read a line of the client."""
         request = method_and_path(value)
         if request is None:
-            return self._emitter.unparsed("unknown-type", value)
+            return self._parser.unparsed("unknown-type", value)
         method, path = request
         words = [word for word in path.split("/") if word]
         pattern = "/".join("*" if index % 2 else word for index, word in enumerate(words))
@@ -89,7 +89,7 @@ class Client:
             failed = isinstance(value.get("name"), str) and isinstance(value.get("data"), dict) and "id" not in value
             if failed or value.get("success") is False:
                 text, data = read_error(value)
-                self._emitter.notice("request-failed", text, "error", data)
+                self._parser.notice("request-failed", text, "error", data)
                 return None
             self._sessions.knows_servers(servers_in(value))
         return "answer"
@@ -108,11 +108,11 @@ class Client:
             return "request"
         self._sessions.info.prompts += 1
         self._sessions.begin_prompted_turn()
-        taken, attachments = take_bodies(self._emitter, body.get("parts"))
+        taken, attachments = take_bodies(self._parser, body.get("parts"))
         parts = records(taken)
         text = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
         files = [part for part in parts if part.get("type") == "file"]
-        self._emitter.emit(Message, role="user", text=text, attachments=attachments_of(files, attachments))
+        self._parser.emit(Message, role="user", text=text, attachments=attachments_of(files, attachments))
         return None
 
     @post("session/*/command")
@@ -126,7 +126,7 @@ class Client:
 
     @post("session/*/abort")
     def _abort(self, body: Line, session: str) -> None:
-        self._emitter.notice("interrupt", "abort")
+        self._parser.notice("interrupt", "abort")
         self._sessions.info.outcome = ["cancelled", "abort"]
 
     # -- permissions and questions --------------------------------------------------------------------------------
@@ -136,15 +136,15 @@ class Client:
         """`permission.updated` until 1.1. The properties are the request."""
         permission_id = first_string(properties, "id")
         if permission_id is None:
-            return self._emitter.unparsed("unknown-type", properties)
+            return self._parser.unparsed("unknown-type", properties)
         if self._is_known(permission_id):
             return "repeated"
         tool = record(properties.get("tool")) or record(properties.get("source")) or properties
         call_id = first_string(tool, "callID")
         wanted = first_string(properties, "permission", "type", "action")
-        self._emitter.ensure_turn()
+        self._parser.ensure_turn()
         if call_id is not None and wanted is not None and not self._calls.is_known(call_id):
-            name, metadata = mcp_name(wanted, self._emitter), record(properties.get("metadata"))
+            name, metadata = mcp_name(wanted, self._parser), record(properties.get("metadata"))
             self._calls.open(call_id, wanted, metadata, raw=properties, name=name, status="pending")
         self._permissions.ask(
             permission_id,
@@ -171,10 +171,10 @@ class Client:
     def _question_asked(self, properties: Line) -> Skip:
         question_id, questions = first_string(properties, "id"), records(properties.get("questions"))
         if question_id is None or not questions:
-            return self._emitter.unparsed("unknown-type", properties)
+            return self._parser.unparsed("unknown-type", properties)
         if self._is_known(question_id):
             return "repeated"
-        self._emitter.ensure_turn()
+        self._parser.ensure_turn()
         self._state.questions[question_id] = [str(one.get("question"))[:SHORT] for one in questions]
         keep_newest(self._state.questions, ASKED)
         call_id = first_string(record(properties.get("tool")), "callID")
@@ -207,6 +207,6 @@ class Client:
         call_id = self._permissions.call_of(permission_id)
         call = self._calls.get(call_id) if call_id is not None else None
         if call is not None:  # requests do not state the session
-            self._emitter.session, self._emitter.agent, self._emitter.parent = call.session, call.agent, call.parent
+            self._parser.session, self._parser.agent, self._parser.parent = call.session, call.agent, call.parent
         self._permissions.answer(permission_id, outcome, by="user", **fields)
         return None

@@ -37,12 +37,12 @@ _STREAM = "stdout"
 class Parts:
     """Reads the parts of messages."""
 
-    def __init__(self, emitter: Parser, state: OpencodeState) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
-        self._texts = emitter.texts
+    def __init__(self, parser: Parser, state: OpencodeState) -> None:
+        self._parser = parser
+        self._calls = parser.calls
+        self._texts = parser.texts
         self._state = state
-        self.running = LiveOutput(emitter, state.running)
+        self.running = LiveOutput(parser, state.running)
 
     # -- text, reasoning and files ------------------------------------------------------------------------------
 
@@ -82,9 +82,9 @@ class Parts:
             if info is None:
                 return "repeated"
             info.done = True
-        part, attachments = take_bodies(self._emitter, part)
-        self._emitter.ensure_turn()
-        self._emitter.emit(
+        part, attachments = take_bodies(self._parser, part)
+        self._parser.ensure_turn()
+        self._parser.emit(
             Message, role=role, text="", message_id=message_id, attachments=attachments_of([part], attachments)
         )
         return None
@@ -109,15 +109,15 @@ class Parts:
     def _emit(self, text: str, role: str, message_id: str | None, block: int | None) -> Skip:
         if not text:
             return "empty"
-        self._emitter.ensure_turn()
-        self._emitter.emit_text(role, text, message_id=message_id, block=block)
+        self._parser.ensure_turn()
+        self._parser.emit_text(role, text, message_id=message_id, block=block)
         return None
 
     def read_step_start(self) -> Skip:
         """A step begins, which is a request to the model."""
-        if self._emitter.turn is not None:
+        if self._parser.turn is not None:
             return "step"
-        self._emitter.ensure_turn()
+        self._parser.ensure_turn()
         return None
 
     # -- tool calls ---------------------------------------------------------------------------------------------
@@ -128,17 +128,17 @@ class Parts:
         status = state.get("status")
         if status not in _STATUSES:  # another word for one of them
             if (status := _status_of(status)) is None:
-                return self._emitter.unparsed("unknown-type", part)
+                return self._parser.unparsed("unknown-type", part)
             part = {**part, "state": {**state, "status": status, "stated": state["status"]}}
         if call_id is None or raw_name is None:
-            return self._emitter.unparsed("unknown-type", part)
+            return self._parser.unparsed("unknown-type", part)
         asked = raw_name
         if raw_name == INVALID and self._calls.get(call_id) is None:  # the run has no line with the tool's own name
             asked = first_string(record(state.get("input")), "tool") or raw_name
         calls, ended = self._calls, status in _ENDED
         if self._repeats(call_id, part) and (calls.is_over(call_id) or not ended):
             return DUPLICATE_RESULT if ended else "repeated"
-        part, bodies = take_bodies(self._emitter, part)
+        part, bodies = take_bodies(self._parser, part)
         state = record(part.get("state"))
         changed = self._show(call_id, asked, state, part)
         if ended:
@@ -153,15 +153,15 @@ class Parts:
 
     def _show(self, call_id: str, raw_name: str, state: Line, part: Line) -> bool:
         """Open the call, or emit what changed of it; returns whether anything was emitted."""
-        calls = self._emitter.calls
+        calls = self._parser.calls
         value, title = state.get("input"), first_string(state, "title")
         status = "pending" if state["status"] == "pending" else "running"
         call = calls.get(call_id)
         if call is None:
             if self._repeats(call_id, part):
                 return False
-            self._emitter.ensure_turn()
-            name, source = mcp_name(raw_name, self._emitter), first_string(part, "id") or ""
+            self._parser.ensure_turn()
+            name, source = mcp_name(raw_name, self._parser), first_string(part, "id") or ""
             calls.open(call_id, raw_name, value, raw=part, name=name, status=status, title=title, source=source)
             return True
         # Else the result states them, or the answer will.
@@ -171,12 +171,12 @@ class Parts:
             return calls.update(call, **news)
         # The name stays where OpenCode ran the stand-in; a permission that opened the call stated only its kind.
         raw_name = call.raw_name if raw_name == INVALID else raw_name
-        name = mcp_name(raw_name, self._emitter)
+        name = mcp_name(raw_name, self._parser)
         return calls.update(call, value, raw=part, raw_name=raw_name, name=name, **news)
 
     def _repeats(self, call_id: str, part: Line) -> bool:
         """Whether the part showed a call that is done, and is not another call's with the same id."""
-        calls = self._emitter.calls
+        calls = self._parser.calls
         return calls.is_done(call_id) and calls.source_of(call_id) in (first_string(part, "id") or "", "")
 
     def _print(self, call: Call | None, metadata: Line) -> bool:
@@ -196,9 +196,9 @@ class Parts:
         text, data = read_error(error)
         name = first_string(error, "name") or "error"
         if name == "MessageAbortedError":
-            self._emitter.notice("interrupt", text, data=data)
+            self._parser.notice("interrupt", text, data=data)
             return "cancelled", name
-        self._emitter.notice("provider-error", text, "error", data)
+        self._parser.notice("provider-error", text, "error", data)
         return "failed", name
 
 

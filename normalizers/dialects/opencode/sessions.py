@@ -22,15 +22,15 @@ SERVERS = 64
 class Sessions:
     """Emits into the session that a line belongs to. A subagent's session is part of its root session."""
 
-    def __init__(self, emitter: Parser, state: BusState) -> None:
-        self._emitter = emitter
-        self._calls = emitter.calls
+    def __init__(self, parser: Parser, state: BusState) -> None:
+        self._parser = parser
+        self._calls = parser.calls
         self._state = state
 
     @property
     def info(self) -> SessionInfo:
         """The session that the line belongs to: the subagent's own, if it belongs to one."""
-        return self._info(self._emitter.agent or self._emitter.session)
+        return self._info(self._parser.agent or self._parser.session)
 
     def _info(self, session_id: str) -> SessionInfo:
         sessions = self._state.sessions
@@ -48,12 +48,12 @@ class Sessions:
             return
         info, state = self._info(session_id), self._state
         if info.root is not None:
-            self._emitter.set_session(info.root or session_id)
-            self._emitter.agent, self._emitter.parent = session_id, info.call
+            self._parser.set_session(info.root or session_id)
+            self._parser.agent, self._parser.parent = session_id, info.call
         elif session_id != state.session:
-            self._emitter.set_session(session_id)
+            self._parser.set_session(session_id)
         else:
-            self._emitter.session = session_id
+            self._parser.session = session_id
         state.cwd = info.cwd
 
     def adopt(self, described: Line) -> None:
@@ -65,15 +65,15 @@ class Sessions:
 
     def spawned(self, call_id: str, child: str) -> None:
         """Remember the session of the subagent that a call spawned."""
-        if child != (self._emitter.agent or self._emitter.session):
+        if child != (self._parser.agent or self._parser.session):
             info = self._info(child)
-            info.root, info.call = self._emitter.session, call_id
+            info.root, info.call = self._parser.session, call_id
 
     def begin_prompted_turn(self) -> None:
         """Start the turn of a prompt. A subagent's prompt comes from the agent, and does not start one."""
-        if self._emitter.agent is None:
+        if self._parser.agent is None:
             self.info.outcome = []
-            self._emitter.start_turn()
+            self._parser.start_turn()
 
     def knows_servers(self, names: list[str]) -> None:
         """Remember MCP servers that the stream named: their tools are called `<server>_<tool>`."""
@@ -101,16 +101,16 @@ class Sessions:
             agent_version=first_string(session, "version"),
         )
         self._state.cwd = info.cwd
-        if self._emitter.agent is not None:
+        if self._parser.agent is not None:
             return "subagent"
         info.started = info.started or starts
         if starts or new:
-            self._emitter.emit(SessionEvent, state="started" if starts else "updated", **new)
+            self._parser.emit(SessionEvent, state="started" if starts else "updated", **new)
         used = read_usage(session, apart=self._state.reasoning_apart)  # like the steps, it may exclude the reasoning
         if used is None or (usage := list(used.values())) == info.usage:
             return None if starts or new else "unchanged"
         info.usage = usage
-        self._emitter.emit(Usage, scope="session", **used)
+        self._parser.emit(Usage, scope="session", **used)
         return None
 
     def show_diff(self, files: list[Any]) -> Skip:
@@ -124,8 +124,8 @@ class Sessions:
         if not diff or digest == info.diff_digest:
             return "unchanged"
         info.diff, info.diff_digest = TextBuffer(), digest
-        info.diff.append(diff, self._emitter, "text/x-diff")
-        if self._emitter.turn is None:
+        info.diff.append(diff, self._parser, "text/x-diff")
+        if self._parser.turn is None:
             self.emit_diff()
         return None
 

@@ -1,10 +1,11 @@
-"""The `pi-json` dialect: `pi --mode json`, and the RPC mode (`commands.py`), which adds commands and their responses.
+"""The `pi-json` dialect: `pi --mode json`, and `pi --mode rpc`, which adds commands, responses and dialogs.
 
-Learned from Pi 0.73. A run is `agent_start` … `agent_end`. What Pi calls a turn is one request to the model and the
-tools it called, which is a step in our events. Everything is on the wire several times: a message grows in
-`message_update` lines and is whole in `message_end`, even if the model stopped early; a result is in
-`tool_execution_end`, in a separate message, in `turn_end` and in `agent_end`. The parser reads each where it is first
-whole.
+Learned from Pi 0.73, whose documentation has the commands that no recording shows. A run is `agent_start` …
+`agent_end`. What Pi calls a turn is one request to the model and the tools it called, which is a step in our events.
+Everything is on the wire several times: a message grows in `message_update` lines and is whole in `message_end`, even
+if the model stopped early; a result is in `tool_execution_end`, in a separate message, in `turn_end` and in
+`agent_end`. The parser reads each where it is first whole. In RPC mode, prompts come back as messages of the user when
+they reach the model, perhaps after templates were expanded; a command's own text is shown only if the agent refuses it.
 """
 
 from __future__ import annotations
@@ -14,16 +15,40 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.bodies import Bodies, take_bodies
-from tooltap.normalizers.core.bounded import put
+from tooltap.normalizers.core.bounded import is_short, put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.state import Call
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import Call, SessionState
 from tooltap.normalizers.dialects.pi.answers import Shown, read_result
-from tooltap.normalizers.dialects.pi.commands import PiCommands, PiCommandsState
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.times import milliseconds
 from tooltap.normalizers.wire.values import dollars, record, records, string, whole
 from tooltap.protocol.events import Chunk, Message, OutputRef, ToolUpdate, Usage
+
+MANY_COMMANDS = 256
+"""Commands whose texts are remembered until the response."""
+
+_TEXTS = {
+    "prompt": "message",
+    "steer": "message",
+    "follow_up": "message",
+    "bash": "command",
+    "set_session_name": "name",
+}
+"""Command -> the key of the text that its response is about."""
+COMMANDS = frozenset(
+    {"abort", "abort_bash", "abort_retry", "clone", "compact", "cycle_model", "cycle_thinking_level", "export_html"}
+    | {"fork", "get_available_models", "get_commands", "get_fork_messages", "get_last_assistant_text", "get_messages"}
+    | {"get_session_stats", "get_state", "new_session", "set_auto_compaction", "set_auto_retry", "set_follow_up_mode"}
+    | {"set_model", "set_steering_mode", "set_thinking_level", "switch_session"}
+    | _TEXTS.keys()
+)
+_PROMPTS = ("prompt", "steer", "follow_up")
+_LEVELS = {"warning": "warning", "error": "error"}
+_DIALOGS = ("select", "confirm", "input", "editor")
+"""Methods of extensions that wait for an answer; the others change what a client shows."""
+
 
 MANY_RUNNING = 16
 """Calls whose output so far is remembered."""
@@ -52,17 +77,33 @@ _DELTAS = {f"{kind}_delta": role for kind, role in _ROLES.items()}
 """Type of a delta of such a block -> role."""
 
 
-class PiState(PiCommandsState, kw_only=True):
+class PiState(SessionState, kw_only=True):
+    model: str | None = None
+    title: str | None = None
+    texts_of: dict[str, str] = msgspec.field(default_factory=dict)
+    """Id of a command -> its text, until the response."""
     running: dict[str, Shown] = msgspec.field(default_factory=dict)
     """Call -> the output it showed last."""
 
 
-class PiJson(PiCommands):
+class PiJson(Parser):
     dialect = "pi-json"
     protocol = default_provider = "pi"
-    SKIPS = PiCommands.SKIPS | {"empty", "partial", "repeated"}
-    line = PiCommands.line.copy(skip=_SKIPPED)
+    SKIPS = frozenset(
+        {
+            "command",  # of the client
+            "display",  # an extension changes what the client shows
+            "empty",
+            "partial",
+            "repeated",
+            "response",  # to a command that is about nothing the agent does
+            "unchanged",
+        }
+    )
+    line = Lines("type", skip=_SKIPPED)
     message = Lines("role")
+    response = Lines("command")
+    """Responses to commands that succeeded. The methods get the response and its data."""
     state_type = PiState
     state: PiState
 
@@ -254,3 +295,120 @@ class PiJson(PiCommands):
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         shown = self.state.running.pop(call.id, None)
         return (shown.text if shown is not None else None), None
+
+    # -- RPC mode: commands --------------------------------------------------------------------------------------------
+
+    @line(*COMMANDS - {"abort"})
+    def _command(self, value: Line) -> Skip:
+        text = value.get(_TEXTS.get(value["type"], ""))
+        command_id = value.get("id")
+        if is_short(text) and is_short(command_id):
+            put(self.state.texts_of, command_id, text, MANY_COMMANDS)
+        return "command"
+
+    @line("abort")
+    def _abort(self, value: Line) -> None:
+        self.notice("interrupt", "The client aborted the turn.")
+
+    @line.otherwise
+    def _unknown(self, value: Line) -> Skip:
+        if self.direction == "in" and isinstance(value.get("type"), str):
+            return "command"
+        return self.unparsed("unknown-type", value)
+
+    # -- responses ----------------------------------------------------------------------------------------------
+
+    @line("response", command=str)
+    def _response(self, value: Line) -> Skip:
+        command = value["command"]
+        command_id = value.get("id")
+        text = self.state.texts_of.pop(command_id, None) if isinstance(command_id, str) else None
+        if value.get("success") is False:
+            if command in _PROMPTS and text:
+                self.emit(Message, role="user", text=text)
+            self.notice("command-failed", string(value.get("error")), "error", {"command": command})
+            return None
+        if self.response.knows(command):
+            return self.response.read(self, value, record(value.get("data")), text)
+        return "response"
+
+    @response("get_state")
+    def _state(self, value: Line, data: Line, text: str | None) -> Skip:
+        session, model = string(data.get("sessionId")), string(record(data.get("model")).get("id"))
+        if session is not None and session != self.state.started:
+            self.state.model, self.state.title = model, string(data.get("sessionName"))
+            self.begin_session(session, model=model, title=self.state.title)
+            return None
+        self.uses_model(model)
+        self.retitle(string(data.get("sessionName")))
+        return None if self.items else "unchanged"
+
+    @response("get_session_stats")
+    def _statistics(self, value: Line, data: Line, text: str | None) -> Skip:
+        """`input` excludes tokens read from and written to the cache."""
+        tokens, context = record(data.get("tokens")), record(data.get("contextUsage"))
+        fresh, read, written = (whole(tokens.get(key)) for key in ("input", "cacheRead", "cacheWrite"))
+        figures = {
+            "input_tokens": None if fresh is None else fresh + (read or 0) + (written or 0),
+            "output_tokens": whole(tokens.get("output")),
+            "cache_read_tokens": read,
+            "cache_write_tokens": written,
+            "cost_usd": dollars(data.get("cost")),
+            "context_used": whole(context.get("tokens")),
+            "context_size": whole(context.get("contextWindow")),
+        }
+        if not any(figures.values()):
+            return "unchanged"
+        self.emit(Usage, scope="session", turn=None, **figures)
+        return None
+
+    @response("set_model", "cycle_model")
+    def _model(self, value: Line, data: Line, text: str | None) -> Skip:
+        model = record(data.get("model")) or data
+        return None if self.uses_model(string(model.get("id"))) else "unchanged"
+
+    @response("set_session_name")
+    def _named(self, value: Line, data: Line, text: str | None) -> Skip:
+        return self.retitle(text)
+
+    @response("bash")
+    def _user_command(self, value: Line, data: Line, text: str | None) -> None:
+        """The user's own shell command; no message of the history shows it."""
+        self.notice("bashExecution", text or string(data.get("output")), data=data)
+
+    def retitle(self, title: str | None) -> Skip:
+        if title is None or title == self.state.title:
+            return "unchanged"
+        self.state.title = title
+        return self.update_session({"title": title})
+
+    # -- extensions ---------------------------------------------------------------------------------------------
+
+    @line("extension_ui_request", id=str)
+    def _dialog(self, value: Line) -> Skip:
+        method, title, message = value.get("method"), string(value.get("title")), string(value.get("message"))
+        if method == "notify":
+            self.notice("extension", message, _LEVELS.get(str(value.get("notifyType")), "info"))
+            return None
+        if method not in _DIALOGS:
+            return "display"
+        question: dict[str, Any] = {"question": ": ".join(filter(None, (title, message)))}
+        choices = value.get("options")
+        names = [one for one in choices if isinstance(one, str)] if isinstance(choices, list) else []
+        if names:
+            question["options"] = [{"label": name} for name in names]
+        self.permissions.ask(value["id"], type="question", title=title, questions=[question])
+        return None
+
+    @line("extension_ui_response", id=str)
+    def _dialog_answered(self, value: Line) -> None:
+        if value.get("cancelled") is True:
+            self.permissions.answer(value["id"], "cancelled")
+            return
+        answers: Line = {key: value[key] for key in ("value", "confirmed") if key in value}
+        self.permissions.answer(value["id"], "answered", answers=answers or None)
+
+    @line("extension_error")
+    def _extension_error(self, value: Line) -> None:
+        data = {key: value[key] for key in ("extensionPath", "event") if string(value.get(key))}
+        self.notice("extension", string(value.get("error")), "error", data or None)

@@ -12,8 +12,8 @@ from typing import Any
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.claude.answers import text_of
-from tooltap.normalizers.dialects.claude.base import message_of
-from tooltap.normalizers.dialects.claude.stream import ClaudeStream, StreamState
+from tooltap.normalizers.dialects.claude.messages import message_of
+from tooltap.normalizers.dialects.claude.stream import ClaudeStream, StreamMessages, StreamState
 from tooltap.normalizers.dialects.claude.usage import Usages, turn_usage
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.wire.values import record, string, whole
@@ -38,6 +38,18 @@ class QwenState(StreamState, kw_only=True):
     """The `result` line that came while a call was open."""
 
 
+class QwenMessages(StreamMessages):
+    def _called(self, block: Line) -> tuple[str, Any]:
+        if block.get("name") == _PROXY:
+            given = record(block.get("input"))
+            if inner := string(given.get("name")):
+                return inner, given.get("arguments")
+        return super()._called(block)
+
+    def _answered(self, name: str, block: Line, twin: Any, meta: Line, *, stopped: bool) -> Answer:
+        return read_qwen_answer(name, block)
+
+
 class QwenStream(ClaudeStream):
     dialect = "qwen-stream"
     state_type = QwenState
@@ -47,6 +59,7 @@ class QwenStream(ClaudeStream):
     MODE_KEY = "permission_mode"
     VERSION_KEY = "qwen_code_version"
     IDS_ARE_OF_API = False
+    MESSAGES = QwenMessages
 
     def _stream_event(self, value: Line) -> Skip:
         event = record(value.get("event"))
@@ -67,29 +80,19 @@ class QwenStream(ClaudeStream):
         content = message_of(value).get("content")
         text = text_of(content)
         if text.startswith(_API_ERROR):
-            self._ensure_main_turn()
-            outcome = self._failed_request(text)
+            self.messages.ensure_main_turn()
+            outcome = self.messages.failed_request(text)
         else:
             outcome = super()._assistant(value)
         if type(content) is list and content:
-            message_id = self._deltas.current.message_id
+            message_id = self.deltas.current.message_id
             for index in range(len(content) if self.state.texts.open else 0):  # whatever the message's id
-                self._deltas.drop(message_id, index)
+                self.deltas.drop(message_id, index)
         return outcome
-
-    def _called(self, block: Line) -> tuple[str, Any]:
-        if block.get("name") == _PROXY:
-            given = record(block.get("input"))
-            if inner := string(given.get("name")):
-                return inner, given.get("arguments")
-        return super()._called(block)
-
-    def _answered(self, name: str, block: Line, twin: Any, meta: Line, *, stopped: bool) -> Answer:
-        return read_qwen_answer(name, block)
 
     def _result(self, value: Line) -> Skip:
         """One that comes while a call of the main agent runs does not end the turn, unless nothing follows."""
-        turn = self.turn if self._is_main and value.get("is_error") is not True else None
+        turn = self.turn if self.messages.is_main and value.get("is_error") is not True else None
         if turn is not None and self.calls.is_open(self.session, turn, self.agent):
             self.state.early = {key: value[key] for key in _RESULT_KEYS if key in value}
             return "early-result"
@@ -97,7 +100,7 @@ class QwenStream(ClaudeStream):
         return super()._result(value)
 
     def finish(self, reason: str) -> None:
-        self._is_main = True
+        self.messages.is_main = True
         if (early := self.state.early) is not None and self.turn is not None:
             self.state.early = None
             super()._result(early)

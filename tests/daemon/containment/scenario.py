@@ -12,6 +12,7 @@ import orjson
 
 from tests.daemon.containment.sites import armed
 from tests.daemon.publishing import NOW, Clock
+from tooltap.daemon.hub.batch import Chunk
 from tooltap.daemon.hub.hub import Hub
 from tooltap.daemon.hub.subscription import Subscription
 from tooltap.daemon.ingest.streams import Streams
@@ -87,9 +88,9 @@ class Reader:
         self.data = b""
         self.frames: list[DaemonFrame] = []
 
-    def write(self, data: bytes) -> None:
+    def deliver(self, chunk: Chunk) -> None:
         if not self.closed:
-            self.data += data
+            self.data += chunk.data
 
     def send(self, frame: DaemonFrame) -> None:
         self.frames.append(frame)

@@ -22,7 +22,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.daemon.journal.test_journal_migration import begin, records
+from tests.daemon.journal.recorded import begin, records
 from tests.daemon.publishing import daemon, journal_of, publish
 from tooltap.daemon.journal.interface import CorruptError, JournalError
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal

@@ -243,7 +243,7 @@ async def test_snapshot_replaces_the_tail(journal: Journal) -> None:
 
 
 async def test_lines_of_a_chunk_are_one_record(journal: Journal) -> None:
-    block = TailRecord("block", t=1, direction="out", block=[b"one", b"", b"a\nb"], left_out_of=[1])
+    block = TailRecord("block", t=1, direction="out", block=[b"one", b"", b"a\nb"])
     await journal.commit(commit(lines=3, tail=[block]))
 
     stored = await journal.load_stream("s")

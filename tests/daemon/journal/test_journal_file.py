@@ -116,7 +116,9 @@ async def test_foreign_file_is_refused(path: Path) -> None:
     newer.execute("UPDATE meta SET value=7 WHERE key='format'")
     newer.commit()
     newer.close()
-    assert await refusal() == (f"the journal {path} has format 7, written by a newer tooltap; this one knows up to 6")
+    assert await refusal() == (
+        f"the journal {path} has format 7, written by another version of tooltap; this one knows only 1"
+    )
 
     assert "cannot be opened" in await refusal(path.parent)
     assert "cannot be opened" in await refusal(path / "below-a-file")
@@ -151,7 +153,7 @@ async def test_size_of_files_that_are_gone_is_zero(journal: SqliteJournal, path:
 
 
 async def test_commits_are_reported_in_the_context_of_the_opener(path: Path) -> None:
-    """Which says that an event loop runs. Where Trio is installed, too, anyio asks it before it starts a task."""
+    """It says which event loop runs. If Trio is installed beside tooltap, anyio needs that to start a task."""
     opener: ContextVar[str] = ContextVar("opener", default="nobody")
     opener.set("the daemon")
     journal = await SqliteJournal.open(path)

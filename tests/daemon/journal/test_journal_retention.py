@@ -113,6 +113,29 @@ async def test_position_is_remembered_for_90_days(journal: Journal, clock: Clock
     assert await journal.load_stream("s") is None
 
 
+async def test_what_came_from_a_store_does_not_expire_by_age(journal: Journal, clock: Clock) -> None:
+    ended = clock.now
+    for stream, followed in (("file", True), ("tap", False)):
+        said = message(stream, stream, session=stream)
+        await journal.commit(commit(said, stream=stream, state="ended", updated=ended, followed=followed))
+    both = event(SessionEvent, "tap", session="file", state="started")
+    await journal.commit(commit(both, stream="other", state="ended", updated=ended))
+
+    for days in (31, 91, 365):
+        clock.now = ended + days * DAY
+        assert await journal.expire(clock.now - 30 * DAY) == (2 if days == 31 else 0)
+        assert await streams_left(journal) == {"file"}
+        (session,) = await journal.sessions()
+        assert session["session"] == "file"
+        stored = await journal.load_stream("file")
+        assert stored is not None
+        assert stored.info.followed
+
+    # Its size is limited as that of all others.
+    assert await journal.expire(0, 1) == 1
+    assert await journal.sessions() == []
+
+
 async def test_reopened_stream_does_not_expire(journal: Journal) -> None:
     await journal.commit(commit(message("a"), state="ended", updated=NOW))
     await journal.expire(NOW + 50)

@@ -95,11 +95,11 @@ async def test_names_of_a_failed_commit_are_forgotten(sqlite_journal: SqliteJour
 
 
 def test_block_is_its_lines_one_by_one() -> None:
-    block = TailRecord("block", 5, "in", block=[b"a", b"", b"with\na newline"], left_out_of=[1])
+    block = TailRecord("block", 5, "in", block=[b"a", b"", b"with\na newline"])
 
     assert list(block.inputs()) == [
         TailRecord("line", 5, "in", b"a"),
-        TailRecord("line", 5, "in", b"", left_out=True),
+        TailRecord("line", 5, "in", b""),
         TailRecord("line", 5, "in", b"with\na newline"),
     ]
     lost = TailRecord("lost", lines=2)

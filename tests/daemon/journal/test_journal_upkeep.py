@@ -13,8 +13,8 @@ import pytest
 
 from tests.daemon.events import call, commit, message
 from tests.daemon.journal.damages import Template, compare_events, copy, make, rows_of, try_damage
+from tests.daemon.journal.recorded import records
 from tests.daemon.journal.test_journal_damage import damage, everything, fill
-from tests.daemon.journal.test_journal_migration import records
 from tests.daemon.publishing import daemon, events, journal_of, publish
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal

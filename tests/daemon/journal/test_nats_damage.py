@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from tests.daemon.events import commit, message
@@ -157,30 +156,6 @@ async def test_bodies_are_compressed(nats_place: NatsPlace) -> None:
             assert found.data == body[offset : offset + 1_000]
         found = await journal.output("s:1:o0", 99_998, 10, "lines")
         assert found == (b"the same line again and again\n" * 2, 99_998, 100_000, "text/plain")
-
-
-async def test_messages_of_the_format_before_are_read(nats_place: NatsPlace) -> None:
-    """Without a checksum, and with bodies as they are."""
-    body = b"a body\n" * 100
-    async with opened(nats_place) as journal:
-        (part,) = encode_commit(
-            commit(OutputChunk("s:1:o0", 0, b"", "text/plain"), message("old"), tail=[TailRecord("line", line=b"1")]),
-            "me/1",
-            0,
-            1_000_000,
-        )
-        head = msgspec.msgpack.encode(([("line", None, None, b"1")], None, [("s:1:o0", "text/plain", len(body))]))
-        part.rest = len(head).to_bytes(4, "big") + head + body
-        fields = msgspec.msgpack.decode(encode_part(part))[:-1]
-        assert await replace(journal, msgspec.msgpack.encode(fields)) == 1
-
-        assert texts(await everything(journal)) == ["old"]
-        stored = await journal.load_stream("s")
-        assert stored is not None
-        assert [record.line for record in stored.tail] == [b"1"]
-        found = await journal.output("s:1:o0", 7, 7, "bytes")
-        assert found == (b"a body\n", 7, len(body), "text/plain")
-        assert not journal.corrupt
 
 
 async def test_failed_purge_is_completed(nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,16 +11,13 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.daemon.events import call, commit, event, message
+from tests.daemon.events import commit, message
 from tests.daemon.journal.on_nats import Published, everything, opened, position, texts, until
 from tests.daemon.nats_server import NatsServer
 from tests.daemon.running import Wire, running
 from tooltap.daemon.journal.interface import JournalError, StreamConflictError
 from tooltap.daemon.journal.nats.journal import NatsJournal
 from tooltap.daemon.journal.nats.place import NatsPlace, parse_nats_url
-from tooltap.daemon.journal.nats.state import OwnRow
-from tooltap.daemon.sessions.row import PARTS
-from tooltap.protocol.events import Message
 
 pytestmark = pytest.mark.anyio
 
@@ -269,33 +266,6 @@ async def test_rows_are_made_again(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as other:
         await until(lambda: _same(other, was))
         assert other.id == journal.id
-
-
-async def test_rows_of_an_earlier_version_are_made_again(
-    nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prompt = event(Message, role="user", text="Fix the build")
-    async with opened(nats_place) as journal:
-        await journal.commit(commit(prompt, call("1"), state="ended"))
-        await journal.commit(commit(message("b", "t", session="two"), stream="t"))
-        await journal._state.write()
-        was = await journal.sessions()
-        for row in await journal._state.rows():
-            for session in row.sessions.values():
-                for part in PARTS:
-                    setattr(session, part, type(getattr(session, part))())
-            stored = await journal._state.get(row.info.stream)
-            assert stored is not None
-            row.version = 0
-            await journal._state.put(OwnRow(row, stored.entry))
-        assert (await journal.sessions())[1].get("title") is None
-    async with opened(nats_place) as other:
-        await until(lambda: _equal(other, was))
-
-
-async def _equal(journal: NatsJournal, sessions: list[dict[str, Any]]) -> bool:
-    found = await journal.sessions()
-    return [one | {"state": ""} for one in found] == [one | {"state": ""} for one in sessions]
 
 
 async def _same(journal: NatsJournal, sessions: list[dict[str, Any]]) -> bool:

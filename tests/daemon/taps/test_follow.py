@@ -7,6 +7,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.daemon.taps.following import (
     DOCUMENT,
     FIXTURES,
     GEMINI,
+    PRINTED,
     Follower,
     append,
     events_of,
@@ -232,3 +234,28 @@ def test_other_publisher_may_send_the_file(follower: Follower) -> None:
         == expected(follower.session, "claude-transcript", LINES)[-1]
     )
     assert [(one["lines"], one["kinds"]["tool-call"]) for one in follower.stats()["perStream"]] == [(len(LINES) + 1, 1)]
+
+
+def test_session_stays_as_long_as_its_file(tmp_path: Path) -> None:
+    """Retention deletes what a tap has sent and leaves what was read from a session file, however old both are."""
+    follower = Follower(tmp_path, idle=0.2)
+    follower.settings |= {"retention_days": 1e-7, "retention_interval": 0.05, "suspend_timeout": 0.2}
+
+    def sessions() -> list[dict[str, Any]]:
+        with follower.connect() as wire:
+            found: list[dict[str, Any]] = wire.ask("sessions")["sessions"]
+        return found
+
+    with follower:
+        append(follower.session, LINES)
+        follower.events_after_lines(follower.session, LINES)
+        with follower.connect() as wire:
+            publish(wire, "tap", [line.replace(CLAUDE_SESSION.encode(), b"tapped") for line in lines_of(PRINTED)])
+            assert {one["session"] for one in sessions()} == {CLAUDE_SESSION, "tapped"}
+        follower.wait_stats(lambda stats: stats["streams"]["ended"] == 2)
+        follower.wait_stats(lambda _: len(sessions()) == 1)
+        before = sessions()
+        assert [one["session"] for one in before] == [CLAUDE_SESSION]
+
+        follower.restart(follower.stop)
+        assert sessions() == before

@@ -9,12 +9,11 @@ import msgspec
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tooltap.normalizers.tools import tool_input, tool_output
 from tooltap.normalizers.tools.edits import NEW_TEXT_KEYS, OLD_TEXT_KEYS
 from tooltap.normalizers.tools.files import PATH_KEYS
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.preview import LENGTH, preview
-from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
+from tooltap.normalizers.tools.registry import CANONICAL_TOOLS, tool_input, tool_output
 from tooltap.protocol.tools import TOOLS
 
 ALIASES = {

@@ -1,7 +1,7 @@
 """The patch format of `apply_patch`."""
 
-from tooltap.normalizers.tools import tool_input
 from tooltap.normalizers.tools.apply_patch import parse_patch
+from tooltap.normalizers.tools.registry import tool_input
 
 PATCH = """*** Begin Patch
 *** Add File: docs/new.md

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tooltap.normalizers.tools.names import canonical_name
-from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS, LATER_TOOLS, PASS_THROUGH, TOOL_NAMES
+from tooltap.normalizers.tools.names import BY_INPUT, TOOL_NAMES, canonical_name, name_key
+from tooltap.normalizers.tools.registry import KNOWN_TOOLS, PASS_THROUGH
 
 MCP_OF_THE_RECORDINGS = ("change_title", "echo", "fail", "picture")
 
@@ -52,7 +52,7 @@ def test_every_recorded_tool_is_canonical_or_explained(agent: str, raw: str) -> 
 
     if raw == "collab_tool_call":  # names its tool in the input
         return
-    assert (name in CANONICAL_TOOLS + LATER_TOOLS) != (raw in PASS_THROUGH)
+    assert (name in KNOWN_TOOLS) != (raw in PASS_THROUGH)
     assert raw not in PASS_THROUGH or name == raw
 
 
@@ -174,11 +174,11 @@ def test_non_object_input_is_ignored(value: Any) -> None:
     assert canonical_name("edit", value, "call_1") == "Edit"
 
 
-@pytest.mark.parametrize("name", [*CANONICAL_TOOLS, *LATER_TOOLS])
+@pytest.mark.parametrize("name", KNOWN_TOOLS)
 def test_canonical_name_is_stable(name: str) -> None:
     assert canonical_name(name, {}, "call_1") == name
 
 
 def test_no_name_is_mapped_and_passed_through() -> None:
-    assert set(TOOL_NAMES.values()) <= {*CANONICAL_TOOLS, *LATER_TOOLS}
+    assert not {name_key(raw) for raw in PASS_THROUGH} & {*TOOL_NAMES, *BY_INPUT}
     assert all(canonical_name(raw, {}, "call_1") == raw for raw in PASS_THROUGH)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tooltap.normalizers.tools import tool_input, tool_output
+from tooltap.normalizers.tools.registry import tool_input, tool_output
 from tooltap.normalizers.tools.unified_diff import hunks, split_files
 
 DIFF = '@@ -5,3 +5,3 @@\n     """Doc."""\n-    return "Hello"\n+    return "Good day"\n \n'

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tooltap.normalizers.tools.preview import LENGTH, preview
-from tooltap.normalizers.tools.tool_names import CANONICAL_TOOLS
+from tooltap.normalizers.tools.registry import CANONICAL_TOOLS
 from tooltap.protocol.tools import TOOLS
 
 CWD = "/tmp/ws"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tooltap.normalizers.tools import tool_input, tool_output
+from tooltap.normalizers.tools.registry import tool_input, tool_output
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tooltap.normalizers.tools import tool_input, tool_output
+from tooltap.normalizers.tools.registry import tool_input, tool_output
 
 URL = "http://127.0.0.1:18080/page"
 

@@ -1,4 +1,4 @@
-"""Makes the rows of all sessions again, of the events that are in the journal: after a migration, and for a repair.
+"""Makes the rows of all sessions again, of the events that are in the journal, for a repair.
 
 All of it is one transaction, which the caller commits: a journal has the old rows or the new ones, wherever the daemon
 is killed. Events are only read, so the transaction is as long as the rows, however many events there are.

@@ -286,13 +286,13 @@ class _Writing:
             statistics = Statistics(stream=stream, dialect="auto", provider="")
             info = StreamInfo(stream=stream, state="suspended", statistics=statistics)
         else:
-            info = msgspec.json.decode(row[5], type=StreamInfo)
+            info = msgspec.json.decode(row[6], type=StreamInfo)
             info.state, info.updated = row[1], row[3]
         # The line that is compared when the publisher resumes is not the last one.
         info.lines, info.crc, info.crc_line = lines, 0, 0
         values = (stream, info.state, lines, info.updated)
-        data = msgspec.json.encode(info)
-        return (*values, 0, data, stream_sum(*values, data))
+        rest = (int(info.followed), msgspec.json.encode(info))
+        return (*values, 0, *rest, stream_sum(*values, *rest))
 
     def _sessions(self) -> None:
         self._insert("sessions", self._rows["sessions"].values())

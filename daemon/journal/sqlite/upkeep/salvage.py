@@ -166,8 +166,8 @@ _COLUMNS = {
     **dict.fromkeys(("meta", "session_streams", "gaps"), 3),
     **dict.fromkeys(("sources", "snapshots", "tail"), 4),
     **dict.fromkeys(("events", "labels", "contents", "pieces"), 6),
-    **dict.fromkeys(("calls", "streams"), 7),
-    **dict.fromkeys(("bodies", "sessions"), 8),
+    "calls": 7,
+    **dict.fromkeys(("bodies", "sessions", "streams"), 8),
 }
 _BY_COLUMNS = {
     number: [table for table in _TABLES if _COLUMNS[table] == number] for number in sorted(set(_COLUMNS.values()))

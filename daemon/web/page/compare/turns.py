@@ -14,7 +14,7 @@ import anyio
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.title import title_of
-from tooltap.normalizers.tools.families import family_of
+from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.heads import EventHead
 

@@ -21,16 +21,15 @@ from importlib.resources import files
 
 from markupsafe import Markup
 
-from tooltap.daemon.web.cards.blocks import IMAGES
-from tooltap.daemon.web.cards.cards import Fragment
-from tooltap.daemon.web.html.code_css import code_css
-from tooltap.daemon.web.html.look import Call, Level, Look
-from tooltap.daemon.web.html.markup import template
+from tooltap.daemon.show.blocks import IMAGES
+from tooltap.daemon.show.code_css import code_css
+from tooltap.daemon.show.render_options import Call, Level, Look
+from tooltap.daemon.show.shown import Fragment, rendered
+from tooltap.daemon.show.skins.html import card_html
+from tooltap.daemon.show.timeline import OPEN, Nesting
 from tooltap.daemon.web.page.export.bodies import Bodies, Body
 from tooltap.daemon.web.page.export.overview import Overview
-from tooltap.daemon.web.page.fragments import rendered
-from tooltap.daemon.web.page.nesting import OPEN, Nesting
-from tooltap.daemon.web.page.rows import html_of
+from tooltap.daemon.web.templating import template
 from tooltap.protocol.events import AnyEvent, ToolCall, ToolResult, ToolUpdate
 
 __all__ = ["ExportedPage"]
@@ -100,7 +99,7 @@ class ExportedPage:
             card = self._nesting.pop()
             if max_cards and card.status in OPEN:
                 card.status = ""  # its result may follow, as a card of its own
-            written.append(html_of(card))
+            written.append(card_html(card))
             self._held = max(self._held - len(written[-1]), 0) if cards else 0
         return Markup().join(written)
 

@@ -18,21 +18,19 @@ from dataclasses import dataclass
 
 import msgspec
 
+from tooltap.daemon.formats import counted, spent
+from tooltap.daemon.show.ansi import final_screen
+from tooltap.daemon.show.blocks import short
+from tooltap.daemon.show.diff import Change, near
+from tooltap.daemon.show.markup import clock, product
+from tooltap.daemon.show.readable import lines_of
+from tooltap.daemon.show.tools.edits import changes_of
+from tooltap.daemon.show.tools.registry import payload_of
 from tooltap.daemon.system.sanitize import sanitize
 from tooltap.daemon.views.text import result_text, without_meta
-from tooltap.daemon.web.cards.blocks import short
-from tooltap.daemon.web.cards.by_tool import payload_of
-from tooltap.daemon.web.cards.tools.edits import changes_of
-from tooltap.daemon.web.html.diffs import Change, near
-from tooltap.daemon.web.html.figures import spent
-from tooltap.daemon.web.html.markup import clock
-from tooltap.daemon.web.html.products import product
-from tooltap.daemon.web.html.screen import final_screen
 from tooltap.daemon.web.page.export.bodies import Bodies, Body
 from tooltap.daemon.web.page.export.inert_markdown import code_span, fenced, inert, line, quoted
 from tooltap.daemon.web.page.export.turns import Turns
-from tooltap.daemon.web.page.views.readable import lines_of
-from tooltap.daemon.wording import counted
 from tooltap.protocol.events import (
     AnyEvent,
     Attachment,

@@ -1,5 +1,4 @@
-"""The overview of an exported session: its minimap, and its turns with what each of them took. All of it leads to the
-places of events in the file.
+"""The overview of an exported session: its minimap, and its turns with their figures. Both link to events in the file.
 
 overview = Overview()
 for event in events:            # masked, with a `seq`
@@ -13,10 +12,10 @@ import msgspec
 from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.page.export.turns import Turns
 from tooltap.daemon.web.page.overview.history import KINDS, History
 from tooltap.daemon.web.page.overview.session_map import drawn
+from tooltap.daemon.web.templating import template
 from tooltap.protocol.events import (
     AnyEvent,
     Message,
@@ -40,7 +39,7 @@ SHOWN = 500
 
 
 class Overview:
-    """Its memory is bounded: of the events only what it shows is held."""
+    """Holds only what it shows of the events, so its memory is bounded."""
 
     def __init__(self) -> None:
         self._turns = Turns()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 from tooltap.normalizers.tools.preview import preview
 from tooltap.protocol.events import AnyEvent, ToolCall, ToolUpdate, decode
 from tooltap.traces.recording.secrets import find_secrets, mask_secrets

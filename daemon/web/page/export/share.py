@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import anyio
 import msgspec
 
+from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.page.addresses import event_url, session_url
@@ -21,7 +22,6 @@ from tooltap.daemon.web.page.export.journal_source import JournalSource, Part
 from tooltap.daemon.web.page.export.redaction import Example, Redaction, masked_title
 from tooltap.daemon.web.page.export.turns import TurnOfSession, Turns
 from tooltap.daemon.web.page.session_head import name_of, row_of
-from tooltap.daemon.wording import counted
 from tooltap.protocol.events import AnyEvent, Event, Message, ToolCall, decode
 from tooltap.protocol.filters import Filter
 

@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.passes import with_pass
 from tooltap.daemon.web.http.query import parse_query
@@ -19,6 +18,7 @@ from tooltap.daemon.web.page.export.redaction import Redaction
 from tooltap.daemon.web.page.export.share import ShareQuery, known_row_of, part_of, share_page
 from tooltap.daemon.web.page.preferences import COOKIE, from_cookie
 from tooltap.daemon.web.page.session_head import name_of
+from tooltap.daemon.web.templating import template
 
 __all__ = ["routes"]
 

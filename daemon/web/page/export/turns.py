@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tooltap.daemon.web.cards.blocks import short
+from tooltap.daemon.show.blocks import short
 from tooltap.protocol.events import AnyEvent, Message, ToolCall, ToolResult, Turn
 
 __all__ = ["TurnOfSession", "Turns"]

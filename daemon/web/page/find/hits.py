@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.normalizers.tools.families import family_of
+from tooltap.normalizers.tools.registry import family_of
 
 __all__ = ["ShownHit", "shown_hit"]
 

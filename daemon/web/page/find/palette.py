@@ -11,12 +11,12 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from tooltap.daemon.journal.interface import CorruptError, Journal
-from tooltap.daemon.web.html.products import product
+from tooltap.daemon.show.markup import product
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.find.hits import ShownHit, shown_hit
 from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
-from tooltap.normalizers.tools.families import tools_of
+from tooltap.normalizers.tools.registry import names_in
 from tooltap.protocol.requests import SearchRequest
 
 __all__ = ["FindQuery", "Found", "find"]
@@ -79,8 +79,8 @@ async def find(services: Services, text: str) -> Found:
     matching = [one for one in map(_named, rows) if all(word in one.words_in for word in words)]
     names = {row["session"]: name_of(row) for row in rows}
     search = _Search(services, text, names)
-    files = await search.hits(kind=("tool-call",), tool=tools_of("edit"))
-    commands = await search.hits(kind=("tool-call",), tool=tools_of("shell"))
+    files = await search.hits(kind=("tool-call",), tool=names_in("edit"))
+    commands = await search.hits(kind=("tool-call",), tool=names_in("shell"))
     texts = await search.hits(kind=TEXT)
     return Found(
         matching[:SHOWN],

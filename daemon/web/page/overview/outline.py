@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Literal, NamedTuple, TypeAlias
 
+from tooltap.daemon.formats import counted, dollars, spent
 from tooltap.daemon.sessions.turn_costs import cost_of
 from tooltap.daemon.sessions.usage import Cost
-from tooltap.daemon.web.html.figures import spent
 from tooltap.daemon.web.page.overview.history import Agent, History, Share, Turn
-from tooltap.daemon.wording import counted, dollars
 
 __all__ = ["SHOWN", "Entry", "State", "SubEntry", "outline_of"]
 

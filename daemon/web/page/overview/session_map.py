@@ -14,13 +14,12 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
+from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.web.html.figures import spent
 from tooltap.daemon.web.page.overview.axis import IDLE, Moment, places
 from tooltap.daemon.web.page.overview.history import Agent, Call, History, Wait
 from tooltap.daemon.web.page.overview.outline import SHOWN, Entry, outline_of
-from tooltap.daemon.wording import counted
-from tooltap.normalizers.tools.families import family_of
+from tooltap.normalizers.tools.registry import family_of
 
 __all__ = ["BARS", "LANES", "WIDTH", "Bar", "Frame", "Lane", "Mark", "SessionMap", "drawn", "map_of"]
 

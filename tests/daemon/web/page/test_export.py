@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from tests.daemon.web.cards.carding import made, recorded, result
+from tests.daemon.show.carding import made, recorded, result
 from tests.daemon.web.parsed import Element, parse
 from tooltap.daemon.web.page.export import html_page
 from tooltap.daemon.web.page.export.bodies import Bodies, Body, body_ids

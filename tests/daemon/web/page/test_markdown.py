@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from tests.browser.test_hostile import HOSTILE
-from tests.daemon.web.cards.carding import made, recorded, result
+from tests.daemon.show.carding import made, recorded, result
 from tooltap.daemon.web.page.export import markdown_page
 from tooltap.daemon.web.page.export.bodies import Bodies
 from tooltap.daemon.web.page.export.inert_markdown import code_span, fenced, inert, line
