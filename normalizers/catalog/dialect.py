@@ -36,9 +36,6 @@ class Dialect(NamedTuple):
     """Dialects whose rule also accepts lines of this one; such lines are this one's."""
     shows_prompts: bool = True
     """Whether a line has the prompt that the agent was given as an argument."""
-    endless: str | None = None
-    """`module:function` that returns an endless stream in which everything that could be remembered is new on every
-    line: what a parser stores must stay bounded. None: the recordings, repeated with new ids."""
 
 
 class Store(NamedTuple):

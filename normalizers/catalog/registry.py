@@ -102,10 +102,7 @@ def _providers(family: Any) -> set[str]:
 def _described(family: Any) -> list[Dialect]:
     """The dialects of a folder; paths of modules in it become absolute."""
     inside = f"{family.__name__}."
-    return [
-        one._replace(parser=inside + one.parser, endless=inside + one.endless if one.endless else None)
-        for one in family.DIALECTS
-    ]
+    return [one._replace(parser=inside + one.parser) for one in family.DIALECTS]
 
 
 @cache
