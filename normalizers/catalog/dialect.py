@@ -6,10 +6,12 @@ collects them. These modules are imported whenever a dialect is looked up, so th
 """
 
 from __future__ import annotations
-
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+from typing import Literal
+from typing import NamedTuple
 
 
 class Dialect(NamedTuple):
@@ -36,9 +38,6 @@ class Dialect(NamedTuple):
     """Dialects whose rule also accepts lines of this one; such lines are this one's."""
     shows_prompts: bool = True
     """Whether a line has the prompt that the agent was given as an argument."""
-    endless: str | None = None
-    """`module:function` that returns an endless stream in which everything that could be remembered is new on every
-    line: what a parser stores must stay bounded. None: the recordings, repeated with new ids."""
 
 
 class Store(NamedTuple):

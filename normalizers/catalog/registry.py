@@ -5,14 +5,15 @@ entry point of the group `tooltap.dialects` (name = dialect, value = `module:Par
 """
 
 from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
+from typing import TYPE_CHECKING
+from typing import Any
+from tooltap.normalizers.catalog.dialect import Agent
+from tooltap.normalizers.catalog.dialect import Dialect
+from tooltap.normalizers.catalog.dialect import Store
 
 if TYPE_CHECKING:
     from tooltap.normalizers.core.parser import Parser
@@ -107,10 +108,7 @@ def _providers(family: Any) -> set[str]:
 def _described(family: Any) -> list[Dialect]:
     """The dialects of a folder; paths of modules in it become absolute."""
     inside = f"{family.__name__}."
-    return [
-        one._replace(parser=inside + one.parser, endless=inside + one.endless if one.endless else None)
-        for one in family.DIALECTS
-    ]
+    return [one._replace(parser=inside + one.parser) for one in family.DIALECTS]
 
 
 def _declared(family: Any) -> Iterator[Agent]:

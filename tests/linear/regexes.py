@@ -5,7 +5,6 @@ that are put together from parts become. One that is made inside a function is a
 """
 
 from __future__ import annotations
-
 import ast
 import importlib
 import os
@@ -13,11 +12,13 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
+from typing import NamedTuple
 
 __all__ = ["METHODS", "Regex", "calls_of_re", "regexes"]
 
@@ -29,8 +30,8 @@ _MAKES = frozenset({"compile", *METHODS})
 EXAMPLES: dict[str, tuple[str | bytes, ...]] = {
     # Made in a function, of values that are known only there: examples of what they become.
     "cli/schema/model.py": (r"\boutput_id\b",),
-    "traces/recording/secret_finder.py": (rb"(?:g(?=hp|ho|sk)|p(?=assw|at))", rb"pat[A-Za-z0-9]{12}"),
-    "daemon/web/cards/tools/search.py": (r"alpha|beta|a\.b",),
+    "traces/recording/secret_rules.py": (rb"(?:g(?=hp|ho|sk)|p(?=assw|at))", rb"pat[A-Za-z0-9]{12}"),
+    "daemon/show/tools/search.py": (r"alpha|beta|a\.b",),
     "traces/recording/redact.py": (r"(?<![\w-])(?:alice|workstation-12|a\.b)(?![\w-])",),
 }
 OF_TABLES: dict[str, tuple[str, ...]] = {
@@ -54,14 +55,13 @@ OF_TABLES: dict[str, tuple[str, ...]] = {
     "normalizers/dialects/kimi/answers.py": ("match",),
     "normalizers/tools/outcome.py": ("match",),
     "traces/recording/redact.py": ("sub", "findall"),
-    "traces/recording/secret_rules.py": ("match", "fullmatch"),
-    "traces/recording/secret_finder.py": ("match", "finditer"),
+    "traces/recording/secret_rules.py": ("match", "fullmatch", "finditer"),
 }
 
 
 BOUNDED: dict[tuple[str, str], int] = {
     # (module, pattern) -> the longest text that it is given.
-    ("daemon/web/cards/tools/search.py", "_NOT_LITERAL"): 500,
+    ("daemon/show/tools/search.py", "_NOT_LITERAL"): 500,
     ("traces/recording/secret_names.py", "_PLACEHOLDER"): 200,
     ("traces/recording/secret_names.py", "_CODE"): 4_096,
     ("traces/recording/secret_names.py", "_WORDS"): 4_096,

@@ -58,7 +58,7 @@ class ClineSession(Parser):
             self.set_session(lead)
             self.agent = agent
         else:
-            self._meet(session, origin, value)
+            self._describe_session(session, origin, value)
         crcs = [zlib.crc32(str(record(message).get("id")).encode()) for message in messages]
         start, is_shorter = self.state.history.unread(crcs, MESSAGES)
         if is_shorter:
@@ -67,7 +67,7 @@ class ClineSession(Parser):
             self._read_message(record(message))
         return None if self.items else "unchanged"
 
-    def _meet(self, session: str, origin: Line, value: Line) -> None:
+    def _describe_session(self, session: str, origin: Line, value: Line) -> None:
         """Begin the session. Its first version may lack the system prompt."""
         if self.state.started != session:
             self.begin_session(session, agent_version=string(origin.get("version")))

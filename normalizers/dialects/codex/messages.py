@@ -82,8 +82,8 @@ class CodexMessages:
         text = first_string(msg, "last_agent_message")
         if text is None:
             return
-        for said in self._threads.current.said:
-            if said.role == "assistant":
+        for seen in self._threads.current.texts:
+            if seen.role == "assistant":
                 return
         self._emit_new("assistant", [text], "event", {})
 

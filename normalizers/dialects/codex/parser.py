@@ -215,7 +215,7 @@ class CodexParser(Parser):
         if thread.failed is not None and self.turn is not None:
             # An error is the last event of its turn for `codex mcp-server`, which then stops listening.
             self.end_codex_turn("failed", turn_id=self.turn, reason=thread.failed, synthetic=True)
-        thread.said, thread.ended, thread.failed = [], None, None
+        thread.texts, thread.ended, thread.failed = [], None, None
         self.start_turn(self.threads.event_turn)
         return None
 

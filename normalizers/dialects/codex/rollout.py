@@ -162,5 +162,5 @@ class CodexRollout(CodexParser):
                 outcome, reason = ("completed", None) if turn.answered else ("cancelled", "interrupted")
                 self.end_codex_turn(outcome, turn_id=turn.id, reason=reason, synthetic=True)
                 break
-        self.thread.said = self.thread.said[-1:] if prompt else []
+        self.thread.texts = self.thread.texts[-1:] if prompt else []
         self.start_turn(synthetic=True)

@@ -36,7 +36,6 @@ DIALECTS = (
         omits="permission requests, cost; what the model saw of a result, not recorded yet",
         unproven="everything",
         takes_from=("claude-stream",),
-        endless="endless:lines",
     ),
 )
 

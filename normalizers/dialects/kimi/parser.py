@@ -142,4 +142,4 @@ class KimiJson(Parser):
         """Its content is what the model sees; Kimi Code's program adds words to some."""
         if not self.calls.is_known(value["tool_call_id"]):
             self.ensure_turn()
-        return self.messages.answer_call(value["tool_call_id"], value, "content", told=True)
+        return self.messages.answer_call(value["tool_call_id"], value, "content", for_model=True)

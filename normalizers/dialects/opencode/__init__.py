@@ -1,11 +1,12 @@
 """OpenCode: `opencode run`, and the event stream of its server."""
 
 from __future__ import annotations
-
 import re
 from typing import Any
-
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
+from tooltap.normalizers.catalog.dialect import Agent
+from tooltap.normalizers.catalog.dialect import Dialect
+from tooltap.normalizers.catalog.dialect import Prompt
+from tooltap.normalizers.catalog.dialect import Store
 
 _BUS_SUBJECTS = ("file", "message", "permission", "plugin", "question", "server", "session", "todo")
 _BUS_PATHS = ("/session", "/permission/", "/question/")
@@ -63,7 +64,6 @@ DIALECTS = (
         omits="prompts, permission requests; calls arrive with their results, the server of an MCP tool is not named, "
         "and after a denial or an interrupt the stream just ends",
         shows_prompts=False,
-        endless="endless:opencode_run",
     ),
     Dialect(
         "opencode-bus",
@@ -74,7 +74,6 @@ DIALECTS = (
         arrives="streams text",
         omits="–; the server of an MCP tool, unless the client asks for the servers",
         unproven="subagents, retries, `permission.updated`, `sync` envelopes, aborts",
-        endless="endless:opencode_bus",
     ),
     Dialect(
         "opencode-db",
@@ -85,7 +84,6 @@ DIALECTS = (
         arrives="streams blocks",
         omits="permission requests; the server of an MCP tool, and sessions of versions that store no events",
         unproven="retries, aborts",
-        endless="endless:opencode_db",
     ),
 )
 

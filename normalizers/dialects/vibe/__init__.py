@@ -1,11 +1,12 @@
 """Mistral Vibe."""
 
 from __future__ import annotations
-
 import re
 from typing import Any
-
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
+from tooltap.normalizers.catalog.dialect import Agent
+from tooltap.normalizers.catalog.dialect import Dialect
+from tooltap.normalizers.catalog.dialect import Prompt
+from tooltap.normalizers.catalog.dialect import Store
 
 
 def _is_vibe_json(value: dict[str, Any]) -> bool:
@@ -29,7 +30,6 @@ DIALECTS = (
         arrives="streams blocks",
         omits="tokens, cost; what the model saw of a result, and calls arrive with their results",
         unproven="growing entries, texts of failing commands, questions",
-        endless="endless:lines",
     ),
     Dialect(
         "vibe-session",
@@ -40,7 +40,6 @@ DIALECTS = (
         arrives="streams blocks",
         omits="cost; what the model saw of a result",
         unproven="growing entries, texts of failing commands, questions, subagents, interrupts",
-        endless="endless:documents",
     ),
 )
 
