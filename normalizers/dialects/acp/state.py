@@ -21,7 +21,7 @@ class PendingRequest(msgspec.Struct, omit_defaults=True):
     """What the answer confirms, and nothing large."""
 
 
-class SessionInfo(msgspec.Struct, omit_defaults=True):
+class AcpSession(msgspec.Struct, omit_defaults=True):
     """A session of the connection."""
 
     cwd: str | None = None
@@ -59,7 +59,7 @@ class Terminal(msgspec.Struct, omit_defaults=True):
 
 
 class AcpState(State, kw_only=True):
-    sessions: dict[str, SessionInfo] = msgspec.field(default_factory=dict)
+    sessions: dict[str, AcpSession] = msgspec.field(default_factory=dict)
     children: dict[str, str] = msgspec.field(default_factory=dict)
     """Session of a subagent -> root session."""
     agents: dict[str, str] = msgspec.field(default_factory=dict)

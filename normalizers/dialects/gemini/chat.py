@@ -53,7 +53,7 @@ class EmittedMessage(msgspec.Struct, omit_defaults=True):
     """The model does not remember the message, or never saw it."""
 
 
-class ChatState(State, kw_only=True):
+class GeminiChatState(State, kw_only=True):
     emitted: dict[str, EmittedMessage] = msgspec.field(default_factory=dict)
     """Message id -> what was emitted of it; the oldest are forgotten."""
     agent: str | None = None
@@ -89,8 +89,8 @@ class GeminiChat(Parser):
     dialect = "gemini-chat"
     protocol = default_provider = "gemini"
     SKIPS = frozenset({"metadata", "prompt-context", "unchanged"})
-    state_type = ChatState
-    state: ChatState
+    state_type = GeminiChatState
+    state: GeminiChatState
     DOCUMENTS = True
     message = Lines("type")
 

@@ -31,7 +31,7 @@ _CANCELLED = "FatalCancellationError"
 _LEVELS = ("info", "warning", "error")
 
 
-class StreamState(SessionState, kw_only=True):
+class GeminiStreamState(SessionState, kw_only=True):
     servers: list[str] = msgspec.field(default_factory=list)
     """MCP servers that the stream named."""
 
@@ -41,8 +41,8 @@ class GeminiStream(Parser):
     protocol = default_provider = "gemini"
     SKIPS = frozenset({"empty", "unchanged"})
     line = Lines("type")
-    state_type = StreamState
-    state: StreamState
+    state_type = GeminiStreamState
+    state: GeminiStreamState
 
     def enter(self, value: Line) -> None:
         if "timestamp" in value:

@@ -45,7 +45,7 @@ class Completion(msgspec.Struct, omit_defaults=True):
     finish: str | None = None
 
 
-class ChatState(State, kw_only=True):
+class OpenAIChatState(State, kw_only=True):
     history: list[int] = msgspec.field(default_factory=list)
     """Digests of the messages of the last request, without instructions."""
     known_answers: dict[int, None] = msgspec.field(default_factory=dict)
@@ -65,8 +65,8 @@ class OpenAIChat(Parser):
     dialect = "openai-chat"
     protocol = default_provider = "openai"
     SKIPS = frozenset({"empty", "history", "repeated", FRAMING})
-    state_type = ChatState
-    state: ChatState
+    state_type = OpenAIChatState
+    state: OpenAIChatState
 
     def read(self, value: Line) -> Skip:
         """The lines have no common key that says their kind."""

@@ -18,15 +18,15 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
-from tooltap.normalizers.dialects.opencode.client import Client, method_and_path
+from tooltap.normalizers.dialects.opencode.client import OpencodeClient, method_and_path
 from tooltap.normalizers.dialects.opencode.parts import (
-    Parts,
+    OpencodeParts,
     model_name,
     outcome_of,
     read_error,
     read_usage,
 )
-from tooltap.normalizers.dialects.opencode.sessions import Sessions
+from tooltap.normalizers.dialects.opencode.sessions import OpencodeSessions
 from tooltap.normalizers.dialects.opencode.state import BusState, PartInfo
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, whole
@@ -59,16 +59,16 @@ class OpencodeBus(Parser):
     dialect = "opencode-bus"
     SKIPS = frozenset({*_SKIPPED.values(), *_REASONS, FRAMING})
     protocol = default_provider = "opencode"
-    line = Lines("type", skip={"server.heartbeat": "heartbeat"}, client=Client.line)
+    line = Lines("type", skip={"server.heartbeat": "heartbeat"}, client=OpencodeClient.line)
     part = Lines("type", skip=_SKIPPED_PARTS)
     state_type = BusState
     state: BusState
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
-        self.parts = Parts(self, self.state)
-        self.sessions = Sessions(self, self.state)
-        self.client = Client(self, self.state, self.sessions)
+        self.parts = OpencodeParts(self, self.state)
+        self.sessions = OpencodeSessions(self, self.state)
+        self.client = OpencodeClient(self, self.state, self.sessions)
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.parts.running.take(call.id)

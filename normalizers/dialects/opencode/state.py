@@ -49,7 +49,7 @@ class OpencodeState(State, kw_only=True):
     """MCP servers that the stream named."""
 
 
-class SessionInfo(msgspec.Struct, omit_defaults=True):
+class OpencodeSession(msgspec.Struct, omit_defaults=True):
     """A session of the bus, perhaps a subagent's."""
 
     root: str | None = None
@@ -80,7 +80,7 @@ class SessionInfo(msgspec.Struct, omit_defaults=True):
 
 
 class BusState(OpencodeState, kw_only=True):
-    sessions: dict[str, SessionInfo] = msgspec.field(default_factory=dict)
+    sessions: dict[str, OpencodeSession] = msgspec.field(default_factory=dict)
     emitted: dict[str, None] = msgspec.field(default_factory=dict)
     """Ids of steps, answers and removals that were emitted: events may come twice, plain and in `sync` envelopes."""
     questions: dict[str, list[str]] = msgspec.field(default_factory=dict)

@@ -13,7 +13,7 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.messages import message_of
-from tooltap.normalizers.dialects.claude.stream import ClaudeStream, StreamMessages, StreamState
+from tooltap.normalizers.dialects.claude.stream import ClaudeStream, ClaudeStreamState, StreamMessages
 from tooltap.normalizers.dialects.claude.usage import Usages, turn_usage
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.wire.values import record, string, whole
@@ -33,7 +33,7 @@ _COUNTS = {
 _RESULT_KEYS = ("subtype", "is_error", "result", "duration_ms", "usage")
 
 
-class QwenState(StreamState, kw_only=True):
+class QwenState(ClaudeStreamState, kw_only=True):
     early: dict[str, Any] | None = None
     """The `result` line that came while a call was open."""
 
