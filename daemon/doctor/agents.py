@@ -4,29 +4,22 @@ Nothing of an agent is started except `--version`, which costs nothing and is st
 """
 
 from __future__ import annotations
+
 import os
 import re
 import shutil
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from tooltap.daemon.doctor.finding import Finding
-from tooltap.daemon.doctor.finding import fine
-from tooltap.daemon.doctor.finding import note
-from tooltap.daemon.doctor.finding import problem
+
+from tooltap.daemon.doctor.finding import Finding, fine, note, problem
+from tooltap.daemon.formats import counted
 from tooltap.daemon.system.processes import run_briefly
 from tooltap.daemon.taps.follow.database import Database
 from tooltap.daemon.taps.follow.reading import Found
-from tooltap.daemon.taps.follow.stores import Root
-from tooltap.daemon.taps.follow.stores import roots
-from tooltap.daemon.taps.follow.stores import scan
+from tooltap.daemon.taps.follow.stores import Root, roots, scan
 from tooltap.normalizers.catalog.registry import stores
-from tooltap.traces.drift.baselines import PACKAGED
-from tooltap.traces.drift.baselines import age
-from tooltap.traces.drift.baselines import load
-from tooltap.daemon.formats import counted
+from tooltap.traces.drift.baselines import PACKAGED, age, load
 
 __all__ = ["agents", "sessions"]
 

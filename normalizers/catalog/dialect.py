@@ -6,12 +6,10 @@ collects them. These modules are imported whenever a dialect is looked up, so th
 """
 
 from __future__ import annotations
+
 import re
-from collections.abc import Callable
-from collections.abc import Mapping
-from typing import Any
-from typing import Literal
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
 
 class Dialect(NamedTuple):

@@ -5,15 +5,14 @@ entry point of the group `tooltap.dialects` (name = dialect, value = `module:Par
 """
 
 from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
-from typing import Any
-from tooltap.normalizers.catalog.dialect import Agent
-from tooltap.normalizers.catalog.dialect import Dialect
-from tooltap.normalizers.catalog.dialect import Store
+from typing import TYPE_CHECKING, Any
+
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
 
 if TYPE_CHECKING:
     from tooltap.normalizers.core.parser import Parser

@@ -1,11 +1,13 @@
 """The configuration, and the message for each mistake."""
 
 from __future__ import annotations
+
 import math
-import pytest
 from pathlib import Path
-from tooltap.daemon.config import ConfigError
-from tooltap.daemon.config import load_config
+
+import pytest
+
+from tooltap.daemon.config import ConfigError, load_config
 from tooltap.daemon.system.paths import journal_path
 from tooltap.normalizers.catalog.registry import stores
 

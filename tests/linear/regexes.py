@@ -5,6 +5,7 @@ that are put together from parts become. One that is made inside a function is a
 """
 
 from __future__ import annotations
+
 import ast
 import importlib
 import os
@@ -12,13 +13,11 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = ["METHODS", "Regex", "calls_of_re", "regexes"]
 

@@ -1,12 +1,11 @@
 """OpenCode: `opencode run`, and the event stream of its server."""
 
 from __future__ import annotations
+
 import re
 from typing import Any
-from tooltap.normalizers.catalog.dialect import Agent
-from tooltap.normalizers.catalog.dialect import Dialect
-from tooltap.normalizers.catalog.dialect import Prompt
-from tooltap.normalizers.catalog.dialect import Store
+
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 
 _BUS_SUBJECTS = ("file", "message", "permission", "plugin", "question", "server", "session", "todo")
 _BUS_PATHS = ("/session", "/permission/", "/question/")

@@ -1,12 +1,11 @@
 """Mistral Vibe."""
 
 from __future__ import annotations
+
 import re
 from typing import Any
-from tooltap.normalizers.catalog.dialect import Agent
-from tooltap.normalizers.catalog.dialect import Dialect
-from tooltap.normalizers.catalog.dialect import Prompt
-from tooltap.normalizers.catalog.dialect import Store
+
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
 
 
 def _is_vibe_json(value: dict[str, Any]) -> bool:
