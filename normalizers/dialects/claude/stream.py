@@ -67,7 +67,7 @@ class ClaudeStreamState(ClaudeState, kw_only=True):
 
 
 class StreamMessages(ClaudeMessages):
-    """Knows repetitions of prompts, and the results whose denial is stated later."""
+    """Recognises repeated prompts, and keeps failed results, whose denial may be stated later."""
 
     _state: ClaudeStreamState
 
@@ -94,7 +94,7 @@ class ClaudeStream(Parser):
     state: ClaudeStreamState
     MODE_KEY: ClassVar[str] = "permissionMode"
     VERSION_KEY: ClassVar[str] = "claude_code_version"
-    """Of the `init` line."""
+    """Key of the agent's version in the `init` line."""
     IDS_ARE_OF_API: ClassVar[bool] = True
     """Whether a whole message has the id that it has in the API's stream."""
     MESSAGES: ClassVar[type[StreamMessages]] = StreamMessages
