@@ -100,7 +100,7 @@ BOUNDED = {
     "daemon/taps/attach_opencode.py:_data": NOT_ITSELF,
     "daemon/taps/mcp/roots.py:open": NOT_ITSELF,
     "daemon/process.py:_first": "groups of errors, as many as task groups are nested",
-    "daemon/web/page/export/redaction.py:remark": NOT_ITSELF,
+    "daemon/export/redaction.py:remark": NOT_ITSELF,
     "daemon/web/page/page.py:find": NOT_ITSELF,
     "daemon/show/readable.py:lines_of": "at most `DEPTH` deep",
     "daemon/journal/sqlite/offline.py:read": NOT_ITSELF,

@@ -146,7 +146,7 @@ def diff_input(payload: Payload, raw_name: str) -> Payload:
     return payload
 
 
-# -- the patch format of Codex and others ---------------------------------------------------------------------------
+# -- the patch format of Codex and others -------------------------------------------------------------------------
 
 _BEGIN = "*** Begin Patch"
 _END = "*** End Patch"
@@ -156,8 +156,8 @@ _MARK = "*** "
 
 
 def parse_patch(text: str) -> dict[str, dict[str, Any]] | None:
-    """The changes of a patch, `*** Begin Patch` … `*** End Patch`, which may be embedded in other text (a heredoc); None
-    if there is no patch.
+    """The changes of a patch, `*** Begin Patch` … `*** End Patch`, which may be inside another text (a heredoc); None if
+    there is none.
 
     They have the form in which Codex reports applied changes: path -> `{type: add, content}`, `{type: delete}` or
     `{type: update, unified_diff, move_path?}`. The hunks of such a patch have no line numbers: `@@`, or `@@ def greet():`.

@@ -33,19 +33,19 @@ from tooltap.daemon.web.http.passes import with_pass
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page import entrance
+from tooltap.daemon.web.page import share as share_routes
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.board.endpoints import BoardEndpoints
 from tooltap.daemon.web.page.calls import calls_of_page, parents_of, states_of
 from tooltap.daemon.web.page.compare.endpoint import Compare
 from tooltap.daemon.web.page.event_page import event_page
-from tooltap.daemon.web.page.export import share_routes
 from tooltap.daemon.web.page.find.palette import FindQuery, find
 from tooltap.daemon.web.page.find.search_page import SearchQuery, choices, search_page
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
 from tooltap.daemon.web.page.home.endpoints import Home
 from tooltap.daemon.web.page.live import LiveCards
 from tooltap.daemon.web.page.moved import to_home
-from tooltap.daemon.web.page.overview.overviews import Overviews
+from tooltap.daemon.web.page.overviews import Overviews
 from tooltap.daemon.web.page.preferences import COOKIE, PreferenceError, Preferences, from_cookie, from_form, to_cookie
 from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
 from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
@@ -65,7 +65,7 @@ COOKIE_SECONDS = 365 * 24 * 3600
 MIN_COMPRESSED = 1_000
 """Bytes of a style sheet or a script that is worth compressing. Pages are not compressed: they hold what lets a browser
 in beside what agents print, so that their compressed size would tell an agent something of the one."""
-_STATIC = StaticFiles(packages=[("tooltap.daemon.web", "static")])
+_STATIC = StaticFiles(packages=[("tooltap.daemon.web", "static"), ("tooltap.daemon.show", "static")])
 T = TypeVar("T")
 
 

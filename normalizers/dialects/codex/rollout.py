@@ -52,7 +52,7 @@ class CodexRollout(CodexParser):
     state: CodexRolloutState
 
     def read(self, value: Line) -> Skip:
-        """Half of the lines emit nothing by their kind or role alone: nothing else of them is read."""
+        """Skip by kind or role alone the lines that emit nothing, which are half of them."""
         kind, payload = value.get("type"), value.get("payload")
         if kind == "response_item":
             if type(payload) is not dict or self.state.picture is not None:

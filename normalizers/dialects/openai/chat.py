@@ -45,7 +45,7 @@ class Completion(msgspec.Struct, omit_defaults=True):
     finish: str | None = None
 
 
-class ChatState(State, kw_only=True):
+class OpenAIChatState(State, kw_only=True):
     history: list[int] = msgspec.field(default_factory=list)
     """Digests of the messages of the last request, without instructions."""
     known_answers: dict[int, None] = msgspec.field(default_factory=dict)
@@ -65,8 +65,8 @@ class OpenAIChat(Parser):
     dialect = "openai-chat"
     protocol = default_provider = "openai"
     SKIPS = frozenset({"empty", "history", "repeated", FRAMING})
-    state_type = ChatState
-    state: ChatState
+    state_type = OpenAIChatState
+    state: OpenAIChatState
 
     def read(self, value: Line) -> Skip:
         """The lines have no common key that says their kind."""
@@ -318,7 +318,7 @@ MANY_CALLS = 128
 """Calls of one answer."""
 
 _NO_ARGUMENTS = ("", "None", "null")
-"""What stands in for an empty object; `None` comes from OpenRouter."""
+"""Arguments that stand for an empty object; `None` comes from OpenRouter."""
 
 
 class ChatCall(NamedTuple):
@@ -329,7 +329,7 @@ class ChatCall(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """What the tool was called with: the object that the arguments spell."""
+        """The tool's input: the object that the arguments spell."""
         if not isinstance(self.arguments, str):
             return {} if self.arguments is None else self.arguments
         if self.arguments.strip() in _NO_ARGUMENTS:

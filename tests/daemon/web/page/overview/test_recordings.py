@@ -8,7 +8,7 @@ import pytest
 
 from tests.daemon.web.page.overview.histories import FIXTURES, RECORDINGS, stored
 from tooltap.daemon.sessions.row import SessionRow
-from tooltap.daemon.web.page.overview.session_map import LANES, WIDTH, map_of
+from tooltap.daemon.show.minimap import LANES, WIDTH, map_of
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.protocol.events import Event, ToolCall, ToolResult, Turn
 from tooltap.testing import normalize, read_recording

@@ -9,14 +9,13 @@ from urllib.parse import quote
 import anyio
 from starlette.responses import Response, StreamingResponse
 
+from tooltap.daemon.export.html import ExportedPage
+from tooltap.daemon.export.markdown import MarkdownPage
+from tooltap.daemon.export.redaction import Redaction, masked_title
+from tooltap.daemon.export.source import Batch, Bodies, JournalSource, Part
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.taps.stream_ids import stream_name
 from tooltap.daemon.web.http.errors import WebError
-from tooltap.daemon.web.page.export.bodies import Bodies
-from tooltap.daemon.web.page.export.html_page import ExportedPage
-from tooltap.daemon.web.page.export.journal_source import Batch, JournalSource, Part
-from tooltap.daemon.web.page.export.markdown_page import MarkdownPage
-from tooltap.daemon.web.page.export.redaction import Redaction, masked_title
 
 __all__ = ["CUT", "FORMS", "Form", "bodies_for", "download"]
 

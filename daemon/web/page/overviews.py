@@ -13,8 +13,8 @@ import anyio
 from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.web.page.overview.history import KINDS, History
-from tooltap.daemon.web.page.overview.session_map import drawn
+from tooltap.daemon.show.history import KINDS, History
+from tooltap.daemon.show.minimap import drawn
 from tooltap.daemon.web.templating import template
 from tooltap.protocol.filters import Filter
 

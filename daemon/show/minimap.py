@@ -1,4 +1,4 @@
-"""The minimap of a session as figures, and what the outline says of its turns: `map_of(events)`.
+"""The overview of a session as figures: its minimap, and the outline of its turns and their subagents.
 
     html = template("minimap.html", map=map_of(events), link="#e{0}")
 
@@ -9,19 +9,18 @@ lie close together are merged; failures are never merged with the rest.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from math import log
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
-from tooltap.daemon.formats import counted, spent
+from tooltap.daemon.formats import counted, dollars, spent
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.web.page.overview.axis import IDLE, Moment, places
-from tooltap.daemon.web.page.overview.history import Agent, Call, History, Wait
-from tooltap.daemon.web.page.overview.outline import SHOWN, Entry, outline_of
+from tooltap.daemon.sessions.turn_costs import cost_of
+from tooltap.daemon.sessions.usage import Cost
+from tooltap.daemon.show.history import Agent, Call, History, Share, Turn, Wait
 from tooltap.normalizers.tools.registry import family_of
-
-__all__ = ["BARS", "LANES", "WIDTH", "Bar", "Frame", "Lane", "Mark", "SessionMap", "drawn", "map_of"]
 
 WIDTH = 1200
 LANES = 6
@@ -283,3 +282,150 @@ def _frames(history: History, axis: _Axis, numbers: dict[str, int]) -> list[Fram
             Frame(wait.seq, round(x, 1), round(max(end - x, 6.0), 1), *_extent_of_lane(lane), wait.end is None)
         )
     return found[-FRAMES:]
+
+
+IDLE = 20_000
+BUSY = 60_000
+APART = 200
+"""Milliseconds."""
+
+
+class Moment(NamedTuple):
+    """Something begins or ends. Moments are sorted by their time, then by their place in the journal."""
+
+    ts: int
+    seq: int
+    is_call: bool = False
+    """Whether a call begins."""
+    running: int = 0
+    """How many more calls run from here on."""
+    waiting: int = 0
+    """How many more questions are open from here on."""
+
+
+def places(moments: Sequence[Moment], width: float) -> list[float]:
+    """Return where each of these sorted moments is, from 0 to `width`. Time is compressed, so that what happened has
+    room. Between two moments it takes its length, except that
+
+    - where nothing runs, or all that runs waits for a person, it takes at most `IDLE`;
+    - where a call runs, what is longer than `BUSY` counts by its logarithm;
+    - every call begins at least `APART` after what was before, so that calls of one moment, or without times, lie side
+      by side.
+    """
+    reached, found = 0.0, []
+    running = waiting = 0
+    before: Moment | None = None
+    for moment in moments:
+        if before is not None:
+            step = _length(moment.ts - before.ts, is_busy=running > waiting)
+            reached += max(step, APART) if moment.is_call else step
+        found.append(reached)
+        running, waiting = running + moment.running, waiting + moment.waiting
+        before = moment
+    scale = width / reached if reached else 0.0
+    return [one * scale for one in found]
+
+
+def _length(milliseconds: int, *, is_busy: bool) -> float:
+    if not is_busy:
+        return min(milliseconds, IDLE)
+    return milliseconds if milliseconds <= BUSY else BUSY * (1 + log(milliseconds / BUSY))
+
+
+SHOWN = 300
+"""Most turns that are listed, the latest."""
+SUBAGENTS = 12
+"""Most subagents that are listed of one turn."""
+State: TypeAlias = Literal["running", "waiting", "failed", "cancelled", ""]
+
+
+class SubEntry(NamedTuple):
+    seq: int
+    title: str
+    facts: list[str]
+
+
+class Entry(NamedTuple):
+    seq: int
+    number: int
+    """0: what came before the first turn."""
+    prompt: str
+    """Its beginning; empty if the stream does not have it."""
+    answer: str
+    """Its beginning."""
+    state: State
+    calls: int
+    errors: int
+    duration: int | None
+    """Milliseconds."""
+    cost: Cost | None
+    facts: list[str]
+    """What it did and cost, in words."""
+    subagents: list[SubEntry]
+    more_subagents: int
+
+
+def outline_of(history: History, *, is_live: bool) -> list[Entry]:
+    """`is_live`: the session is running."""
+    agents: defaultdict[int, list[Agent]] = defaultdict(list)
+    for agent in history.agents.values():
+        agents[history.turn_of(agent)].append(agent)
+    waiting = is_live and any(wait.end is None for wait in history.waits)
+    entries = []
+    for turn in history.turns[-SHOWN:]:
+        own = sorted(agents[turn.number], key=lambda agent: agent.seq)
+        if turn.number or turn.share.calls or own:
+            entries.append(_entry(history, turn, own, is_live, waiting and turn is history.turns[-1]))
+    return entries
+
+
+def _entry(history: History, turn: Turn, agents: list[Agent], is_live: bool, is_waiting: bool) -> Entry:
+    shares = [turn.share, *(agent.share for agent in agents)]
+    calls, errors = sum(share.calls for share in shares), sum(share.errors for share in shares)
+    cost = cost_of([share.spent for share in shares])
+    duration = _duration(history, turn)
+    return Entry(
+        seq=turn.seq,
+        number=turn.number,
+        prompt=turn.prompt,
+        answer=turn.answer,
+        state=_state(turn, is_live, is_waiting),
+        calls=calls,
+        errors=errors,
+        duration=duration,
+        cost=cost,
+        facts=_facts(calls, errors, duration, cost),
+        subagents=[_sub_entry(history, agent) for agent in agents[:SUBAGENTS]],
+        more_subagents=max(len(agents) - SUBAGENTS, 0),
+    )
+
+
+def _sub_entry(history: History, agent: Agent) -> SubEntry:
+    share: Share = agent.share
+    facts = _facts(share.calls, share.errors, max(agent.end - agent.start, 0) or None, cost_of([share.spent]))
+    return SubEntry(agent.seq, history.title_of(agent), facts)
+
+
+def _state(turn: Turn, is_live: bool, is_waiting: bool) -> State:
+    if is_waiting:
+        return "waiting"
+    if turn.state == "started":
+        return "running" if is_live else "cancelled"
+    return turn.state if turn.state in ("failed", "cancelled") else ""  # type: ignore[return-value]
+
+
+def _duration(history: History, turn: Turn) -> int | None:
+    if turn.duration is not None:
+        return turn.duration
+    end = history.last if turn.end is None else turn.end
+    return None if end is None or history.first is None else max(end - turn.start, 0)
+
+
+def _facts(calls: int, errors: int, duration: int | None, cost: Cost | None) -> list[str]:
+    facts = [
+        counted(calls, "call") if calls else None,
+        counted(errors, "error") if errors else None,
+        spent(duration) if duration else None,
+        None if cost is None or not cost.usd else f"{'about ' if cost.estimated else ''}{dollars(cost.usd) or ''}",
+    ]
+    return [fact for fact in facts if fact]

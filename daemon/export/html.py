@@ -18,21 +18,25 @@ import hashlib
 from collections import OrderedDict
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
+import msgspec
+from jinja2 import Environment
 from markupsafe import Markup
 
+from tooltap.daemon.export.source import Bodies, Body
+from tooltap.daemon.export.turns import Turns
+from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.show.blocks import IMAGES
 from tooltap.daemon.show.code_css import code_css
+from tooltap.daemon.show.history import KINDS, History
+from tooltap.daemon.show.markup import environment
+from tooltap.daemon.show.minimap import drawn
 from tooltap.daemon.show.render_options import Call, Level, Look
 from tooltap.daemon.show.shown import Fragment, rendered
 from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import OPEN, Nesting
-from tooltap.daemon.web.page.export.bodies import Bodies, Body
-from tooltap.daemon.web.page.export.overview import Overview
-from tooltap.daemon.web.templating import template
-from tooltap.protocol.events import AnyEvent, ToolCall, ToolResult, ToolUpdate
-
-__all__ = ["ExportedPage"]
+from tooltap.protocol.events import AnyEvent, Message, PermissionRequest, ToolCall, ToolResult, ToolUpdate, encode
 
 HELD_CARDS = 2_000
 HELD_BYTES = 33_554_432
@@ -40,7 +44,8 @@ HELD_BYTES = 33_554_432
 HELD_CALLS = 1_000
 """Latest calls that are remembered for the renderers of their results, and latest results."""
 UNKNOWN = "application/octet-stream"
-STYLES = ("tokens.css", "cards.css", "content.css", "session.css", "minimap.css", "export.css")
+STYLES = (("tokens.css", "cards.css", "content.css", "session.css", "minimap.css"), ("export.css",))
+"""Those of what is shown, then those of exported pages."""
 
 
 class ExportedPage:
@@ -73,11 +78,11 @@ class ExportedPage:
         """Note that events are damaged, and return the HTML to write next."""
         if not self._events:
             return ""
-        return str(self._written(0, 0) + template("gap.html", first=first, last=last))
+        return str(self._written(0, 0) + _template("gap.html", first=first, last=last))
 
     def end(self, *remarks: str) -> str:
         """Return the rest of the HTML. Without events there is no page. `remarks`: remarks on the file."""
-        end = template(
+        end = _template(
             "export_end.html",
             events=self._events,
             bodies=self._bodies,
@@ -90,7 +95,7 @@ class ExportedPage:
     def _begin(self, event: AnyEvent) -> Markup:
         style = _style()
         digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-        return template("export_begin.html", title=self._title, event=event, style=Markup(style), digest=digest)
+        return _template("export_begin.html", title=self._title, event=event, style=Markup(style), digest=digest)
 
     def _written(self, max_cards: int, max_bytes: int) -> Markup:
         """Return the HTML of the first cards, until no more than that are held."""
@@ -118,7 +123,7 @@ class ExportedPage:
             brief = brief._replace(level="summary")
         if brief.is_minor or brief.body == full.body:
             return brief
-        return brief._replace(body=template("export_body.html", brief=brief.body, full=full.body))
+        return brief._replace(body=_template("export_body.html", brief=brief.body, full=full.body))
 
     def _replaced(self, event: ToolResult) -> bool | None:
         """Say whether the result replaces an inferred one; None if that is not known."""
@@ -148,5 +153,73 @@ def _data_url(body: Body) -> str:
 
 @cache
 def _style() -> str:
-    static = files("tooltap.daemon.web") / "static"
-    return "\n".join([*((static / name).read_text("utf-8") for name in STYLES), code_css()])
+    folders = [files("tooltap.daemon.show") / "static", files("tooltap.daemon.export") / "static"]
+    found = [
+        (folder / name).read_text("utf-8") for folder, names in zip(folders, STYLES, strict=True) for name in names
+    ]
+    return "\n".join([*found, code_css()])
+
+
+@cache
+def _environment() -> Environment:
+    return environment("tooltap.daemon.export", "tooltap.daemon.show")
+
+
+def _template(name: str, **values: Any) -> Markup:
+    return Markup(_environment().get_template(name).render(**values))
+
+
+LINK = "#e{0}"
+"""Where a bar leads, by the `seq` of its event."""
+HELD = 20_000
+"""Turns that are held; the outline covers no more."""
+HELD_TEXT = 400
+"""Characters of a message that are looked at."""
+SHOWN = 500
+"""Turns that it lists."""
+
+
+class Overview:
+    """Holds only what it shows of the events, so its memory is bounded."""
+
+    def __init__(self) -> None:
+        self._turns = Turns()
+        self._history = History()
+
+    def add(self, event: AnyEvent) -> None:
+        if event.__struct_config__.tag not in KINDS:
+            return
+        brief = _without_payload(event)
+        if len(self._turns.all) < HELD:
+            self._turns.add(brief)
+        self._history.add([StoredEvent(event.seq or 0, encode(brief))])
+
+    def minimap(self) -> Markup:
+        """Render the map; nothing for a session without calls."""
+        if not self._history.calls:
+            return Markup()
+        return _template("minimap.html", map=drawn(self._history, is_live=False), link=LINK)
+
+    def outline(self) -> Markup:
+        """Render the turns; nothing for a session without turns."""
+        turns = self._turns.all
+        if not turns:
+            return Markup()
+        return _template("export_overview.html", turns=turns[:SHOWN], hidden=max(len(turns) - SHOWN, 0))
+
+
+def _without_payload(event: AnyEvent) -> AnyEvent:
+    match event:
+        case Message():
+            return msgspec.structs.replace(event, text=event.text[:HELD_TEXT], attachments=None, outputs=None)
+        case ToolCall():
+            return msgspec.structs.replace(event, input={}, outputs=None)
+        case ToolUpdate():
+            return msgspec.structs.replace(event, input=None, progress=None, display=None, outputs=None)
+        case ToolResult():
+            return msgspec.structs.replace(
+                event, output={}, display=None, model_view=None, attachments=None, outputs=None
+            )
+        case PermissionRequest():
+            return msgspec.structs.replace(event, input=None, options=None, questions=None)
+    return event

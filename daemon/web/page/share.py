@@ -6,26 +6,33 @@ The form is a GET, so the address says what the reader chose, and the links to t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 import anyio
 import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
 
+from tooltap.daemon.export.redaction import Example, Redaction, masked_title
+from tooltap.daemon.export.source import JournalSource, Part
+from tooltap.daemon.export.turns import TurnOfSession, Turns
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.web.http.errors import WebError
+from tooltap.daemon.web.http.logins import Logins
+from tooltap.daemon.web.http.passes import with_pass
+from tooltap.daemon.web.http.query import parse_query
+from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import event_url, session_url
-from tooltap.daemon.web.page.export.download import CUT, FORMS, Form, bodies_for
-from tooltap.daemon.web.page.export.journal_source import JournalSource, Part
-from tooltap.daemon.web.page.export.redaction import Example, Redaction, masked_title
-from tooltap.daemon.web.page.export.turns import TurnOfSession, Turns
+from tooltap.daemon.web.page.download import CUT, FORMS, Form, bodies_for, download
+from tooltap.daemon.web.page.preferences import COOKIE, from_cookie
 from tooltap.daemon.web.page.session_head import name_of, row_of
+from tooltap.daemon.web.templating import template
 from tooltap.protocol.events import AnyEvent, Event, Message, ToolCall, decode
 from tooltap.protocol.filters import Filter
-
-__all__ = ["ShareQuery", "export_url", "known_row_of", "part_of", "share_page", "share_url"]
 
 READ = 262_144
 TURNS = 2_000
@@ -186,3 +193,33 @@ async def _preview(journal: Journal, session: str, title: str, part: Part) -> _P
     )
     shown = [counted(number, word) for number, word in counts if number]
     return _Preview(kinds.total(), shown, first, last, masked, bodies.left_out, remark)
+
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def routes(services: Services, logins: Logins, with_error_page: Callable[[Endpoint], Endpoint]) -> list[Route]:
+    journal, search_bytes = services.journal, services.config.web.search_bytes
+
+    def admitting(url: str) -> str:
+        return with_pass(url, logins.lasting_pass(url))
+
+    async def share(request: Request) -> Response:
+        query = parse_query(request.scope["query_string"], ShareQuery)
+        values = await share_page(journal, request.path_params["session"], query, search_bytes, admitting)
+        preferences = from_cookie(request.cookies.get(COOKIE))
+        html = await anyio.to_thread.run_sync(lambda: template("share.html", preferences=preferences, **values))
+        return HTMLResponse(html)
+
+    def file(form: Form) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            query = parse_query(request.scope["query_string"], ShareQuery)
+            session = request.path_params["session"]
+            title = name_of(await known_row_of(journal, session))
+            part = await part_of(journal, session, query, search_bytes)
+            return await download(journal, session, title, form, part, Redaction(masks=query.redact == "yes"))
+
+        return answer
+
+    files = [Route(f"/sessions/{{session:path}}/export.{form}", with_error_page(file(form))) for form, _, _ in FORMS]
+    return [Route("/sessions/{session:path}/share", with_error_page(share)), *files]
