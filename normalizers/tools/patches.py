@@ -156,11 +156,11 @@ _MARK = "*** "
 
 
 def parse_patch(text: str) -> dict[str, dict[str, Any]] | None:
-    """The changes of a patch, `*** Begin Patch` … `*** End Patch`, which may be inside another text (a heredoc); None if
-    there is none.
+    """The changes of a patch, `*** Begin Patch` … `*** End Patch`; None if there is none. It may be in another text,
+    such as a heredoc.
 
-    They have the form in which Codex reports applied changes: path -> `{type: add, content}`, `{type: delete}` or
-    `{type: update, unified_diff, move_path?}`. The hunks of such a patch have no line numbers: `@@`, or `@@ def greet():`.
+    The changes have the form in which Codex reports applied ones: path -> `{type: add, content}`, `{type: delete}` or
+    `{type: update, unified_diff, move_path?}`. Hunks have no line numbers: `@@`, or `@@ def greet():`.
     """
     lines = text.split("\n")
     start = next((number for number, line in enumerate(lines) if line.strip() == _BEGIN), None)
