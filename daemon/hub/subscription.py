@@ -75,6 +75,12 @@ class Subscriber(Protocol):
     def close(self) -> None: ...
 
 
+AT_INTERVAL = 5.0
+"""Seconds after which an idle filtered subscription gets an `at` frame."""
+SUBSCRIBER_BYTES = 65_536
+"""Bytes written to a client that it has not read. Beyond this, a subscriber is served at its own pace."""
+
+
 class Subscription:
     """Raises `FrameError` for a cursor that cannot be read."""
 

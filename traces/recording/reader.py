@@ -17,10 +17,9 @@ from typing import TypeAlias
 import msgspec
 import orjson
 
-from tooltap.normalizers.stream.contract import read_recording
 from tooltap.normalizers.stream.normalizer import AUTO
 from tooltap.normalizers.wire.framing import LongLine
-from tooltap.normalizers.wire.recording import Line
+from tooltap.normalizers.wire.recording import Line, read_recording
 from tooltap.traces.recording.record import TraceRecord
 
 _decoder = msgspec.json.Decoder(TraceRecord)

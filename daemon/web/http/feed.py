@@ -16,7 +16,7 @@ import anyio
 from tooltap.daemon.config import Config
 from tooltap.daemon.hub.batch import Chunk
 from tooltap.daemon.hub.hub import Hub
-from tooltap.daemon.hub.subscription import Subscription
+from tooltap.daemon.hub.subscription import AT_INTERVAL, SUBSCRIBER_BYTES, Subscription
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.web.http.errors import WebError, from_frame_error
 from tooltap.normalizers.core.items import Produced
@@ -119,7 +119,7 @@ class Feeds:
             raise WebError(503, "stopping", "the daemon is stopping", RETRY)
         if len(self._open) >= (most := self._config.web.feeds):
             raise WebError(503, "too-many-feeds", f"the daemon serves {most} feeds at a time", RETRY)
-        feed = Feed(self._config.subscriber_bytes)
+        feed = Feed(SUBSCRIBER_BYTES)
         self._open.add(feed)
         subscription = None
         try:
@@ -128,8 +128,8 @@ class Feeds:
                 self._hub,
                 feed,
                 frame,
-                at_interval=self._config.at_interval,
-                read_bytes=self._config.subscriber_bytes,
+                at_interval=AT_INTERVAL,
+                read_bytes=SUBSCRIBER_BYTES,
             )
             subscription.start()
             yield feed

@@ -21,7 +21,6 @@ from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.views.results import Policy
 from tooltap.daemon.views.rules import Rules, ToolRule
 from tooltap.normalizers.core.items import Limits
-from tooltap.normalizers.stream.contract import check_events
 from tooltap.protocol.events import decode
 from tooltap.protocol.frames import (
     Ack,
@@ -36,6 +35,7 @@ from tooltap.protocol.frames import (
 )
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import write_tapped
+from tooltap.testing import check_events
 from tooltap.traces.drift.baselines import PACKAGED, load
 from tooltap.traces.drift.drift import Drift
 from tooltap.traces.recording.writer import TraceWriter

@@ -11,8 +11,8 @@ from tooltap.daemon.show.render_options import Call, Level, Look
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.skins.html import article
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import AnyEvent, Event, ToolCall, ToolUpdate, decode
+from tooltap.testing import normalize, read_recording
 
 __all__ = ["card_of", "cards_of", "made", "recorded", "result"]
 
