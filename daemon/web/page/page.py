@@ -6,34 +6,25 @@ Cards are rendered in a thread, because a page of them takes longer than the dae
 """
 
 from __future__ import annotations
-import anyio
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Iterable
+
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import Any
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import anyio
 from markupsafe import Markup
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
-from starlette.responses import RedirectResponse
-from starlette.responses import Response
-from starlette.routing import BaseRoute
-from starlette.routing import Mount
-from starlette.routing import Route
-from starlette.routing import Router
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
-from tooltap.daemon.journal.interface import CorruptError
-from tooltap.daemon.journal.interface import StoredEvent
+
+from tooltap.daemon.journal.interface import CorruptError, StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.show.code_css import code_css
-from tooltap.daemon.show.render_options import LEVELS
-from tooltap.daemon.show.render_options import Level
-from tooltap.daemon.show.skins.html import RowHtml
-from tooltap.daemon.show.skins.html import Rows
-from tooltap.daemon.show.skins.html import card_html
+from tooltap.daemon.show.render_options import LEVELS, Level
+from tooltap.daemon.show.skins.html import RowHtml, Rows, card_html
 from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.web.http.errors import WebError
@@ -42,57 +33,31 @@ from tooltap.daemon.web.http.passes import with_pass
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page import entrance
-from tooltap.daemon.web.page.addresses import event_url
-from tooltap.daemon.web.page.addresses import session_url
+from tooltap.daemon.web.page import share as share_routes
+from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.board.endpoints import BoardEndpoints
 from tooltap.daemon.web.page.calls import states_of
 from tooltap.daemon.web.page.compare.endpoint import Compare
 from tooltap.daemon.web.page.event_page import event_page
-from tooltap.daemon.web.page.find.palette import FindQuery
-from tooltap.daemon.web.page.find.palette import find
-from tooltap.daemon.web.page.find.search_page import SearchQuery
-from tooltap.daemon.web.page.find.search_page import choices
-from tooltap.daemon.web.page.find.search_page import search_page
-from tooltap.daemon.web.page.fragments import Fragments
-from tooltap.daemon.web.page.fragments import LevelOf
+from tooltap.daemon.web.page.find.palette import FindQuery, find
+from tooltap.daemon.web.page.find.search_page import SearchQuery, choices, search_page
+from tooltap.daemon.web.page.fragments import Fragments, LevelOf
 from tooltap.daemon.web.page.home.endpoints import Home
 from tooltap.daemon.web.page.live import LiveRows
 from tooltap.daemon.web.page.moved import to_home
-from tooltap.daemon.web.page.preferences import COOKIE
-from tooltap.daemon.web.page.preferences import PreferenceError
-from tooltap.daemon.web.page.preferences import Preferences
-from tooltap.daemon.web.page.preferences import from_cookie
-from tooltap.daemon.web.page.preferences import from_form
-from tooltap.daemon.web.page.preferences import to_cookie
-from tooltap.daemon.web.page.queries import CardQuery
-from tooltap.daemon.web.page.queries import CardsQuery
-from tooltap.daemon.web.page.queries import LiveQuery
-from tooltap.daemon.web.page.queries import MapQuery
-from tooltap.daemon.web.page.queries import PageQuery
-from tooltap.daemon.web.page.queries import SelectionQuery
+from tooltap.daemon.web.page.overviews import Overviews
+from tooltap.daemon.web.page.preferences import COOKIE, PreferenceError, Preferences, from_cookie, from_form, to_cookie
+from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
 from tooltap.daemon.web.page.section import section_of
-from tooltap.daemon.web.page.session_head import SessionHead
-from tooltap.daemon.web.page.session_head import is_live
-from tooltap.daemon.web.page.session_head import name_of
-from tooltap.daemon.web.page.session_head import row_of
+from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.tabs import tabs
-from tooltap.daemon.web.page.timeline import NEWEST
-from tooltap.daemon.web.page.timeline import STATES
-from tooltap.daemon.web.page.timeline import Bounds
-from tooltap.daemon.web.page.timeline import Page
-from tooltap.daemon.web.page.timeline import around
-from tooltap.daemon.web.page.timeline import between
-from tooltap.daemon.web.page.timeline import newer
-from tooltap.daemon.web.page.timeline import older
+from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, newer, older
 from tooltap.daemon.web.page.unknown_session import near_sessions
-from tooltap.daemon.web.templating import compile_templates
-from tooltap.daemon.web.templating import template
+from tooltap.daemon.web.templating import compile_templates, template
 from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.heads import EventHead
-from tooltap.daemon.web.page import share as share_routes
-from tooltap.daemon.web.page.overviews import Overviews
 
 __all__ = ["routes", "warm_up"]
 
