@@ -87,6 +87,13 @@ class _Stored(NamedTuple):
 class StoredEvent(_Stored):
     """An event of the journal: `(seq, body)`."""
 
+    @classmethod
+    def of(cls, seq: int, event: Produced | StoredEvent) -> StoredEvent:
+        """Return an event that has this `seq`, with the head that it has already."""
+        stored = cls(seq, event.body)
+        stored.__dict__["head"] = event.head
+        return stored
+
     @property
     def head(self) -> EventHead:
         """The head of the event, decoded once. Raises `msgspec.DecodeError`."""
