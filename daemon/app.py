@@ -208,7 +208,7 @@ class Daemon:
                 "id": journal.id,
                 "oldest": journal.oldest,
                 "latest": journal.latest,
-                "expired": journal.expired,
+                "expired": journal.last_expired,
                 **({"problem": problem} if problem else {}),
                 **journal.statistics(),
             },

@@ -28,7 +28,7 @@ class Exported(Protocol):
     @property
     def latest(self) -> int: ...
     @property
-    def expired(self) -> int: ...
+    def last_expired(self) -> int: ...
     async def read(self, after: int, *, up_to: int | None = None) -> tuple[list[StoredEvent], int]: ...
     async def output(
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
@@ -40,8 +40,8 @@ async def export_lines(journal: Exported, *, bodies: bool) -> AsyncIterator[byte
     the parts of an output body follow the first event that names it: `{"op":"output",…}`. Raises `JournalError`."""
     after, latest = 0, journal.latest
     written: set[bytes] = set()
-    if journal.expired:
-        yield encode_frame(Gap(from_=1, to=journal.expired, reason="retention"))
+    if journal.last_expired:
+        yield encode_frame(Gap(from_=1, to=journal.last_expired, reason="retention"))
     while after < latest:
         events, searched = await journal.read(after, up_to=latest)
         gaps = journal.corrupt.within(after + 1, searched)

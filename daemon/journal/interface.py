@@ -158,15 +158,17 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Session -> what this stream reports of it. Empty for streams of session files."""
     followed: bool = False
     """Whether it is what an agent has stored, also where the agent prints the same dialect."""
-    absent: int | None = None
-    """A session file: a time at which it did not exist yet."""
-    told: int | None = None
-    """A session file: when the latest of its lines was written whose events were ingested, unless they are only what a
-    tap of the session does not report; -1: there is none. The gateway: when the model answered; None: not yet."""
+    missing_at: int | None = None
+    """A session file: the latest time at which it is known not to have existed, in ms since the epoch."""
+    last_reported_ts: int | None = None
+    """A session file: time of the latest line whose events were ingested, in ms since the epoch, unless they are only
+    what a tap of the session does not report; -1: there is none. The gateway: when the model answered; None: not
+    yet."""
     prompts: list[tuple[str, str]] = []
     """Ids and beginnings of the latest prompts that this stream has reported, and that another stream may repeat."""
-    held: list[str] = []
-    """Events that are not reported yet: see `sessions/display_results.py`."""
+    pending_displays: list[str] = []
+    """Encoded events that wait for the display of their result, before they are committed: see
+    `sessions/display_results.py`."""
     rewriting: dict[str, str] = {}
     """Ids of results for which a command makes a view -> the daemon that was to run it (`views/unmade.py`)."""
     repeated: list[str] = []
@@ -260,7 +262,7 @@ class Journal(ABC):
 
     @property
     @abstractmethod
-    def expired(self) -> int:
+    def last_expired(self) -> int:
         """The highest `seq` that retention has deleted, or 0. Up to here events may be missing, after it none are.
         Events of streams that have not ended are retained even below it."""
 

@@ -182,7 +182,7 @@ class NatsJournal(Reading):
         self._rows.clear()
         self._states.clear()
         self._own.clear()
-        self._oldest, self._latest, self._expired, self._holes = 1, 0, 0, -1
+        self._oldest, self._latest, self._last_expired, self._holes = 1, 0, 0, -1
         self.corrupt = Gaps()
         last = self._take_range(state, expired)
         if self._feed is not None:

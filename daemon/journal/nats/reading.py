@@ -50,7 +50,7 @@ class Reading(Journal):
         self._rows: OrderedDict[str, OwnRow] = OrderedDict()
         """Of streams that this daemon has loaded or commits to."""
         self._oldest = 1
-        self._latest = self._expired = 0
+        self._latest = self._last_expired = 0
         self._bytes = 0
         self._damages = 0
         self._holes = -1
@@ -65,8 +65,8 @@ class Reading(Journal):
         return self._latest
 
     @property
-    def expired(self) -> int:
-        return self._expired
+    def last_expired(self) -> int:
+        return self._last_expired
 
     async def _refresh(self) -> int:
         """Ask the server for the journal's range, and for what is missing in it; returns the sequence of its last
@@ -75,7 +75,9 @@ class Reading(Journal):
         last = self._take_range(state, await self._state.expired())
         if (holes := state.get("num_deleted", 0)) != self._holes:
             lost = await missing(self._link, self._log)
-            self._expired = max(self._expired, await self._state.expired())  # it is raised before anything is deleted
+            self._last_expired = max(
+                self._last_expired, await self._state.expired()
+            )  # it is raised before anything is deleted
             for seq in lost:
                 await self._note_missing(seq, seq)
             self._holes = holes
@@ -86,7 +88,7 @@ class Reading(Journal):
         self._bytes = state["bytes"]
         self._latest = max(self._latest, end_of(last) if last else 0)
         self._oldest = max(first, 1) * EVENTS_A_MESSAGE if state["messages"] else self._latest + 1
-        self._expired = max(self._expired, expired, self._oldest - 1 if first > 1 else 0)
+        self._last_expired = max(self._last_expired, expired, self._oldest - 1 if first > 1 else 0)
         return last
 
     def _damaged(self, first: int, last: int) -> None:
@@ -101,7 +103,9 @@ class Reading(Journal):
         self._reads += 1
         end = self._latest if up_to is None else min(up_to, self._latest)
         found = await read(self._log, after, end, wanted, max_bytes)
-        if found.missing or not wanted.matches_all:  # events may have been deleted: the caller compares with `expired`
+        if (
+            found.missing or not wanted.matches_all
+        ):  # events may have been deleted: the caller compares with `last_expired`
             await self._link.retry(self._refresh)
         for first, last in found.missing:
             await self._note_missing(first, last, are_all=not wanted.stream)
@@ -110,7 +114,7 @@ class Reading(Journal):
     async def _note_missing(self, first: int, last: int, *, are_all: bool = True) -> None:
         """Note messages that are not there as damaged, save those that retention has deleted. `are_all`: else some of
         them are there. Raises `JournalError`."""
-        first = max(first, (self._expired + 1) // EVENTS_A_MESSAGE)
+        first = max(first, (self._last_expired + 1) // EVENTS_A_MESSAGE)
         if first > last:
             return
         if are_all:

@@ -99,7 +99,7 @@ class SqliteJournal(Journal):
         self._lock = lock
         self._clock = clock
         self._latest = settled.tip.next_seq - 1
-        self._expired = settled.tip.expired
+        self._last_expired = settled.tip.expired
         self._oldest = settled.oldest
         self._damages = damages
         loop = asyncio.get_running_loop()
@@ -155,8 +155,8 @@ class SqliteJournal(Journal):
         return self._latest
 
     @property
-    def expired(self) -> int:
-        return self._expired
+    def last_expired(self) -> int:
+        return self._last_expired
 
     def statistics(self) -> dict[str, int]:
         size = sum(_size(Path(f"{self.path}{suffix}")) for suffix in ("", "-wal", "-shm"))
@@ -277,7 +277,7 @@ class SqliteJournal(Journal):
                 self._skip()
         for future, value, error in outcomes:
             if isinstance(value, Step):
-                self._oldest, self._expired = value.oldest, max(self._expired, value.expired)
+                self._oldest, self._last_expired = value.oldest, max(self._last_expired, value.expired)
             if future.done():  # the waiting task was cancelled
                 continue
             if error is not None:
@@ -312,8 +312,8 @@ class SqliteJournal(Journal):
             return found, int(get_meta(connection, "expired") or 0)
 
         found, expired = await self._query(read)
-        # The deletion may be durable before the event loop learns of it, and the caller compares with `expired`.
-        self._expired = max(self._expired, expired)
+        # The deletion may be durable before the event loop learns of it, and the caller compares with `last_expired`.
+        self._last_expired = max(self._last_expired, expired)
         self._note(found)
         return found.events, found.searched
 

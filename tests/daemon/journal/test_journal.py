@@ -44,7 +44,7 @@ async def sqlite_journal(path: Path) -> AsyncIterator[SqliteJournal]:
 
 
 async def test_new_journal_is_empty(journal: Journal) -> None:
-    assert (journal.oldest, journal.latest, journal.expired) == (1, 0, 0)
+    assert (journal.oldest, journal.latest, journal.last_expired) == (1, 0, 0)
     assert await journal.read(0) == ([], 0)
 
 
@@ -181,11 +181,11 @@ async def test_seq_is_never_reused(path: Path) -> None:
     journal = await SqliteJournal.open(path)
     await journal.commit(commit(message("a"), message("b"), state="ended", updated=1))
     assert await journal.expire(10) == 2
-    assert (journal.oldest, journal.latest, journal.expired) == (3, 2, 2)
+    assert (journal.oldest, journal.latest, journal.last_expired) == (3, 2, 2)
     await journal.close()
 
     journal = await SqliteJournal.open(path)
-    assert (journal.oldest, journal.latest, journal.expired) == (3, 2, 2)
+    assert (journal.oldest, journal.latest, journal.last_expired) == (3, 2, 2)
     await journal.commit(commit(message("c", "t"), stream="t"))
     assert (journal.oldest, journal.latest) == (3, 3)
     await journal.close()

@@ -249,7 +249,7 @@ async def test_what_the_journal_says_of_itself_is_restored(path: Path, key: str)
 
     journal = await SqliteJournal.open(path)
     try:
-        assert (journal.id, journal.latest, journal.expired) == (name, EVENTS, 0)
+        assert (journal.id, journal.latest, journal.last_expired) == (name, EVENTS, 0)
         assert await everything(journal) == before
         assert journal.statistics()["damages"] == 1
     finally:

@@ -165,7 +165,7 @@ async def test_work_is_done_in_turns(nats_place: NatsPlace) -> None:
         assert await one.expire(10) == 0
         assert await other.expire(10) == 1
         assert await everything(one) == []
-        assert one.expired == other.expired == one.latest
+        assert one.last_expired == other.last_expired == one.latest
 
 
 async def test_row_behind_is_caught_up(nats_place: NatsPlace) -> None:

@@ -98,7 +98,7 @@ async def test_server_limit_is_a_gap_and_keeps_positions(nats_place: NatsPlace) 
 
         for one in (journal, other):
             found, _ = await one.read(cursor)
-            assert cursor < one.expired < one.oldest == found[0].seq
+            assert cursor < one.last_expired < one.oldest == found[0].seq
         assert (await position(other)).lines == 1
         assert [one["callId"] for one in (await other.open_calls(stream="s"))["calls"]] == ["1"]
         stored = await other.load_stream("t")
@@ -117,4 +117,4 @@ async def test_recreated_journal_has_another_id(tmp_path: Path) -> None:
                 await journal._link.api(f"STREAM.DELETE.{stream}")
         async with opened(place) as journal:
             assert journal.id != first
-            assert (journal.oldest, journal.latest, journal.expired) == (1, 0, 0)
+            assert (journal.oldest, journal.latest, journal.last_expired) == (1, 0, 0)
