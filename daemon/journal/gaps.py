@@ -5,8 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-__all__ = ["MOST_GAPS", "Gaps"]
-
 MOST_GAPS = 10_000
 """Ranges in memory. Beyond this, those that are closest to each other become one: it names events that are intact too,
 and hides none that is damaged."""

@@ -27,26 +27,6 @@ from tooltap.protocol.requests import UsageRequest
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction
 
-__all__ = [
-    "REMEMBER_STREAMS_MS",
-    "Commit",
-    "Committed",
-    "CorruptError",
-    "Journal",
-    "JournalError",
-    "NotEndedError",
-    "OutputSlice",
-    "PlaceError",
-    "Role",
-    "StoredEvent",
-    "StoredStream",
-    "StreamConflictError",
-    "StreamInfo",
-    "TailRecord",
-    "UnstorableError",
-    "drop_fields",
-]
-
 Role: TypeAlias = Literal["owner", "guest"]
 """`owner`: of a session, a stream reports everything; `guest`: only what the owner, a session file, cannot report."""
 
@@ -388,7 +368,7 @@ class Journal(ABC):
         """What the journal waits for, or why it cannot store anything, as one sentence; empty if all is well."""
         return ""
 
-    def hurry(self) -> None:  # noqa: B027 -- only a journal that is elsewhere waits
+    def stop_waiting(self) -> None:  # noqa: B027 -- only a journal that is elsewhere waits
         """The daemon is about to end: whoever waits for a journal that cannot be reached gets a `JournalError` now."""
 
     def statistics(self) -> dict[str, int]:

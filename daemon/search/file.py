@@ -17,7 +17,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from tooltap.daemon.journal.sqlite.beside import COMPANIONS, claim_beside
+from tooltap.daemon.journal.sqlite.side_files import SIDE_FILES, claim_side_files
 from tooltap.normalizers.stream.searchable import VERSION
 from tooltap.traces.recording.own_file import open_own
 
@@ -78,7 +78,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def delete_file(path: Path) -> None:
     """Raises `OSError`."""
-    for suffix in ("", *COMPANIONS):
+    for suffix in ("", *SIDE_FILES):
         with suppress(FileNotFoundError):
             os.unlink(f"{path}{suffix}")
 
@@ -107,7 +107,7 @@ def put(connection: sqlite3.Connection, key: str, value: int | str) -> None:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    claim_beside(path)
+    claim_side_files(path)
     descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
     try:
         os.fchmod(descriptor, 0o600)
@@ -119,7 +119,7 @@ def _open(path: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT}")
-        claim_beside(path)
+        claim_side_files(path)
     except BaseException:
         connection.close()
         raise

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias, TypeVar
 
-from tooltap.daemon.journal.sqlite.checksums import row_sum
+from tooltap.daemon.journal.sqlite.tables import row_sum
 from tooltap.daemon.system.logs import get_logger
-
-__all__ = ["Damages", "is_corrupt", "is_unreadable", "one_moment", "read_again"]
 
 CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 UNREADABLE = CORRUPT | {sqlite3.SQLITE_IOERR}
@@ -54,7 +52,7 @@ def read_again(read: Callable[[], T]) -> T:
 
 
 @contextmanager
-def one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+def read_transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """All reads within see the same state."""
     connection.execute("BEGIN")
     try:

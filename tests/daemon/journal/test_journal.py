@@ -93,7 +93,7 @@ async def test_filter_is_or_within_and_between_keys(journal: Journal) -> None:
 
 
 async def test_filter_without_match_needs_one_read(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tooltap.daemon.journal.sqlite.events.WINDOW", 3)
+    monkeypatch.setattr("tooltap.daemon.journal.sqlite.reader.WINDOW", 3)
     await journal.commit(commit(*(message(str(n)) for n in range(10)), call("1")))
 
     (found,), _ = await journal.read(0, Filter(kind=("tool-call",)))
@@ -116,8 +116,8 @@ async def test_filter_without_match_needs_one_read(journal: Journal, monkeypatch
 async def test_reading_back_returns_the_same_events(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, wanted: Filter, limit: int, max_bytes: int
 ) -> None:
-    monkeypatch.setattr("tooltap.daemon.journal.sqlite.events.WINDOW", 3)
-    monkeypatch.setattr("tooltap.daemon.journal.nats.read.WINDOW", 1)
+    monkeypatch.setattr("tooltap.daemon.journal.sqlite.reader.WINDOW", 3)
+    monkeypatch.setattr("tooltap.daemon.journal.nats.events.WINDOW", 1)
     for line in range(4):
         await journal.commit(commit(message(f"s{line}"), call(f"{line}"), message("x" * 300), base=line))
         other = message(f"t{line}", "t", session="session-2")

@@ -10,9 +10,9 @@ import pytest
 
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, NotEndedError, TailRecord
+from tooltap.daemon.journal.sqlite.file import connect
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.retention import expire_step, size_of_step
-from tooltap.daemon.journal.sqlite.schema import connect
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import OutputRef, SessionEvent, decode
 from tooltap.protocol.filters import Filter
