@@ -243,7 +243,7 @@ Take: TypeAlias = Callable[[Callable[[sqlite3.Connection], Step]], Awaitable[Ste
 
 
 class Deletion:
-    """Retention and removal, around the streams that cannot be deleted. `take` takes a step in a transaction of its own;
+    """Retention and removal, around streams that cannot be deleted. `take` takes a step in a transaction of its own;
     `arrived`: how many events were ever committed."""
 
     def __init__(self, take: Take, arrived: Callable[[], int]) -> None:
