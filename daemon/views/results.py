@@ -23,8 +23,6 @@ from tooltap.normalizers.stream.normalizer import Output
 from tooltap.protocol.events import Display, OutputRef, ToolCall, ToolResult, ToolUpdate, decode, encode
 from tooltap.protocol.filters import Filter
 
-__all__ = ["Policy", "Rewrite", "StreamViews", "rewrite_of", "view_id", "with_display"]
-
 FIELD_CHARS = 200
 """Code points of one value in a template."""
 PLAIN = "text/plain"

@@ -132,7 +132,7 @@ OTHERWISE = {
     "daemon/journal/sqlite/file.py": "SQLite writes the journal; the lock beside it is empty",
     "daemon/journal/sqlite/high_water.py": "a note of fixed length with a checksum",
     "daemon/journal/sqlite/upkeep/backup.py": "SQLite writes the copy, which is linked into place when it is whole",
-    "daemon/search/file.py": "SQLite writes the index, which can be made again",
+    "daemon/search/index.py": "SQLite writes the index, which can be made again",
     "daemon/search/place.py": "the lock beside the index is empty",
     "daemon/system/running_daemons.py": "a record is renamed into place with its lock; a crash ends it",
     "daemon/journal/nats/memory.py": "a note, renamed into place; a power failure may take it",
