@@ -25,7 +25,7 @@ class Gaps:
 
     @property
     def events(self) -> int:
-        """How many `seq` are in a range."""
+        """Number of `seq` that are in a range."""
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
     def add(self, first: int, last: int) -> bool:

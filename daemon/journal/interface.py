@@ -31,7 +31,7 @@ Role: TypeAlias = Literal["owner", "guest"]
 """`owner`: of a session, a stream reports everything; `guest`: only what the owner, a session file, cannot report."""
 
 REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
-"""How long the position of an ended stream is retained after its last commit, at least."""
+"""Least time in ms for which the position of an ended stream is retained after its last commit."""
 
 
 class JournalError(Exception):
@@ -39,7 +39,7 @@ class JournalError(Exception):
 
 
 class CorruptError(JournalError):
-    """What was asked for is damaged in the journal; the message is one sentence for the user."""
+    """The requested part is damaged in the journal; the message is one sentence for the user."""
 
 
 class UnstorableError(JournalError):
@@ -89,7 +89,7 @@ class TailRecord(msgspec.Struct, array_like=True, omit_defaults=True):
     lines: int = 0
     """Number of lost lines."""
     reason: str = ""
-    """Of a loss or a close."""
+    """Reason of a loss or a close."""
     block: list[bytes] = []
     """Consecutive lines with one time and direction. Not joined, as a tapped line may contain newlines."""
 
@@ -103,7 +103,7 @@ class TailRecord(msgspec.Struct, array_like=True, omit_defaults=True):
 
 
 class StreamInfo(msgspec.Struct, kw_only=True):
-    """How a stream was opened, and how far it has been ingested."""
+    """The options a stream was opened with, and its position."""
 
     stream: str
     asked_dialect: str = "auto"
@@ -133,7 +133,7 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     last_t: int | None = None
     """Time of the last line, or of the end that its publisher sent."""
     started: int | None = None
-    """When the agent was started, if the publisher says so."""
+    """Start of the agent, in ms since the epoch, if the publisher says so."""
     roles: dict[str, Role] = {}
     """Session -> what this stream reports of it. Empty for streams of session files."""
     followed: bool = False
@@ -316,7 +316,7 @@ class Journal(ABC):
 
     @abstractmethod
     async def count_sessions(self, wanted: SessionFilter = ANY_SESSION) -> dict[str, dict[str, int]]:
-        """How many sessions there are of each `status`, `provider` and `project`."""
+        """Number of sessions of each `status`, `provider` and `project`."""
 
     @abstractmethod
     async def usage(self, request: UsageRequest) -> UsageResult:
@@ -340,7 +340,7 @@ class Journal(ABC):
 
     @abstractmethod
     async def load_note(self, name: str) -> bytes | None:
-        """What was stored last under this name."""
+        """The bytes stored last under this name; None if there are none."""
 
     @abstractmethod
     async def store_note(self, name: str, data: bytes) -> None:
@@ -365,7 +365,7 @@ class Journal(ABC):
 
     @property
     def problem(self) -> str:
-        """What the journal waits for, or why it cannot store anything, as one sentence; empty if all is well."""
+        """One sentence: what the journal waits for, or why it cannot store anything; empty if all is well."""
         return ""
 
     def stop_waiting(self) -> None:  # noqa: B027 -- only a journal that is elsewhere waits

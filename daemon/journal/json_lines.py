@@ -19,7 +19,7 @@ _OUTPUT_ID = re.compile(rb'"outputId":("(?:[^"\\]|\\.)+")')
 
 
 class ReadableJournal(Protocol):
-    """What `json_lines` needs of a journal."""
+    """The part of a journal that `json_lines` needs."""
 
     corrupt: Gaps
 

@@ -37,7 +37,7 @@ class Highlighter:
         self._connection.close()
 
     def snippets(self, texts: Sequence[str], expression: str) -> list[Snippet | None]:
-        """None for a text that the expression does not match."""
+        """A snippet of each text; None for one that the expression does not match."""
         execute = self._connection.execute
         self._connection.executemany(
             "INSERT INTO texts (rowid, text) VALUES (?, ?)",

@@ -35,7 +35,7 @@ from tooltap.normalizers.stream.searchable import VERSION, Searchable, searchabl
 from tooltap.traces.recording.own_file import open_own
 
 FORMAT = f"1.{VERSION}"
-"""Of the tables, and of the texts of events."""
+"""Format of the tables, and of the texts of events. An index of another one is rebuilt."""
 TOKENIZER = "unicode61 remove_diacritics 2"
 WAL_LIMIT = 16 * 1024 * 1024
 
@@ -239,7 +239,7 @@ class Ids:
         return slot
 
     def _taken(self, own: list[int], second: int) -> int:
-        """How many documents a source has of a second."""
+        """Number of documents a source has of a second."""
         rows = self._execute(
             f"SELECT id FROM docs_{self.part} WHERE id BETWEEN ? AND ?", (first_id(second), last_id(second))
         )
@@ -292,7 +292,7 @@ class Index:
         self._sources: dict[tuple[str, str], int] = {}
         self._labels: dict[tuple[str, str, str], int] = {}
         self._ids: Ids | None = None
-        """Of the part to which documents were added last."""
+        """Ids of the part to which documents were added last."""
         self.upto = int(get(self._connection, "upto"))
         """`seq` up to which events are indexed."""
         self.floor = int(get(self._connection, "floor"))

@@ -60,7 +60,7 @@ class Indexer:
         self._index: Index | None = None
         self._closed = False
         self._checked = self._next_check = 0.0
-        """When deleted events were looked for, and when they are to be again."""
+        """Times of the last check for deleted events, and of the next one."""
         self._seen = -1
         """The newest event at the last look."""
         self._arrived = self._worked = 0.0
@@ -69,15 +69,15 @@ class Indexer:
         self._statistics: dict[str, int] = {"documents": 0, "parts": 0, "bytes": 0}
         self._is_damaged = False
         self._rebuilt = -RETRY
-        """When a damaged index was last rebuilt."""
+        """Time at which a damaged index was last rebuilt."""
         self.is_idle = False
         """There was nothing to do at the last look."""
         self.generation = 0
         """Rises when the file is replaced."""
         self.rebuilds = 0
-        """How often a damaged index was rebuilt."""
+        """Number of times a damaged index was rebuilt."""
         self.problem = ""
-        """Why the index cannot be written, as one sentence."""
+        """One sentence: why the index cannot be written."""
 
     @property
     def path(self) -> Path | None:

@@ -63,7 +63,7 @@ STEPS = 2_000
 
 
 class Wanted(NamedTuple):
-    """What to find. None: any."""
+    """A query; None: any."""
 
     expression: str
     sessions: Sequence[str] | None = None
@@ -108,7 +108,7 @@ class _Count(NamedTuple):
     key: int
     id: int
     part: int
-    """Of the newest."""
+    """Id and part of the newest hit."""
 
 
 class Tally(NamedTuple):
@@ -123,7 +123,7 @@ class Tally(NamedTuple):
 
 
 class _Scope(NamedTuple):
-    """Which documents are wanted, whatever their words."""
+    """The wanted documents, whatever their words."""
 
     labels: str | None
     """Their labels, with commas between; None: any."""
@@ -294,7 +294,7 @@ class IndexReader:
         return wanted, len(wanted) == len(rows)
 
     def _scope(self, wanted: Wanted) -> _Scope | None:
-        """None if no event can match."""
+        """Resolve the names of a query; None if no event can match."""
         first, last = 0, 2**63 - 1
         sources = labels = None
         of_source: list[str] = []

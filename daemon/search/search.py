@@ -57,7 +57,7 @@ class Answer(NamedTuple):
     upto: int
     """`seq` of the newest event that was searched."""
     behind: int
-    """How many `seq` are not searched yet: newer ones."""
+    """Number of newer `seq` that are not indexed yet."""
     floor: int
     """Events up to this `seq` are not in the index, because it would be too large."""
 
@@ -83,7 +83,7 @@ class Search:
             self._indexer.note_deleted(soon=soon)
 
     def statistics(self) -> dict[str, Any] | None:
-        """For `stats`; None if there is no index."""
+        """Figures for `stats`; None if there is no index."""
         if self._indexer is None:
             return None
         return {**self._indexer.statistics(), "behind": self._behind(self._indexer.upto)}

@@ -22,7 +22,7 @@ READ = 500
 
 
 class PendingViews(NamedTuple):
-    """What is to become of the results whose views are pending."""
+    """The results whose views are pending, by what is to be done."""
 
     rewrites: list[Rewrite]
     without_rule: list[ToolResult]
@@ -30,7 +30,7 @@ class PendingViews(NamedTuple):
     gone: set[str]
     """Ids of results that are not stored any more."""
     failed: list[tuple[ToolResult, Exception]]
-    """What the command would read of these cannot be made."""
+    """Results for which the command's request cannot be made, and why."""
 
 
 async def find_pending(journal: Journal, stream: str, ids: Iterable[str], rules: Rules) -> PendingViews:

@@ -50,7 +50,7 @@ class Rewrite(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """What is remembered of a call."""
+    """The remembered part of a call."""
 
     input: dict[str, Any]
     outputs: dict[str, OutputRef] | None

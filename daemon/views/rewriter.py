@@ -154,7 +154,7 @@ def _talk(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, max_b
 
 
 def _write(stream: IO[bytes], data: memoryview) -> int:
-    """How many bytes are done with. A command may answer without reading everything."""
+    """Write to the command; returns the number of bytes done with. A command may answer without reading everything."""
     try:
         return os.write(stream.fileno(), data[:CHUNK])
     except BrokenPipeError:

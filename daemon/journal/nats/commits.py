@@ -49,7 +49,7 @@ class Commits:
         self._messages = messages
         self._daemon = daemon
         self._chains: OrderedDict[tuple[str, int], ChainEnd] = OrderedDict()
-        """By stream, and `StreamInfo.position` when it was loaded."""
+        """Stream and `StreamInfo.position` when it was loaded -> the end of the chain."""
 
     def has(self, stream: str, position: int) -> bool:
         return (stream, position) in self._chains
@@ -104,7 +104,7 @@ class Commits:
         return last
 
     def _continues(self, found: CommitPart, commit: Commit) -> bool:
-        """Whether the last message is what the commit continues."""
+        """Whether the commit continues the last message."""
         if not (found.is_last and found.commit.startswith(f"{self._daemon}/")):
             return False
         info = found.stream_info()

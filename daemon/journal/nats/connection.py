@@ -170,9 +170,9 @@ class Connection:
         """Time limits of the requests that wait for an answer."""
         self._answer_timeout = ANSWER_TIMEOUT
         self._waiting: dict[object, str] = {}
-        """Whatever waits in `retry` -> why."""
+        """Reason why each caller of `retry` waits."""
         self._unanswered = ""
-        """Why the last request was not answered; empty if it was."""
+        """Reason why the last request was not answered; empty if it was."""
         self._logged_waiting = False
         """Whether the log says that the daemon waits for the journal."""
         self._verified = 0
@@ -183,7 +183,7 @@ class Connection:
         self._closed = asyncio.Event()
         self._stops_waiting = False
         self._last_answer_at = 0.0
-        """When the last answer came."""
+        """Time of the last answer, by the event loop's clock."""
         self._reopening: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
 
@@ -211,7 +211,7 @@ class Connection:
 
     @property
     def waits_for(self) -> str:
-        """What a request waits for, as one sentence; empty if none waits."""
+        """One sentence: why a request waits; empty if none does."""
         if not self.connected:
             return self._unreachable(self.problem or "the connection is lost")
         return next(iter(self._waiting.values()), self._unanswered)

@@ -118,7 +118,7 @@ class Messages:
         return await self._connection.last(self.stream, self.subject(stream))
 
     def part(self, message: StoredMessage) -> CommitPart | None:
-        """None if it is damaged."""
+        """Decode a message; None if it is damaged."""
         try:
             return decode_part(message.data)
         except DamagedError:
@@ -240,7 +240,7 @@ STREAMS_IN_MEMORY = 64
 
 
 class Place(NamedTuple):
-    """Where a part of a body is stored. A longer chunk is indexed in parts of `BLOCK_BYTES`."""
+    """Location of a part of a body. A longer chunk is indexed in parts of `BLOCK_BYTES`."""
 
     start: int
     """Offset in the body. `newlines`: those of the body before it."""

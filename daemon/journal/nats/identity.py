@@ -41,7 +41,7 @@ from tooltap.protocol.stats import Statistics
 from tooltap.traces.recording.own_file import open_own, private_folder
 
 FORMAT = 1
-"""Of messages and rows. A journal of another format is refused."""
+"""Format of messages and rows. A journal of another one is refused."""
 ID_KEY, FORMAT_KEY = "tooltap-journal", "tooltap-format"
 NEXT_KEY, KEEP_KEY = "tooltap-next", "tooltap-keep"
 READ_BYTES = 1_048_576
@@ -60,7 +60,7 @@ _decoder = msgspec.json.Decoder(tuple[int, str])
 _log = get_logger("journal")
 
 Keep: TypeAlias = Literal["all", "expired"]
-"""Which rows a new id leaves: all, or those whose events retention has deleted."""
+"""Rows that a new id leaves: all, or those whose events retention has deleted."""
 
 
 class Anchor(NamedTuple):
@@ -131,7 +131,7 @@ class Identity:
         return found
 
     async def _differs(self, found: Found, anchor: Anchor | None) -> str:
-        """Why this is not the journal that was known, although it has its id; empty if it is."""
+        """Reason why this is another journal than the one known, although it has its id; empty if it is the same."""
         if anchor is not None and found.last < anchor.seq:
             return await self._confirm(found, anchor)
         if anchor is not None and found.last > anchor.seq:

@@ -101,7 +101,7 @@ class NatsJournal(Journal):
         self._state = State(connection, daemon)
         self._outputs = Outputs(connection, self._messages)
         self._rows: OrderedDict[str, OwnRow] = OrderedDict()
-        """Of streams that this daemon has loaded or commits to."""
+        """Stream -> its row, of streams that this daemon has loaded or commits to."""
         self._oldest = 1
         self._latest = self._last_expired = 0
         self._bytes = 0
@@ -117,7 +117,7 @@ class NatsJournal(Journal):
         self._unconfirmed: dict[str, Commit] = {}
         """Commit id -> a commit that the feed has not brought back yet."""
         self._states: dict[str, StreamState] = {}
-        """Of the streams this daemon has committed to: all that have not ended, and some that have."""
+        """Stream -> its state, of streams this daemon has committed to: all that have not ended, and some that have."""
         self._resets = 0
         self._holes_counted_on = 0
         """Number of the connection on which the missing messages were counted last."""
@@ -362,7 +362,7 @@ class NatsJournal(Journal):
         return loaded.stored
 
     async def count_streams(self, *states: StreamState) -> int:
-        """Of the streams this daemon has committed to: other daemons have their own limit."""
+        """Counts the streams this daemon has committed to: other daemons have their own limit."""
         return sum(state in states for state in self._states.values())
 
     async def suspend_all(self) -> int:

@@ -39,7 +39,7 @@ _log = get_logger("journal")
 
 
 class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is stored of one stream besides its messages."""
+    """The derived state of one stream."""
 
     info: StreamInfo
     message: int = 0
@@ -340,7 +340,7 @@ def sessions_of(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def spending_of(rows: Iterable[Row]) -> Iterator[Spending]:
-    """What every session cost. Changes the sessions of `rows`."""
+    """Cost of every session. Changes the sessions of `rows`."""
     for name, session, _ in _whole(rows):
         yield session.spending(name)
 

@@ -1,4 +1,4 @@
-"""How SQLite reports a damaged file, how damage differs from other errors, and what has been found damaged."""
+"""Damage: how SQLite reports it, how it differs from other errors, and a register of damaged parts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read_transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 class Damages:
-    """What was found damaged besides events, since the journal was opened. Threads add to it."""
+    """Register of damaged parts besides events, since the journal was opened. Threads add to it."""
 
     def __init__(self) -> None:
         self.found = 0

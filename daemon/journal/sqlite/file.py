@@ -20,7 +20,7 @@ from tooltap.daemon.journal.sqlite.tables import FORMAT, TABLES, add_functions, 
 from tooltap.traces.recording.own_file import LockedError, NotOursError, lock_own, open_own
 
 Durability: TypeAlias = Literal["process", "power"]
-"""What a commit survives: the death of the daemon, or a power failure too."""
+"""`process`: a commit survives the death of the daemon; `power`: a power failure too."""
 
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
 PAGE_SIZE = 8_192

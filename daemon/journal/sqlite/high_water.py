@@ -23,7 +23,7 @@ LENGTH = 128
 
 
 class HighWater(NamedTuple):
-    """How far a journal was written."""
+    """The extent of a journal after a transaction."""
 
     journal: str
     """Its id."""
@@ -39,7 +39,7 @@ def high_water_path(path: Path) -> Path:
 
 
 def read_high_water(path: Path) -> HighWater | None:
-    """None if there is none, or it is damaged."""
+    """Read the mark; None if there is none, or it is damaged."""
     try:
         with open(open_own(high_water_path(path), os.O_RDONLY), "rb") as file:
             text, _, checksum = file.read(LENGTH).decode("ascii").strip().rpartition(" ")

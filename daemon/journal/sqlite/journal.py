@@ -47,7 +47,8 @@ from tooltap.daemon.journal.sqlite.retention import Deletion, Step
 from tooltap.daemon.journal.sqlite.sessions.listing import count_sessions, sessions, usage
 from tooltap.daemon.journal.sqlite.side_files import steady_place
 from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, set_meta, verified_meta
-from tooltap.daemon.journal.sqlite.upkeep.scrub import SCRUB_NOTE, Scrub, Scrubbed
+from tooltap.daemon.journal.sqlite.upkeep.scrub import Scrub
+from tooltap.daemon.journal.sqlite.upkeep.scrub_note import SCRUB_NOTE, Scrubbed
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
 from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.system.clock import Clock, wall_clock
@@ -61,7 +62,7 @@ READERS = 2
 SUSPENDED_SUM = STREAM_SUM.format(state="'suspended'", updated="?1", expired="expired")
 
 HARMLESS_FOR_FILTERS = frozenset({"tail", "snapshots", "pieces", "bodies", "contents", "calls", "sessions", "log"})
-"""Where damages do not mislead a filter."""
+"""Tables whose damages do not mislead a filter."""
 MOST_NOTED = 20
 """Damages that are stored in words."""
 

@@ -31,7 +31,7 @@ class Tally(NamedTuple):
 
 
 class OpenState(NamedTuple):
-    """What is known of a journal that was opened."""
+    """The state of a journal after the checks."""
 
     mark: HighWater
     tally: Tally
@@ -93,7 +93,7 @@ def check_at_open(connection: sqlite3.Connection, path: Path, damages: Damages) 
 
 
 def read_tally(connection: sqlite3.Connection) -> Tally | None:
-    """None if it is damaged."""
+    """Read the row counts; None if they are damaged."""
     text = verified_meta(connection, "tally")
     if not isinstance(text, str):
         return None

@@ -49,13 +49,13 @@ class Query(NamedTuple):
     ranges: Sequence[str] = ()
     """Conditions that an index answers; an event matches one at most. Empty: all events are scanned."""
     rest: Sequence[str] = ()
-    """What an event must match besides."""
+    """Further conditions that an event must match."""
     values: Mapping[str, str] = {}
     """The parameters of `rest`."""
 
     @property
     def scans(self) -> bool:
-        """Whether any number of events may be read that do not match."""
+        """Whether events are read that do not match: without a limit."""
         return bool(self.rest) and not self.ranges
 
     def sql(self, bounds: str, order: str, check: str) -> str:
@@ -130,7 +130,7 @@ class EventsRead(NamedTuple):
 
 
 class KnownDamage(NamedTuple):
-    """What is known to be damaged in the file."""
+    """Known damage in the file."""
 
     gaps: Ranges = ()
     """Numbers that are not read again, as they are damaged."""
@@ -217,7 +217,7 @@ def _number(connection: sqlite3.Connection, name: str) -> int:
 def _verified(
     connection: sqlite3.Connection, after: int, up_to: int, wanted: Filter, max_bytes: int, gaps: Ranges
 ) -> EventsRead | None:
-    """None if anything is wrong."""
+    """Read many events at once; None if anything is wrong with them."""
     query = query_of(connection, wanted)
     if query is None:
         return EventsRead([], max(after, up_to))
@@ -267,7 +267,7 @@ def _verified_back(
     max_bytes: int,
     gaps: Ranges,
 ) -> EventsRead | None:
-    """None if anything is wrong."""
+    """Read many events at once; None if anything is wrong with them."""
     query = query_of(connection, wanted)
     if query is None:
         return EventsRead([], min(before, down_to))
@@ -328,7 +328,7 @@ def _carefully(
 
 
 def _outside(gaps: Ranges, first: int, last: int) -> list[tuple[int, int]]:
-    """What is between the gaps."""
+    """The ranges between the gaps."""
     parts = []
     for start, end in gaps:
         if first < start:

@@ -48,7 +48,7 @@ class Step(NamedTuple):
     """The result of one transaction."""
 
     events: int
-    """How many were deleted."""
+    """Number of deleted events."""
     oldest: int | None
     """`seq` of the oldest event left."""
     expired: int
@@ -255,7 +255,7 @@ class Deletion:
         """Those that had failed before this run."""
 
     async def expire(self, before: int, forget_before: int, max_bytes: int | None) -> int:
-        """As `Journal.expire`. `forget_before`: what is forgotten of streams that expired."""
+        """As `Journal.expire`. Rows of expired streams that are older than `forget_before` are deleted too."""
         step = partial(
             expire_step, before=before, forget_before=forget_before, max_bytes=max_bytes, skipped=self._stuck
         )

@@ -91,7 +91,7 @@ def _tail(stream: str, rows: list[Any], lines: int) -> tuple[list[TailRecord], i
 
 
 def _info(row: tuple[Any, ...]) -> StreamInfo | None:
-    """None if it is damaged."""
+    """Decode a row of `streams`; None if it is damaged."""
     if tuple(map(type, row)) != _TYPES:
         return None
     stream, state, lines, updated, data, expired, followed, checksum = row

@@ -168,13 +168,13 @@ def label_id(connection: sqlite3.Connection, kind: str, provider: str, tool: str
 
 
 def get_meta(connection: sqlite3.Connection, key: str) -> int | str | bytes | None:
-    """Not verified: whoever depends on a value asks `verified_meta`."""
+    """A value, not verified: whoever depends on it asks `verified_meta`."""
     row = connection.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
     return row[0] if row else None
 
 
 def verified_meta(connection: sqlite3.Connection, key: str) -> int | str | bytes | None:
-    """None if there is no value, or it is damaged."""
+    """A verified value; None if there is none, or it is damaged."""
     row = connection.execute("SELECT value, checksum FROM meta WHERE key=?", (key,)).fetchone()
     return row[0] if row and row[1] == row_sum("meta", key, row[0]) else None
 
@@ -207,10 +207,10 @@ START, NEWLINES, CONTENT = 1_000_003, 15_485_863, 32_452_843
 _AGENT = "CASE WHEN agent IS NULL THEN 0 ELSE crc_of(CAST(agent AS BLOB)) END"
 _COLUMNS = f"seq + source * {SOURCE} + label * {LABEL} + {_AGENT}"
 EVENT_CHECK = f"checksum - ({_COLUMNS})"
-"""What the CRC-32 of an event's body must be."""
+"""SQL expression of the CRC-32 that an event's body must have."""
 EVENT_SUM = f"crc_of(body) + {_COLUMNS}"
 STREAM_SUM = "row_sum('streams', stream, {state}, lines, {updated}, {expired}, followed, info)"
-"""To be formatted with the columns, or with what they become."""
+"""SQL template of the checksum; formatted with the names of columns, or with new values."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _tail_decoder = msgspec.msgpack.Decoder(list[TailRecord])
@@ -240,7 +240,7 @@ def tail_sum(stream: str, base: int, records: bytes) -> int:
 
 
 def lines_of(records: bytes) -> int:
-    """How many lines a row of a tail has."""
+    """Number of lines in a row of a tail."""
     lines = 0
     for record in _tail_decoder.decode(records):
         if record.kind == "lost":
@@ -251,7 +251,7 @@ def lines_of(records: bytes) -> int:
 
 
 def wrong_events(bodies: Sequence[bytes], checks: Sequence[int]) -> bool:
-    """Whether one of these bodies is not what its row's checksum says."""
+    """Whether one of these bodies does not match its row's checksum."""
     try:
         return list(map(crc32, bodies)) != list(checks)
     except TypeError:  # a column of another type
@@ -259,7 +259,7 @@ def wrong_events(bodies: Sequence[bytes], checks: Sequence[int]) -> bool:
 
 
 def add_functions(connection: sqlite3.Connection) -> None:
-    """What statements call: `crc_of(bytes)`, and `row_sum(table, value, …)`."""
+    """Register the SQL functions `crc_of(bytes)` and `row_sum(table, value, …)`."""
     connection.create_function("crc_of", 1, crc32, deterministic=True)
     connection.create_function("row_sum", -1, row_sum, deterministic=True)
 

@@ -373,6 +373,6 @@ class Writer:
 
 
 def _is_of_storage(error: Exception) -> bool:
-    """Whether the file could not be written, rather than something of the commit."""
+    """Whether an error is one of the file, not of the commit."""
     of_values = sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError
     return isinstance(error, sqlite3.Error | OSError) and not isinstance(error, of_values)

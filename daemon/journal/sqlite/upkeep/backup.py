@@ -24,7 +24,7 @@ from tooltap.daemon.journal.sqlite.upkeep.check import check_file
 STEPS = 20_000
 """Steps of SQLite between two pauses."""
 SHARE = 0.5
-"""Of the time, for which the copying runs; in the rest the daemon has the disk for itself."""
+"""Share of the time for which the copying runs; in the rest the daemon has the disk for itself."""
 
 
 def backup(path: Path, target: Path) -> int:

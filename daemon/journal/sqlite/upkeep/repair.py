@@ -47,7 +47,7 @@ class Repaired(NamedTuple):
     rebuilt: Counter[str]
     """Table -> rows that were made again."""
     damaged: Path
-    """Where the damaged file is now."""
+    """The damaged file, under its new name."""
 
 
 def repair(path: Path, progress: Callable[[int, int], None] = lambda done, pages: None) -> Repaired:
@@ -301,7 +301,7 @@ class _Writing:
 
 
 def _reached(stream: str, covered: int | None, tail: list[tuple[int, bytes, int]]) -> int:
-    """How many lines a stream has with its snapshot and its tail; -1 if a row of the tail is missing."""
+    """Number of lines in a stream's snapshot and tail; -1 if a row of the tail is missing."""
     lines = covered or 0
     for _, records, checksum in tail:
         if tail_sum(stream, lines, records) != checksum:

@@ -231,7 +231,7 @@ class Pages:
         self._file.close()
 
     def page(self, number: int) -> bytes:
-        """What is not there is zeros."""
+        """Read a page; missing bytes are zeros."""
         start = self._frames.get(number)
         if start is not None:
             return self._log[start : start + self._size]

@@ -8,17 +8,14 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
-
-from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.sqlite.file import Durability, connect, open_read_only
-from tooltap.daemon.journal.sqlite.tables import verified_meta
+from tooltap.daemon.journal.sqlite.file import Durability, connect
 from tooltap.daemon.journal.sqlite.upkeep.check import Found, check
 
 STEPS = 20_000
 """Steps of SQLite between two pauses."""
 LEAST_SHARE = 0.5
-"""For the structure of the pages, which is checked in one snapshot; the log is not reused meanwhile."""
+"""Least share of the time for the check of the pages' structure, which runs in one snapshot; the log is not reused
+meanwhile."""
 LONGEST_PAUSE = 5.0
 
 
@@ -69,25 +66,3 @@ class Scrub:
         stopped = self._stop.wait(min(worked * (1 / share - 1), LONGEST_PAUSE))
         self._worked_from = time.monotonic()
         return stopped
-
-
-SCRUB_NOTE = "scrub"
-"""The name of the note."""
-
-
-class Scrubbed(msgspec.Struct):
-    at: int
-    """Milliseconds since the epoch."""
-    number: int
-    damages: list[str]
-    """In words, the first of them."""
-
-
-def last_scrub(path: Path) -> Scrubbed | None:
-    """None if there was none, or that cannot be read."""
-    try:
-        with closing(open_read_only(path)) as connection:
-            note = verified_meta(connection, f"note {SCRUB_NOTE}")
-            return msgspec.json.decode(note, type=Scrubbed) if isinstance(note, bytes) else None
-    except (JournalError, sqlite3.Error, msgspec.MsgspecError):
-        return None
