@@ -1,16 +1,22 @@
 """`tooltap journal`: checks, repairs, copies and exports the journal."""
 
 from __future__ import annotations
-
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
 import click
-
+from collections.abc import AsyncIterator
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import TypeVar
 from tooltap.cli.common.commands import Group
 from tooltap.cli.common.masking import redact_options
-from tooltap.cli.common.printing import MAX_ID, flush, say, say_json, short, warn, write_events
+from tooltap.cli.common.printing import MAX_ID
+from tooltap.cli.common.printing import flush
+from tooltap.cli.common.printing import say
+from tooltap.cli.common.printing import say_json
+from tooltap.cli.common.printing import short
+from tooltap.cli.common.printing import warn
+from tooltap.cli.common.printing import write_events
 from tooltap.cli.common.terminal.columns import say_wrapped
 from tooltap.daemon.wording import counted
 
@@ -206,7 +212,7 @@ def export(bodies: bool, no_redact: bool, preview: bool, journal: str | None, co
 
 
 async def _lines(place: Place, bodies: bool) -> AsyncIterator[bytes]:
-    from tooltap.daemon.journal.export import export_lines
+    from tooltap.daemon.journal.json_lines import json_lines
     from tooltap.daemon.journal.open import open_journal
 
     if isinstance(place, Path):
@@ -214,7 +220,7 @@ async def _lines(place: Place, bodies: bool) -> AsyncIterator[bytes]:
 
         file = JournalFile(place)
         try:
-            async for line in export_lines(file, bodies=bodies):
+            async for line in json_lines(file, bodies=bodies):
                 yield line
         finally:
             file.close()
@@ -222,7 +228,7 @@ async def _lines(place: Place, bodies: bool) -> AsyncIterator[bytes]:
     journal = await open_journal(place, "process")
     try:
         await journal.listen()
-        async for line in export_lines(journal, bodies=bodies):
+        async for line in json_lines(journal, bodies=bodies):
             yield line
     finally:
         await journal.close()

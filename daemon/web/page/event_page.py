@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.views.of_event import View
+from tooltap.daemon.views.select import View
 from tooltap.daemon.web.cards.blocks import attachments, facts, joined, note, plain
 from tooltap.daemon.web.cards.tools.edits import changes_body
 from tooltap.daemon.web.cards.tree import tree

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import anyio
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.views.model_view import whole_body
+from tooltap.daemon.views.select import whole_body
 from tooltap.daemon.web.page.export.bodies import Bodies, Body, body_ids
 from tooltap.daemon.web.page.export.redaction import Redaction, masked_event
 from tooltap.protocol.events import AnyEvent
