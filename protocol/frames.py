@@ -195,11 +195,14 @@ class Ingesting(_Daemon, kw_only=True, tag="ingesting"):
     stream: str
     state: Literal["new", "suspended", "ended"]
     lines: int
+    """Lines of the stream that are stored. The next line received is line `lines` + 1: lines are counted, not compared,
+    so a publisher that sends an earlier line again has its events twice."""
     dialect: str
     """The dialect of the stream if it is known, else the requested one."""
     crc: str | None = None
     """CRC-32 (8 hex digits) of line `crcLine`, the last line that was actually received."""
     crc_line: int | None = None
+    """Number of that line, counted from 1."""
 
 
 class Ack(_Daemon, kw_only=True, tag="ack"):

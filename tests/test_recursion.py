@@ -4,13 +4,16 @@ A value of a line is nested at most `limits.depth` (200) deep, and JSON inside a
 """
 
 from __future__ import annotations
+
 import ast
 import inspect
-import msgspec
-import pytest
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+import msgspec
+import pytest
+
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.wire.decode import DEPTH_OF_TEXT
 
@@ -52,13 +55,13 @@ BOUNDED = {
     "normalizers/core/parser.py:_read": ARRAY,
     "normalizers/core/parser.py:_read_all": ARRAY,
     "normalizers/core/parser.py:read_other": ARRAY,
-    "traces/checks/goldens.py:_differing": FILE,
-    "traces/checks/goldens.py:_leaves": FILE,
+    "tests/kit/goldens.py:_differing": FILE,
+    "tests/kit/goldens.py:_leaves": FILE,
     "traces/fixtures/examples.py:_without_output_ids": FILE,
     "traces/recording/redact.py:_strings": FILE,
     "traces/recording/redact.py:_emptied": FILE,
     "traces/recording/redact.py:_value": FILE,
-    "traces/drift/renames.py:_places": FILE,
+    "tests/kit/renames.py:_places": FILE,
     "traces/drift/watch.py:_collect": CONSTANT,
     "traces/drift/payloads.py:_misfits": "the types of a payload, which are ours",
     "traces/drift/changes.py:compare": SHAPES,
@@ -77,29 +80,29 @@ BOUNDED = {
     "daemon/journal/sqlite/writer.py:_write": "commits of a transaction that failed, each alone",
     "daemon/system/logs.py:_bounded": "what we log, which nests as deep as we write it",
     "daemon/web/http/logins.py:is_pass": NOT_ITSELF,
-    "traces/recording/secret_finder.py:_of_tree": "the literals of the rules, which come with tooltap",
-    "daemon/journal/nats/journal.py:_note_missing": NOT_ITSELF,
-    "daemon/journal/nats/journal.py:read": NOT_ITSELF,
-    "daemon/journal/nats/journal.py:read_back": NOT_ITSELF,
-    "daemon/web/page/rows.py:of": "cards are nested at most `MAX_DEPTH` deep",
-    "daemon/web/page/rows.py:html_of": "cards are nested at most `MAX_DEPTH` deep",
-    "daemon/web/page/rows.py:_part": "cards are nested at most `MAX_DEPTH` deep",
-    "daemon/web/page/rows.py:_children": "cards are nested at most `MAX_DEPTH` deep",
-    "daemon/web/page/rows.py:_row": "cards are nested at most `MAX_DEPTH` deep",
-    "daemon/web/page/nesting.py:_forget": "cards are nested at most `MAX_DEPTH` deep",
+    "traces/recording/secret_rules.py:_of_tree": "the literals of the rules, which come with tooltap",
+    "daemon/journal/nats/reading.py:_note_missing": NOT_ITSELF,
+    "daemon/journal/nats/reading.py:read": NOT_ITSELF,
+    "daemon/journal/nats/reading.py:read_back": NOT_ITSELF,
+    "daemon/show/timeline.py:of": "cards are nested at most `MAX_DEPTH` deep",
+    "daemon/show/timeline.py:html_of": "cards are nested at most `MAX_DEPTH` deep",
+    "daemon/show/timeline.py:_part": "cards are nested at most `MAX_DEPTH` deep",
+    "daemon/show/timeline.py:_children": "cards are nested at most `MAX_DEPTH` deep",
+    "daemon/show/timeline.py:_row": "cards are nested at most `MAX_DEPTH` deep",
+    "daemon/show/timeline.py:_forget": "cards are nested at most `MAX_DEPTH` deep",
     "daemon/web/http/query.py:_repeats": OURS,
-    "daemon/web/cards/tree.py:_node": CONSTANT,
-    "daemon/web/cards/tree.py:_unknown": "the types of a payload, which are ours",
-    "daemon/web/cards/tree.py:_known_values": "the types of a payload, which are ours",
-    "daemon/web/cards/tree.py:_leaves": CONSTANT,
+    "daemon/show/tree.py:_node": CONSTANT,
+    "daemon/show/tree.py:_unknown": "the types of a payload, which are ours",
+    "daemon/show/tree.py:_known_values": "the types of a payload, which are ours",
+    "daemon/show/tree.py:_leaves": CONSTANT,
     "daemon/hub/batch.py:_join": NOT_ITSELF,
     "daemon/system/workers.py:_size": "what our own work yields",
     "daemon/taps/attach_opencode.py:_data": NOT_ITSELF,
     "daemon/taps/mcp/roots.py:open": NOT_ITSELF,
     "daemon/process.py:_first": "groups of errors, as many as task groups are nested",
-    "daemon/web/page/export/redaction.py:remark": NOT_ITSELF,
+    "daemon/export/redaction.py:remark": NOT_ITSELF,
     "daemon/web/page/page.py:find": NOT_ITSELF,
-    "daemon/web/page/views/readable.py:lines_of": "at most `DEPTH` deep",
+    "daemon/show/readable.py:lines_of": "at most `DEPTH` deep",
     "daemon/journal/sqlite/offline.py:read": NOT_ITSELF,
     "daemon/config.py:socket_path": NOT_ITSELF,
     "daemon/web/api/pages.py:encode": NOT_ITSELF,

@@ -18,7 +18,7 @@ from tooltap.cli.common.printing import short
 from tooltap.cli.common.printing import warn
 from tooltap.cli.common.printing import write_events
 from tooltap.cli.common.terminal.columns import say_wrapped
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 if TYPE_CHECKING:
     from tooltap.daemon.journal.open import Place

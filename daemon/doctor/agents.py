@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 from tooltap.daemon.doctor.finding import Finding, fine, note, problem
+from tooltap.daemon.formats import counted
 from tooltap.daemon.system.processes import run_briefly
 from tooltap.daemon.taps.follow.database import list_sessions
 from tooltap.daemon.taps.follow.places import AGENTS, Found, Root, roots, scan
-from tooltap.daemon.wording import counted
 from tooltap.traces.drift.baselines import PACKAGED, age, load
 
 __all__ = ["agents", "sessions"]

@@ -21,17 +21,17 @@ What must hold for a subscriber to get each event once, in order:
 """
 
 from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import takewhile
 from typing import Protocol
-
 from anyio.abc import TaskGroup
-
-from tooltap.daemon.hub.batch import Batch, Chunk, Selection
-from tooltap.daemon.journal.interface import Committed, Journal
+from tooltap.daemon.hub.batch import Batch
+from tooltap.daemon.hub.batch import Chunk
+from tooltap.daemon.hub.batch import Selection
+from tooltap.daemon.journal.interface import Committed
+from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.system.loop.watchdog import Work
 from tooltap.normalizers.stream.guard import place_of
@@ -63,8 +63,12 @@ class Member(Protocol):
     def statistics(self) -> dict[str, object]: ...
 
 
+RECENT_BYTES = 2 * 1024 * 1024
+"""Bytes of the newest events that are held in memory for subscribers; older ones are read from the journal."""
+
+
 class Hub:
-    def __init__(self, journal: Journal, tasks: TaskGroup, *, recent_bytes: int) -> None:
+    def __init__(self, journal: Journal, tasks: TaskGroup, *, recent_bytes: int = RECENT_BYTES) -> None:
         self.journal = journal
         self.tasks = tasks
         self.latest = journal.latest

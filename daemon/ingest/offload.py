@@ -1,11 +1,11 @@
 """Normalizes long lines aside from the event loop, which meanwhile serves everybody else.
 
 - Most lines are short, and the loop reads them in portions (`Turns`).
-- A long line (`long_line_bytes`) is read in a thread. The interpreter changes between the two every few milliseconds.
-- A huge line (`huge_line_bytes`) is read in another process, because single calls of libraries, which the interpreter
+- A long line (`LONG_BYTES`) is read in a thread. The interpreter changes between the two every few milliseconds.
+- A huge line (`HUGE_BYTES`) is read in another process, because single calls of libraries, which the interpreter
   cannot interrupt, take too long for it. The process gets the dump of the normalizer, and returns what results from the
   line, and the dump after it. It can be killed: when the daemon stops, when another connection takes the stream over,
-  and when it takes too long (`line_seconds`). In the last case, and if it dies, the line is treated as one over the
+  and when it takes too long (`LINE_SECONDS`). In the last case, and if it dies, the line is treated as one over the
   length limit, so that it stops nothing.
 
 `anyio.to_process` provides the processes: they end when the daemon does, however that happens.
@@ -44,6 +44,12 @@ __all__ = [
     "read_line",
 ]
 
+LONG_BYTES = 65_536
+"""A longer line is normalized in a thread, so that the event loop serves others meanwhile, …"""
+HUGE_BYTES = 1_048_576
+"""… and one that is longer than this, in a process."""
+LINE_SECONDS = 120.0
+"""A huge line that takes longer to normalize is given up, as if it were over the length limit."""
 IDLE = 10.0
 """Seconds after which a process without work ends."""
 MOST_PROCESSES = 4
@@ -97,7 +103,9 @@ class ReadLine(NamedTuple):
 class Aside:
     """`long_bytes`, `huge_bytes`: lines that have more are long, or huge. `seconds`: how long a huge line may take."""
 
-    def __init__(self, long_bytes: int = 65_536, huge_bytes: int = 1_048_576, seconds: float = 120.0) -> None:
+    def __init__(
+        self, long_bytes: int = LONG_BYTES, huge_bytes: int = HUGE_BYTES, seconds: float = LINE_SECONDS
+    ) -> None:
         self.long_bytes = long_bytes
         self.huge_bytes = huge_bytes
         self._seconds = seconds

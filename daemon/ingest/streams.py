@@ -68,9 +68,15 @@ from tooltap.protocol.stats import Statistics
 from tooltap.traces.drift.drift import Drift
 from tooltap.traces.recording.writer import TraceWriter
 
-__all__ = ["Streams"]
+__all__ = ["DISPLAY_PATIENCE", "IN_FLIGHT_BYTES", "SNAPSHOT_BYTES", "Streams"]
 
 VIEW_ATTEMPTS = 3
+SNAPSHOT_BYTES = 1024 * 1024
+"""A stream's tail is replaced by a snapshot when it is longer than this, and than four times the last snapshot."""
+IN_FLIGHT_BYTES = 256 * 1024
+"""Bytes read from a publisher before its earlier ones are committed."""
+DISPLAY_PATIENCE = 5.0
+"""Seconds for which what `tooltap mcp` reports waits for the result of the agent, if that is tapped or followed."""
 STREAMS_RESTORED = 1_000
 """Streams that are looked at when the daemon starts: those with the newest commits."""
 
@@ -91,8 +97,8 @@ class Streams:
         tasks: TaskGroup,
         *,
         limits: Limits,
-        snapshot_bytes: int = 1024 * 1024,
-        in_flight_bytes: int = 256 * 1024,
+        snapshot_bytes: int = SNAPSHOT_BYTES,
+        in_flight_bytes: int = IN_FLIGHT_BYTES,
         suspend_timeout_ms: int = 15 * 60 * 1000,
         max_streams: int = 20_000,
         clock: Clock = wall_clock,
@@ -103,7 +109,7 @@ class Streams:
         rewrite: Callable[[Sequence[Rewrite]], None] = lambda _: None,
         missing_views: Callable[[StreamInfo], Awaitable[None]] | None = None,
         agents: Callable[[], Iterable[str]] = tuple,
-        display_patience: float = 5.0,
+        display_patience: float = DISPLAY_PATIENCE,
         aside: Aside | None = None,
         masks: bool = False,
     ) -> None:

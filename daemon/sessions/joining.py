@@ -22,20 +22,20 @@ Events that are left out are counted under `told-elsewhere`.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable
+from collections.abc import Container
+from collections.abc import Iterable
 from typing import Final
-
-from tooltap.daemon.journal.interface import Journal, Role, StreamInfo
-from tooltap.daemon.sessions.display_results import DISPLAY_TOOLS, Displays
+from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.journal.interface import Role
+from tooltap.daemon.journal.interface import StreamInfo
+from tooltap.daemon.sessions.display_results import DISPLAY_TOOLS
+from tooltap.daemon.sessions.display_results import Displays
 from tooltap.daemon.sessions.next_commit import NextCommit
-from tooltap.normalizers.catalog.registry import agents
-from tooltap.normalizers.core.items import Item, Produced
+from tooltap.normalizers.core.items import Item
+from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.catalog.registry import session_dialects
 
-FILE_DIALECTS: Final = frozenset(
-    agent.store.dialect for agent in agents().values() if agent.store is not None and not agent.store.printed
-)
-"""Dialects of session files that no agent prints."""
 GATEWAY_DIALECTS: Final = frozenset({"openai-chat", "openai-responses"})
 GUEST_KINDS: Final = frozenset({"permission-request", "permission-response", "unparsed"})
 GUEST_NOTICES: Final = frozenset({"lost", "parser-reset"})
@@ -109,7 +109,7 @@ class Joining:
 
 
 def is_file(info: StreamInfo) -> bool:
-    return info.followed or (info.dialect or info.asked_dialect) in FILE_DIALECTS
+    return info.followed or (info.dialect or info.asked_dialect) in session_dialects()
 
 
 def names_session(info: StreamInfo) -> bool:

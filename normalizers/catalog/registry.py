@@ -16,8 +16,6 @@ from tooltap.normalizers.catalog.dialect import Agent, Dialect
 if TYPE_CHECKING:
     from tooltap.normalizers.core.parser import Parser
 
-__all__ = ["UnknownDialectError", "agents", "builtin", "dialects", "load", "parser_class", "products"]
-
 FOLDER = "tooltap.normalizers.dialects"
 ENTRY_POINTS = "tooltap.dialects"
 
@@ -40,10 +38,24 @@ def agents() -> dict[str, Agent]:
     return {agent.command: agent for module in _families() for agent in getattr(module, "AGENTS", ())}
 
 
+@cache
+def product_names() -> dict[str, str]:
+    """Provider -> its name as users know it (`PRODUCT` of the folder). Folders without one have no entry."""
+    return {provider: module.PRODUCT for module in _families() for provider in _providers(module)}
+
+
 def products() -> list[str]:
     """What README lists: names of products, then whole groups of agents."""
-    found = [module.PRODUCT for module in _families() if hasattr(module, "PRODUCT")]
-    return sorted(found, key=lambda product: (not product[0].isupper(), product.lower()))
+    listed = [getattr(module, "LISTED_AS", None) or getattr(module, "PRODUCT", None) for module in _families()]
+    return sorted(filter(None, listed), key=lambda product: (not product[0].isupper(), product.lower()))
+
+
+@cache
+def session_dialects() -> frozenset[str]:
+    """Dialects of stored sessions that no agent prints: a stream of such a dialect is an agent's own session file."""
+    return frozenset(
+        agent.store.dialect for agent in agents().values() if agent.store is not None and not agent.store.printed
+    )
 
 
 def dialects() -> list[str]:
@@ -78,13 +90,19 @@ def _families() -> list[Any]:
     return [import_module(f"{FOLDER}.{name}") for name in names]
 
 
+def _providers(family: Any) -> set[str]:
+    """The providers that have the name of a folder's product: those of its agents; without agents, the folder's."""
+    if not hasattr(family, "PRODUCT"):
+        return set()
+    return {agent.provider or agent.command for agent in getattr(family, "AGENTS", ())} or {
+        family.__name__.rpartition(".")[2]
+    }
+
+
 def _described(family: Any) -> list[Dialect]:
     """The dialects of a folder; paths of modules in it become absolute."""
     inside = f"{family.__name__}."
-    return [
-        one._replace(parser=inside + one.parser, endless=inside + one.endless if one.endless else None)
-        for one in family.DIALECTS
-    ]
+    return [one._replace(parser=inside + one.parser) for one in family.DIALECTS]
 
 
 @cache

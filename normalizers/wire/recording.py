@@ -1,13 +1,11 @@
-"""Reads the lines of a recording: as the agent printed them, or tapped lines with time and direction."""
+"""Recordings of streams: the lines as the agent printed them, or tapped lines with time and direction."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine
+from tooltap.normalizers.wire.framing import HEAD_BYTES, MAX_LINE_BYTES, LongLine, Splitter
 from tooltap.protocol.tapped import Direction, End, Lost, NotTappedError, looks_tapped, read_tapped
-
-__all__ = ["Line", "Recording"]
 
 
 class Line(NamedTuple):
@@ -38,3 +36,13 @@ class Recording:
             return tapped
         data = tapped.line if tapped.size is None else LongLine(tapped.line[:HEAD_BYTES], tapped.size)
         return Line(data, tapped.t, tapped.dir)
+
+
+def read_recording(data: bytes) -> list[Line]:
+    """The lines of a recorded stream, plain or tapped. What a tap lost, and the mark of the end, are left out."""
+    splitter = Splitter(MAX_LINE_BYTES)
+    raw = splitter.feed(data)
+    if (last := splitter.finish()) is not None:
+        raw.append(last)
+    recording = Recording()
+    return [line for one in raw if isinstance(line := recording.read(one), Line)]

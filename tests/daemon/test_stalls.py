@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.daemon.adversaries import ADVERSARIES, said, start
+from tests.daemon.constants import write_settings
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT, Wire
 from tooltap.normalizers.core.items import Context, Produced
@@ -52,7 +53,7 @@ async def serve():
 asyncio.run(serve())
 """
 """A process that is as busy as the daemon, and does nothing wrong: it answers after each turn."""
-SMALL = {"long_line_bytes": 8_192, "huge_line_bytes": 131_072}
+SMALL = {"long_bytes": 8_192, "huge_bytes": 131_072}
 """So that lines of every size come, although the adversaries are small."""
 
 
@@ -149,10 +150,10 @@ def reading_log(daemon: DaemonProcess) -> Iterator[None]:
     thread.join(TIMEOUT)
 
 
-def settings(folder: Path, **values: Any) -> Path:
+def settings(folder: Path, **values: Any) -> tuple[Path, dict[str, str]]:
+    """The configuration file, and variables for the daemon."""
     config = folder / "tooltap.toml"
-    config.write_text("".join(f"{key} = {value}\n" for key, value in values.items()))
-    return config
+    return config, write_settings(config, "".join(f"{key} = {value}\n" for key, value in values.items()))
 
 
 def expected(lines: list[bytes]) -> Counter[str]:
@@ -165,9 +166,9 @@ def expected(lines: list[bytes]) -> Counter[str]:
 @pytest.mark.timeout(2 * PATIENCE)
 def test_a_daemon_serves_and_stops_while_adversaries_publish(tmp_path: Path) -> None:
     lines = streams()
-    config = settings(tmp_path, **(SMALL if SCALE < 0.1 else {}))
+    config, constants = settings(tmp_path, **(SMALL if SCALE < 0.1 else {}))
     with control(tmp_path / "control"):
-        with DaemonProcess(tmp_path, "--config", config) as daemon:
+        with DaemonProcess(tmp_path, "--config", config, **constants) as daemon:
             daemon.wait_ready()
             publishers = [Publishing(daemon.path, stream, one) for stream, one in lines.items()]
             with reading_log(daemon):
@@ -192,7 +193,7 @@ def test_a_daemon_serves_and_stops_while_adversaries_publish(tmp_path: Path) -> 
         assert stopped < LONGEST_STOP
         acknowledged = {name: one.acknowledged for name, one in zip(lines, publishers, strict=True)}
 
-        with DaemonProcess(tmp_path, "--config", config) as daemon:
+        with DaemonProcess(tmp_path, "--config", config, **constants) as daemon:
             daemon.wait_ready()
             with reading_log(daemon):
                 pings_again = Pings(daemon.path)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.daemon.constants import write_settings
 from tests.daemon.running import Wire
 from tests.faults.shim import Control
 from tests.faults.zygote import Process, Zygote
@@ -82,7 +83,7 @@ class Place:
         self.journal = self.folder / "journal.db"
         self.errors = self.folder / "errors.log"
         self.errors.touch()
-        (self.folder / "tooltap.toml").write_text(settings)
+        constants = write_settings(self.folder / "tooltap.toml", settings)
         self._arguments = arguments
         home = self.folder / "home"
         home.mkdir()
@@ -92,6 +93,7 @@ class Place:
             "XDG_RUNTIME_DIR": str(home),
             "TOOLTAP_SPOOL": str(self.folder / "spool"),
             **{name: value.replace("FOLDER", str(self.folder)) for name, value in environment.items()},
+            **constants,
         }
         self.daemon: Process | None = None
         self.deletes = False

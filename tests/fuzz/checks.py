@@ -10,8 +10,8 @@ import msgspec
 
 from tests.fuzz.damage import SMALL, Case
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.normalizers.stream.contract import check_run
-from tooltap.normalizers.stream.reloading import (
+from tooltap.protocol.tapped import TappedLine, read_tapped, write_tapped
+from tooltap.testing import (
     ContractError,
     Run,
     check_chunks,
@@ -19,9 +19,9 @@ from tooltap.normalizers.stream.reloading import (
     check_forgetting,
     check_framing,
     check_reloading,
+    check_run,
     run,
 )
-from tooltap.protocol.tapped import TappedLine, read_tapped, write_tapped
 
 __all__ = ["check", "digest_of"]
 

@@ -24,12 +24,12 @@ import orjson
 from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Context, Produced
-from tooltap.normalizers.stream.contract import read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.normalizers.wire.decode import decode_line
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import decode
 from tooltap.protocol.tapped import Direction
+from tooltap.testing import read_recording
 
 __all__ = ["VALUES", "Field", "fields", "strangers", "sweep"]
 

@@ -34,7 +34,7 @@ from tooltap.traces.drift.changes import Change, compare
 from tooltap.traces.drift.payloads import key_of, misfits, payload_shape
 from tooltap.traces.drift.shapes import Shape, Source, shape_of
 from tooltap.traces.fixtures.keys import RawNames
-from tooltap.traces.recording.streams import TracedStream
+from tooltap.traces.recording.reader import TracedStream
 
 __all__ = [
     "PACKAGED",

@@ -14,13 +14,7 @@ import orjson
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.tools.registry import KNOWN_TOOLS
-from tooltap.protocol.events import (
-    Event,
-    PermissionRequest,
-    ToolCall,
-    ToolResult,
-    ToolUpdate,
-)
+from tooltap.protocol.events import Event, PermissionRequest, ToolCall, ToolResult, ToolUpdate
 from tooltap.protocol.tapped import Direction
 from tooltap.traces.drift.baselines import UNKNOWN, Agent, normalizer_of
 from tooltap.traces.drift.changes import Change, example
@@ -28,7 +22,7 @@ from tooltap.traces.drift.drift import AgentTotals, Drift, Finding, Found, Sever
 from tooltap.traces.drift.payloads import fields_of, key_of, misfits, payload_of, payload_shape
 from tooltap.traces.drift.shapes import DATA_KEY, shape_of
 from tooltap.traces.fixtures.keys import RawNames
-from tooltap.traces.recording.streams import TracedStream
+from tooltap.traces.recording.reader import TracedStream
 
 __all__ = ["StreamWatch", "Watched", "watch_stream"]
 

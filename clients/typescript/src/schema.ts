@@ -850,11 +850,16 @@ export interface Ingesting {
   op: "ingesting";
   stream: string;
   state: "ended" | "new" | "suspended";
+  /**
+   * Lines of the stream that are stored. The next line received is line `lines` + 1: lines are counted, not
+   * compared, so a publisher that sends an earlier line again has its events twice.
+   */
   lines: number;
   /** The dialect of the stream if it is known, else the requested one. */
   dialect: string;
   /** CRC-32 (8 hex digits) of line `crcLine`, the last line that was actually received. */
   crc?: string;
+  /** Number of that line, counted from 1. */
   crcLine?: number;
 }
 

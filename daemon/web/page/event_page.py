@@ -1,36 +1,44 @@
 """The page of one event: its facts, its card in full, and its three views, with what differs between them."""
 
 from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
-
 import anyio
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+from typing import NamedTuple
 from markupsafe import Markup
-
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.views.select import View
-from tooltap.daemon.web.cards.blocks import attachments, facts, joined, note, plain
-from tooltap.daemon.web.cards.tools.edits import changes_body
-from tooltap.daemon.web.cards.tree import tree
-from tooltap.daemon.web.cards.typed_text import typed_text
-from tooltap.daemon.web.html.figures import spent
-from tooltap.daemon.web.html.look import Look
-from tooltap.daemon.web.html.markup import clock, code
-from tooltap.daemon.web.http.errors import WebError, status_of
+from tooltap.daemon.web.http.errors import WebError
+from tooltap.daemon.web.http.errors import status_of
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page.calls import of_call, states_of
+from tooltap.daemon.web.page.calls import of_call
+from tooltap.daemon.web.page.calls import states_of
 from tooltap.daemon.web.page.fragments import Fragments
-from tooltap.daemon.web.page.nesting import nest
-from tooltap.daemon.web.page.rows import html_of
 from tooltap.daemon.web.page.session_head import name_of
-from tooltap.daemon.web.page.views.compared import Block, Pair, views_of
+from tooltap.daemon.web.page.views.compared import Block
+from tooltap.daemon.web.page.views.compared import Pair
+from tooltap.daemon.web.page.views.compared import views_of
 from tooltap.daemon.web.page.views.whole_event import whole_event
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.requests import EventRequest
+from tooltap.daemon.formats import spent
+from tooltap.daemon.show.blocks import attachments
+from tooltap.daemon.show.blocks import facts
+from tooltap.daemon.show.blocks import joined
+from tooltap.daemon.show.blocks import note
+from tooltap.daemon.show.blocks import plain
+from tooltap.daemon.show.markup import clock
+from tooltap.daemon.show.markup import code
+from tooltap.daemon.show.render_options import Look
+from tooltap.daemon.show.skins.html import card_html
+from tooltap.daemon.show.timeline import nest
+from tooltap.daemon.show.tools.edits import changes_body
+from tooltap.daemon.show.tree import tree
+from tooltap.daemon.show.typed_text import typed_text
 
 __all__ = ["event_page"]
 
@@ -92,7 +100,7 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
 
     def rendered() -> dict[str, Any]:
         return {
-            "cards": [html_of(card) for card in nest(shown, states.of_cards)],
+            "cards": [card_html(card) for card in nest(shown, states.of_cards)],
             "sections": _sections(whole, fragments.output_url),
             "json": [_Json(name, meaning, code(pretty(found[name]), language="json")) for name, meaning in VIEWS],
             "facts": facts(_facts(event)),

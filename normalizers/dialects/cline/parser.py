@@ -41,7 +41,7 @@ class ClineState(SessionState, kw_only=True):
     """Subagent -> id of the call that spawned it, if that is known."""
     writing: str | None = None
     """The kind of text that is being received."""
-    told: list[str] = msgspec.field(default_factory=list)
+    emitted_kinds: list[str] = msgspec.field(default_factory=list)
     """Kinds of text that were emitted when another began, before their own end came."""
     model: str | None = None
     outcome: str | None = None
@@ -122,7 +122,7 @@ class ClineJson(Parser):
 
     @event("iteration_start")
     def _step_start(self, event: Line) -> Skip:
-        self.state.told.clear()
+        self.state.emitted_kinds.clear()
         return "step"
 
     @event("done")
@@ -210,8 +210,8 @@ class ClineJson(Parser):
         if writing is None:
             return False
         self.texts.flush()
-        if writing not in self.state.told:
-            self.state.told.append(writing)
+        if writing not in self.state.emitted_kinds:
+            self.state.emitted_kinds.append(writing)
         return True
 
     @event("content_end")
@@ -226,8 +226,8 @@ class ClineJson(Parser):
         writing = self.state.writing == kind
         if writing:
             self.state.writing = None
-        if kind in self.state.told:
-            self.state.told.remove(kind)
+        if kind in self.state.emitted_kinds:
+            self.state.emitted_kinds.remove(kind)
             self.texts.flush()
             return None if writing else "repeated"
         if text is None:  # only its chunks are on the wire

@@ -53,7 +53,7 @@ class CodexRollout(CodexParser):
     state: CodexRolloutState
 
     def read(self, value: Line) -> Skip:
-        """Half of the lines emit nothing by their kind or role alone: nothing else of them is read."""
+        """Skip by kind or role alone the lines that emit nothing, which are half of them."""
         kind, payload = value.get("type"), value.get("payload")
         if kind == "response_item":
             if type(payload) is not dict or self.state.picture is not None:
@@ -162,5 +162,5 @@ class CodexRollout(CodexParser):
                 outcome, reason = ("completed", None) if turn.answered else ("cancelled", "interrupted")
                 self.end_codex_turn(outcome, turn_id=turn.id, reason=reason, synthetic=True)
                 break
-        self.thread.said = self.thread.said[-1:] if prompt else []
+        self.thread.texts = self.thread.texts[-1:] if prompt else []
         self.start_turn(synthetic=True)

@@ -32,7 +32,7 @@ _RESULT_KEYS = frozenset(
     {"stdout", "stderr", "aggregated_output", "formatted_output", "output", "content", "exit_code", "exitCode"}
     | {"success", "applied", "error", "errorMessage", "matches", "entries", "results", "_happy"}
 )
-"""What an object that was stored as a string has at least one of; any other JSON is what the tool printed."""
+"""Keys, one of which an object stored as a string has; any other JSON is the tool's own output."""
 _DECISIONS = {"approved": "allowed", "denied": "denied", "canceled": "cancelled", "cancelled": "cancelled"}
 
 

@@ -129,7 +129,7 @@ class KimiSession(Parser):
 
 
 def _tokens(usage: Line) -> dict[str, Any]:
-    """What one request used; `inputOther` excludes what was read from and written to the cache."""
+    """Usage of one request; `inputOther` excludes tokens read from and written to the cache."""
     parts = [whole(usage.get(key)) for key in ("inputOther", "inputCacheRead", "inputCacheCreation")]
     return {
         "input_tokens": sum(part or 0 for part in parts) if parts[0] is not None else None,

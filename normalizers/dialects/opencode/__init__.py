@@ -63,7 +63,6 @@ DIALECTS = (
         omits="prompts, permission requests; calls arrive with their results, the server of an MCP tool is not named, "
         "and after a denial or an interrupt the stream just ends",
         shows_prompts=False,
-        endless="endless:opencode_run",
     ),
     Dialect(
         "opencode-bus",
@@ -74,7 +73,6 @@ DIALECTS = (
         arrives="streams text",
         omits="–; the server of an MCP tool, unless the client asks for the servers",
         unproven="subagents, retries, `permission.updated`, `sync` envelopes, aborts",
-        endless="endless:opencode_bus",
     ),
     Dialect(
         "opencode-db",
@@ -85,7 +83,6 @@ DIALECTS = (
         arrives="streams blocks",
         omits="permission requests; the server of an MCP tool, and sessions of versions that store no events",
         unproven="retries, aborts",
-        endless="endless:opencode_db",
     ),
 )
 

@@ -15,7 +15,7 @@ from tooltap.normalizers.wire.values import first_string, record, whole
 
 _VERSION = re.compile(r"\.\d{1,9}$")
 _CONTINUES = ("tool-calls", "unknown")
-"""How a message finishes that does not end the turn."""
+"""Finish reasons of messages that do not end the turn."""
 
 
 class OpencodeDb(OpencodeBus):

@@ -69,7 +69,7 @@ _SKIPPED = {
 """Type of a line that repeats what others state -> reason of the skip."""
 
 _OUTCOMES = {"error": "failed", "aborted": "cancelled"}
-"""Why the model stopped -> how the turn ended; every other reason completes it."""
+"""Stop reason -> outcome of the turn; every other reason completes it."""
 
 _ROLES = {"text": "assistant", "thinking": "reasoning"}
 """Type of a block -> role."""

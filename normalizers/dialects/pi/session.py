@@ -17,7 +17,7 @@ _SKIPPED = {
     "label": "session-file",
 }
 _ENDS = {"stop": "completed", "length": "completed", "aborted": "cancelled"}
-"""Why the model stopped -> how the turn ended. After an error Pi may ask the model again."""
+"""Stop reason -> outcome of the turn. After an error Pi may ask the model again."""
 
 
 class PiSessionState(PiState, kw_only=True):

@@ -22,9 +22,9 @@ from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import Event
 from tooltap.protocol.events import ToolCall
-from tooltap.traces.recording.files import parts
 from tooltap.daemon.journal.sqlite.tables import EVENT_SUM
 from tooltap.daemon.journal.sqlite.tables import add_functions
+from tooltap.traces.recording.rotation import parts
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 ONE_OF_EACH = [

@@ -12,6 +12,7 @@ import orjson
 
 from tests.daemon.containment.sites import armed
 from tests.daemon.publishing import NOW, Clock
+from tooltap.daemon.hub.batch import Chunk
 from tooltap.daemon.hub.hub import Hub
 from tooltap.daemon.hub.subscription import Subscription
 from tooltap.daemon.ingest.streams import Streams
@@ -20,7 +21,6 @@ from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.views.results import Policy
 from tooltap.daemon.views.rules import Rules, ToolRule
 from tooltap.normalizers.core.items import Limits
-from tooltap.normalizers.stream.contract import check_events
 from tooltap.protocol.events import decode
 from tooltap.protocol.frames import (
     Ack,
@@ -35,6 +35,7 @@ from tooltap.protocol.frames import (
 )
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import write_tapped
+from tooltap.testing import check_events
 from tooltap.traces.drift.baselines import PACKAGED, load
 from tooltap.traces.drift.drift import Drift
 from tooltap.traces.recording.writer import TraceWriter
@@ -87,9 +88,9 @@ class Reader:
         self.data = b""
         self.frames: list[DaemonFrame] = []
 
-    def write(self, data: bytes) -> None:
+    def deliver(self, chunk: Chunk) -> None:
         if not self.closed:
-            self.data += data
+            self.data += chunk.data
 
     def send(self, frame: DaemonFrame) -> None:
         self.frames.append(frame)

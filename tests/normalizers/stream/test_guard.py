@@ -10,11 +10,13 @@ import pytest
 
 from tooltap.normalizers.core.calls import Calls
 from tooltap.normalizers.core.items import Context, Produced
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.permissions import Permissions
-from tooltap.normalizers.stream.contract import check_events
+from tooltap.normalizers.stream.guard import may_have_changed
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen
 from tooltap.protocol.events import Event, ToolCall, ToolResult
+from tooltap.testing import check_events
 
 
 def line(**value: Any) -> bytes:
@@ -74,6 +76,16 @@ def test_state_in_doubt_is_reset_at_that_line(stream: StreamNormalizer, monkeypa
     check_events(before + found + after)
     statistics = stream.statistics
     assert (statistics.lines, statistics.with_events, statistics.unparsed) == (5, 4, 1)
+
+
+@pytest.mark.parametrize(("method", "is_in_doubt"), [("end_turn", True), ("set_session", True), ("_read_all", False)])
+def test_what_the_parser_itself_raises(method: str, is_in_doubt: bool) -> None:
+    """What leads a line to its reader changes nothing that is open; sessions and turns are kept account of."""
+    nothing = {"end_turn": ("completed",), "set_session": ("s",), "_read_all": ([1], b"", None)}[method]
+    with pytest.raises(AttributeError) as raised:
+        getattr(Parser, method)(None, *nothing)
+
+    assert may_have_changed(raised.value) is is_in_doubt
 
 
 def test_turns_are_numbered_as_if_there_had_been_no_reset(toy: str, monkeypatch: pytest.MonkeyPatch) -> None:

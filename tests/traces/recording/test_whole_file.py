@@ -1,18 +1,16 @@
 """Files are there whole or not at all, also when their writer is killed; and no code writes them in another way."""
 
 from __future__ import annotations
-
 import ast
 import os
 import signal
 import subprocess
 import sys
+import pytest
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
-
-from tooltap.traces.recording.whole_file import whole_file, write_whole
+from tooltap.traces.recording.whole_file import whole_file
+from tooltap.traces.recording.whole_file import write_whole
 
 ROOT = Path(__file__).parents[3]
 WRITER = """
@@ -139,7 +137,7 @@ OTHERWISE = {
     "daemon/system/loop/watchdog.py": "standard error, opened once more",
     "daemon/system/listener.py": "a lock holds the process id, for a message",
     "daemon/system/failpoints.py": "only tests set it",
-    "daemon/web/page/export/file_source.py": "output bodies in a temporary folder",
+    "daemon/export/source.py": "output bodies in a temporary folder",
     "cli/check/normalize.py": "output bodies grow with the lines, like the standard output beside them",
     "cli/manage/demo.py": "a log in a temporary folder",
     "clients/python/subscribe_async.py": "written beside and renamed: an example uses nothing but the client",

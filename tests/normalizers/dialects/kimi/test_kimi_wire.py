@@ -8,7 +8,6 @@ import orjson
 
 from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, statistics, turns
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, normalize
 from tooltap.protocol.events import (
     Event,
     Message,
@@ -23,6 +22,7 @@ from tooltap.protocol.events import (
     Usage,
 )
 from tooltap.protocol.tapped import Direction
+from tooltap.testing import Line, normalize
 
 FAILED = {"code": -32003, "message": "Overloaded"}
 

@@ -8,7 +8,6 @@ import orjson
 
 from tests.normalizers.reading import of, outline, read, recording, said, statistics, turns
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, normalize
 from tooltap.protocol.events import (
     Event,
     Message,
@@ -21,6 +20,7 @@ from tooltap.protocol.events import (
     Usage,
 )
 from tooltap.protocol.tapped import Direction
+from tooltap.testing import Line, normalize
 
 VERSION = "pi-0.73.1"
 
