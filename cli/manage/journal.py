@@ -1,22 +1,16 @@
 """`tooltap journal`: checks, repairs, copies and exports the journal."""
 
 from __future__ import annotations
-import click
-from collections.abc import AsyncIterator
-from collections.abc import Callable
+
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-from typing import Any
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
 from tooltap.cli.common.commands import Group
 from tooltap.cli.common.masking import redact_options
-from tooltap.cli.common.printing import MAX_ID
-from tooltap.cli.common.printing import flush
-from tooltap.cli.common.printing import say
-from tooltap.cli.common.printing import say_json
-from tooltap.cli.common.printing import short
-from tooltap.cli.common.printing import warn
-from tooltap.cli.common.printing import write_events
+from tooltap.cli.common.printing import MAX_ID, flush, say, say_json, short, warn, write_events
 from tooltap.cli.common.terminal.columns import say_wrapped
 from tooltap.daemon.formats import counted
 

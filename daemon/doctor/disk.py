@@ -2,33 +2,28 @@
 them."""
 
 from __future__ import annotations
+
 import os
 import shutil
 import stat
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from tooltap.daemon.doctor.finding import Finding
-from tooltap.daemon.doctor.finding import fine
-from tooltap.daemon.doctor.finding import note
-from tooltap.daemon.doctor.finding import problem
+
+from tooltap.daemon.doctor.finding import Finding, fine, note, problem
+from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite.file import format_of
 from tooltap.daemon.journal.sqlite.upkeep.scrub_note import last_scrub
+from tooltap.daemon.system.listener import is_listening
+from tooltap.daemon.taps.delivery.quarantine import is_unread, quarantine_folder
+from tooltap.daemon.taps.delivery.spool import SpoolError, read_header, spools
 from tooltap.traces.recording.own_file import why_unsteady
 from tooltap.traces.recording.writer import trace_path
-from collections import defaultdict
-from tooltap.daemon.formats import counted
-from tooltap.daemon.system.listener import is_listening
-from tooltap.daemon.taps.delivery.quarantine import is_unread
-from tooltap.daemon.taps.delivery.quarantine import quarantine_folder
-from tooltap.daemon.taps.delivery.spool import SpoolError
-from tooltap.daemon.taps.delivery.spool import read_header
-from tooltap.daemon.taps.delivery.spool import spools
 
 MIB = 2**20
 LITTLE, TOO_LITTLE = 1024 * MIB, 64 * MIB

@@ -21,17 +21,17 @@ What must hold for a subscriber to get each event once, in order:
 """
 
 from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import takewhile
 from typing import Protocol
+
 from anyio.abc import TaskGroup
-from tooltap.daemon.hub.batch import Batch
-from tooltap.daemon.hub.batch import Chunk
-from tooltap.daemon.hub.batch import Selection
-from tooltap.daemon.journal.interface import Committed
-from tooltap.daemon.journal.interface import Journal
+
+from tooltap.daemon.hub.batch import Batch, Chunk, Selection
+from tooltap.daemon.journal.interface import Committed, Journal
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.system.loop.watchdog import Work
 from tooltap.normalizers.stream.guard import place_of

@@ -27,31 +27,32 @@ Damaged events are left out by the journal, which then has their numbers in `cor
 """
 
 from __future__ import annotations
+
 import asyncio
 import re
-import msgspec
 from bisect import bisect_left
 from typing import Protocol
-from tooltap.daemon.hub.batch import Chunk
-from tooltap.daemon.hub.batch import Selection
-from tooltap.daemon.hub.batch import display_of
+
+import msgspec
+
+from tooltap.daemon.hub.batch import Chunk, Selection, display_of
 from tooltap.daemon.hub.hub import Hub
-from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.system.logs import faults
-from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.journal.interface import JournalError, StoredEvent
+from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.events import event_lines
-from tooltap.protocol.frames import At
-from tooltap.protocol.frames import DaemonFrame
-from tooltap.protocol.frames import ErrorCode
-from tooltap.protocol.frames import ErrorFrame
-from tooltap.protocol.frames import Form
-from tooltap.protocol.frames import FrameError
-from tooltap.protocol.frames import Gap
-from tooltap.protocol.frames import Live
-from tooltap.protocol.frames import Subscribe
-from tooltap.protocol.frames import Subscribed
+from tooltap.protocol.frames import (
+    At,
+    DaemonFrame,
+    ErrorCode,
+    ErrorFrame,
+    Form,
+    FrameError,
+    Gap,
+    Live,
+    Subscribe,
+    Subscribed,
+)
 
 __all__ = ["Subscriber", "Subscription"]
 

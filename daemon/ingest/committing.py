@@ -14,40 +14,31 @@ since is given to it again, in ever smaller parts. A line that cannot be committ
 """
 
 from __future__ import annotations
-import anyio
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Sequence
+
+from collections.abc import Awaitable, Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from tooltap.daemon.ingest.bisect import commit_in_parts
-from tooltap.daemon.ingest.bisect import contained
-from tooltap.daemon.ingest.bisect import is_final
+
+import anyio
+
+from tooltap.daemon.ingest.bisect import commit_in_parts, contained, is_final
 from tooltap.daemon.ingest.inputs import Input
 from tooltap.daemon.ingest.live_stream import LiveStream
 from tooltap.daemon.ingest.masking import taken_from
 from tooltap.daemon.ingest.offload import Aside
 from tooltap.daemon.ingest.tracing import StreamTrace
-from tooltap.daemon.journal.interface import Commit
-from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.interface import StreamConflictError
-from tooltap.daemon.journal.interface import StreamInfo
+from tooltap.daemon.journal.interface import Commit, Journal, JournalError, StreamConflictError, StreamInfo
 from tooltap.daemon.sessions.joining import Joining
 from tooltap.daemon.sessions.repository import Repositories
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.system.failpoints import failpoint
-from tooltap.daemon.system.logs import Trouble
-from tooltap.daemon.system.logs import faults
+from tooltap.daemon.system.logs import Trouble, faults
 from tooltap.daemon.system.loop.time_slices import TimeSlices
 from tooltap.daemon.system.loop.watchdog import Work
 from tooltap.daemon.views.results import Rewrite
 from tooltap.normalizers.stream.guard import place_of
-from tooltap.protocol.frames import Ack
-from tooltap.protocol.frames import DaemonFrame
-from tooltap.protocol.frames import ErrorCode
-from tooltap.protocol.frames import ErrorFrame
+from tooltap.protocol.frames import Ack, DaemonFrame, ErrorCode, ErrorFrame
 from tooltap.traces.recording.writer import TraceWriter
 
 __all__ = ["Committing", "Setting"]

@@ -22,19 +22,15 @@ Events that are left out are counted under `told-elsewhere`.
 """
 
 from __future__ import annotations
-from collections.abc import Callable
-from collections.abc import Container
-from collections.abc import Iterable
+
+from collections.abc import Callable, Container, Iterable
 from typing import Final
-from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.interface import Role
-from tooltap.daemon.journal.interface import StreamInfo
-from tooltap.daemon.sessions.display_results import DISPLAY_TOOLS
-from tooltap.daemon.sessions.display_results import Displays
+
+from tooltap.daemon.journal.interface import Journal, Role, StreamInfo
+from tooltap.daemon.sessions.display_results import DISPLAY_TOOLS, Displays
 from tooltap.daemon.sessions.next_commit import NextCommit
-from tooltap.normalizers.core.items import Item
-from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.catalog.registry import session_dialects
+from tooltap.normalizers.core.items import Item, Produced
 
 GATEWAY_DIALECTS: Final = frozenset({"openai-chat", "openai-responses"})
 GUEST_KINDS: Final = frozenset({"permission-request", "permission-response", "unparsed"})

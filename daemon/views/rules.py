@@ -5,13 +5,13 @@ model sees. `results.py` applies the rules.
 """
 
 from __future__ import annotations
-import msgspec
+
 from collections.abc import Mapping
 from string import Formatter
-from typing import Annotated
-from typing import Any
-from typing import NamedTuple
-from typing import TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+import msgspec
+
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.registry import KNOWN_TOOLS
 

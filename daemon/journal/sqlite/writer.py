@@ -28,52 +28,48 @@ What "durable" means is `Durability`: with `process` SQLite does not sync the wr
 """
 
 from __future__ import annotations
+
 import asyncio
 import sqlite3
 import threading
-import msgspec
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from queue import Empty
-from queue import SimpleQueue
-from typing import Any
-from typing import NamedTuple
-from typing import TypeAlias
-from tooltap.daemon.journal.interface import Commit
-from tooltap.daemon.journal.interface import Committed
-from tooltap.daemon.journal.interface import CorruptError
-from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.interface import NotEndedError
-from tooltap.daemon.journal.interface import StreamConflictError
-from tooltap.daemon.journal.interface import UnstorableError
-from tooltap.daemon.journal.sqlite.damage import Damages
-from tooltap.daemon.journal.sqlite.damage import is_corrupt
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from tooltap.daemon.journal.interface import (
+    Commit,
+    Committed,
+    CorruptError,
+    JournalError,
+    NotEndedError,
+    StreamConflictError,
+    UnstorableError,
+)
+from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
 from tooltap.daemon.journal.sqlite.file import copy_log
-from tooltap.daemon.journal.sqlite.high_water import HighWater
-from tooltap.daemon.journal.sqlite.high_water import HighWaterFile
-from tooltap.daemon.journal.sqlite.open_checks import OpenState
-from tooltap.daemon.journal.sqlite.open_checks import Tally
-from tooltap.daemon.journal.sqlite.open_checks import write_tally
+from tooltap.daemon.journal.sqlite.high_water import HighWater, HighWaterFile
+from tooltap.daemon.journal.sqlite.open_checks import OpenState, Tally, write_tally
 from tooltap.daemon.journal.sqlite.projection import SqliteProjection
-from tooltap.daemon.journal.sqlite.retention import Step
-from tooltap.daemon.journal.sqlite.retention import StuckError
+from tooltap.daemon.journal.sqlite.retention import Step, StuckError
 from tooltap.daemon.journal.sqlite.streams import put_stream
-from tooltap.daemon.journal.sqlite.tables import event_sum
-from tooltap.daemon.journal.sqlite.tables import label_id
-from tooltap.daemon.journal.sqlite.tables import piece_sum
-from tooltap.daemon.journal.sqlite.tables import put_content
-from tooltap.daemon.journal.sqlite.tables import row_sum
-from tooltap.daemon.journal.sqlite.tables import set_meta
-from tooltap.daemon.journal.sqlite.tables import source_id
-from tooltap.daemon.journal.sqlite.tables import tail_sum
+from tooltap.daemon.journal.sqlite.tables import (
+    event_sum,
+    label_id,
+    piece_sum,
+    put_content,
+    row_sum,
+    set_meta,
+    source_id,
+    tail_sum,
+)
 from tooltap.daemon.system.failpoints import failpoint
-from tooltap.daemon.system.logs import faults
-from tooltap.daemon.system.logs import get_logger
-from tooltap.normalizers.core.items import OutputChunk
-from tooltap.normalizers.core.items import Produced
+from tooltap.daemon.system.logs import faults, get_logger
+from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.normalizers.stream.guard import place_of
 
 CHUNK_BYTES = 262_144

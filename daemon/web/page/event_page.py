@@ -1,44 +1,36 @@
 """The page of one event: its facts, its card in full, and its three views, with what differs between them."""
 
 from __future__ import annotations
+
 import json
 import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
 import anyio
-from collections.abc import Callable
-from collections.abc import Iterator
-from typing import Any
-from typing import NamedTuple
 from markupsafe import Markup
+
+from tooltap.daemon.formats import spent
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.views.select import View
-from tooltap.daemon.web.http.errors import WebError
-from tooltap.daemon.web.http.errors import status_of
-from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page.calls import of_call
-from tooltap.daemon.web.page.calls import states_of
-from tooltap.daemon.web.page.fragments import Fragments
-from tooltap.daemon.web.page.session_head import name_of
-from tooltap.daemon.web.page.views.compared import Block
-from tooltap.daemon.web.page.views.compared import Pair
-from tooltap.daemon.web.page.views.compared import views_of
-from tooltap.daemon.web.page.views.whole_event import whole_event
-from tooltap.protocol.filters import Filter
-from tooltap.protocol.requests import EventRequest
-from tooltap.daemon.formats import spent
-from tooltap.daemon.show.blocks import attachments
-from tooltap.daemon.show.blocks import facts
-from tooltap.daemon.show.blocks import joined
-from tooltap.daemon.show.blocks import note
-from tooltap.daemon.show.blocks import plain
-from tooltap.daemon.show.markup import clock
-from tooltap.daemon.show.markup import code
+from tooltap.daemon.show.blocks import attachments, facts, joined, note, plain
+from tooltap.daemon.show.markup import clock, code
 from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.show.tools.edits import changes_body
 from tooltap.daemon.show.tree import tree
 from tooltap.daemon.show.typed_text import typed_text
+from tooltap.daemon.views.select import View
+from tooltap.daemon.web.http.errors import WebError, status_of
+from tooltap.daemon.web.http.services import Services
+from tooltap.daemon.web.page.calls import of_call, states_of
+from tooltap.daemon.web.page.fragments import Fragments
+from tooltap.daemon.web.page.session_head import name_of
+from tooltap.daemon.web.page.views.compared import Block, Pair, views_of
+from tooltap.daemon.web.page.views.whole_event import whole_event
+from tooltap.protocol.filters import Filter
+from tooltap.protocol.requests import EventRequest
 
 __all__ = ["event_page"]
 

@@ -1,29 +1,23 @@
 """`tooltap replay`: a trace gives the same events again, and `--diff` reports what a changed normalizer changes."""
 
 from __future__ import annotations
+
 import json
 import sqlite3
-import pytest
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from tests.cli.command import CLAUDE
-from tests.cli.command import CODEX
-from tests.cli.command import DEMO
-from tests.cli.command import here
-from tests.cli.command import sentence
-from tests.cli.command import tooltap
-from tests.daemon.running import Running
-from tests.daemon.running import running
+
+import pytest
+
+from tests.cli.command import CLAUDE, CODEX, DEMO, here, sentence, tooltap
+from tests.daemon.running import Running, running
 from tests.test_end_to_end import recordings
+from tooltap.daemon.journal.sqlite.tables import EVENT_SUM, add_functions
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.writer import Writer
-from tooltap.protocol.events import Event
-from tooltap.protocol.events import ToolCall
-from tooltap.daemon.journal.sqlite.tables import EVENT_SUM
-from tooltap.daemon.journal.sqlite.tables import add_functions
+from tooltap.protocol.events import Event, ToolCall
 from tooltap.traces.recording.rotation import parts
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

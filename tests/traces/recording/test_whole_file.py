@@ -1,16 +1,18 @@
 """Files are there whole or not at all, also when their writer is killed; and no code writes them in another way."""
 
 from __future__ import annotations
+
 import ast
 import os
 import signal
 import subprocess
 import sys
-import pytest
 from collections.abc import Iterator
 from pathlib import Path
-from tooltap.traces.recording.whole_file import whole_file
-from tooltap.traces.recording.whole_file import write_whole
+
+import pytest
+
+from tooltap.traces.recording.whole_file import whole_file, write_whole
 
 ROOT = Path(__file__).parents[3]
 WRITER = """
@@ -133,7 +135,7 @@ OTHERWISE = {
     "daemon/search/index.py": "SQLite writes the index, which can be made again",
     "daemon/search/place.py": "the lock beside the index is empty",
     "daemon/system/running_daemons.py": "a record is renamed into place with its lock; a crash ends it",
-    "daemon/journal/nats/memory.py": "a note, renamed into place; a power failure may take it",
+    "daemon/journal/nats/identity.py": "a note, renamed into place; a power failure may take it",
     "daemon/system/loop/watchdog.py": "standard error, opened once more",
     "daemon/system/listener.py": "a lock holds the process id, for a message",
     "daemon/system/failpoints.py": "only tests set it",
