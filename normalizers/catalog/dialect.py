@@ -51,11 +51,11 @@ class Store(NamedTuple):
     """Paths of session files, relative to `below`. Group `session`: the session, where the file does not say it."""
     printed: bool = False
     """Whether the agent prints the same dialect."""
+    reader: str | None = None
+    """`module:Class`, in the dialect's folder, of what makes lines of a store that is neither lines (`.jsonl`) nor
+    whole documents (`.json`): a `DatabaseReader` with `database`, else a `FolderReader` (`stores.py`)."""
     database: str | None = None
     """The SQLite database in `below` that holds all sessions; `files` matches its name, a slash and a session."""
-    parts: re.Pattern[str] | None = None
-    """Of an agent that stores a session as a snapshot and a journal: paths of the files that change with it. `files`
-    matches its `meta.json`, in the folder that holds all of them."""
     note: tuple[str, str] | None = None
     """Where a file beside that of a subagent's session says which call has started it: what it has in place of the
     extension, and the key of a JSON object."""

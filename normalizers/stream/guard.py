@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["PARSER_ERROR", "may_have_changed", "place_of", "reason_of"]
-
 PARSER_ERROR = "parser-error"
 
 _PACKAGE = "tooltap."

@@ -26,7 +26,7 @@ from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.dialects.vibe.answers import read_state
 from tooltap.normalizers.tools.outcome import stated_status, status_in_words, status_word
 from tooltap.normalizers.tools.views import by_structure, by_view, printed
-from tooltap.normalizers.wire.marks import between, last_part
+from tooltap.normalizers.wire.between import between, last_part
 from tooltap.normalizers.wire.values import first_string, record, records, string, whole
 from tooltap.protocol.events import Display
 

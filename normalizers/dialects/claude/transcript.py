@@ -29,8 +29,7 @@ from tooltap.normalizers.dialects.claude.reports import Reports
 from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.dialects.claude.usage import message_tokens, session_usage
 from tooltap.normalizers.tools.payload import without_nulls
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import dollars, record, string, whole
+from tooltap.normalizers.wire.values import dollars, milliseconds, record, string, whole
 from tooltap.protocol.events import Usage
 
 # -- lineage: which agent a line belongs to, and which call spawned that agent ----------------------------------------

@@ -22,8 +22,7 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, SessionState
 from tooltap.normalizers.dialects.pi.answers import Shown, read_result
 from tooltap.normalizers.tools.payload import blocks_text
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import dollars, record, records, string, whole
+from tooltap.normalizers.wire.values import dollars, milliseconds, record, records, string, whole
 from tooltap.protocol.events import Chunk, Message, OutputRef, ToolUpdate, Usage
 
 MANY_COMMANDS = 256

@@ -1,28 +1,38 @@
-"""Where agents store their session files, and how to list these folders."""
+"""Where agents store their sessions, and how to list these folders."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
+from tooltap.daemon.taps.follow.database import Database
+from tooltap.daemon.taps.follow.folders import SessionFolders
+from tooltap.daemon.taps.follow.reading import Files, Found
 from tooltap.normalizers.catalog.dialect import Store
-from tooltap.normalizers.catalog.registry import agents
-
-__all__ = ["AGENTS", "Found", "Root", "look_at", "look_at_session", "roots", "scan"]
+from tooltap.normalizers.catalog.registry import load, stores
 
 
-AGENTS = {agent.command: agent.store for agent in agents().values() if agent.store is not None}
-"""Agent -> where it stores its session files."""
+@dataclass(frozen=True)
+class Root:
+    """A folder in which an agent stores its sessions."""
 
-
-class Root(NamedTuple):
     agent: str
     place: Store
     path: str
     """Resolved, without symbolic links. It need not exist."""
+
+    @cached_property
+    def reader(self) -> Files | Database | SessionFolders:
+        if self.place.reader is None:
+            return Files()
+        reader = load(self.place.reader)()
+        if self.place.database is not None:
+            return Database(os.path.join(self.path, self.place.database), reader)
+        return SessionFolders(reader)
 
     def match(self, path: str) -> re.Match[str] | None:
         """Match the path of a session file below the root."""
@@ -30,25 +40,14 @@ class Root(NamedTuple):
 
     def session_of(self, path: str) -> str:
         """Return the path of the session file for a part of a session; any other path as it is."""
-        parts = self.place.parts
-        part = parts.fullmatch(path, len(self.path) + 1) if parts is not None else None
-        return path if part is None else os.path.join(self.path, part["session"], "meta.json")
-
-
-class Found(NamedTuple):
-    path: str
-    size: int
-    mtime: int
-    """Nanoseconds since the epoch."""
-
-    @property
-    def mtime_ms(self) -> int:
-        return self.mtime // 1_000_000
+        session = self.reader.session_of(path) if isinstance(self.reader, SessionFolders) else None
+        return session if session is not None and self.match(session) else path
 
 
 def roots(names: tuple[str, ...], environment: Mapping[str, str]) -> list[Root]:
+    """Return where these agents store their sessions."""
     found = []
-    for name, place in ((name, AGENTS[name]) for name in names):
+    for name, place in ((name, stores()[name]) for name in names):
         home = environment.get(place.variable) or Path.home() / place.home
         found.append(Root(name, place, os.path.realpath(Path(home) / place.below)))
     return found
@@ -93,29 +92,7 @@ def look_at(root: Root, path: str, trouble: Callable[[OSError], None]) -> Iterat
 
 
 def _look(root: Root, path: str) -> Found:
-    if root.place.parts is not None:
-        return look_at_session(path)
+    if isinstance(root.reader, SessionFolders):
+        return root.reader.look_at(path)
     status = os.lstat(path)
     return Found(path, status.st_size, status.st_mtime_ns)
-
-
-def look_at_session(path: str) -> Found:
-    """Return the state of the session with this `meta.json`: what its files have together, and their last change.
-    Raises `OSError`."""
-    folder = os.path.dirname(path)
-    files = [path, os.path.join(folder, "CURRENT")]
-    try:
-        with os.scandir(os.path.join(folder, "journal")) as entries:
-            files += [entry.path for entry in entries]
-    except FileNotFoundError:  # a new session
-        pass
-    status = [os.lstat(path), *_statuses(files[1:])]
-    return Found(path, sum(one.st_size for one in status), max(one.st_mtime_ns for one in status))
-
-
-def _statuses(paths: list[str]) -> Iterator[os.stat_result]:
-    for path in paths:
-        try:
-            yield os.lstat(path)
-        except FileNotFoundError:
-            continue

@@ -6,8 +6,6 @@ opening mark decides: if no closing mark follows it, none follows a later one.
 
 from __future__ import annotations
 
-__all__ = ["between", "last_part"]
-
 
 def between(text: str, opening: str, closing: str) -> str | None:
     """The text between the first opening mark and the first closing one after it."""
