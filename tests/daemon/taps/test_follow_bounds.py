@@ -135,7 +135,7 @@ def test_without_backfill_only_new_events_are_ingested(projects: Path, tmp_path:
 
 
 def test_number_of_open_files_is_limited(projects: Path, tmp_path: Path) -> None:
-    with following(tmp_path, files=2) as daemon:
+    with following(tmp_path, open_files=2) as daemon:
         for number in range(6):
             append(projects / f"{number}.jsonl", [LINES[2]])
         wait(daemon, lambda stats: sum(one["lines"] for one in stats["perStream"]) == 6)
