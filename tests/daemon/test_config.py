@@ -9,7 +9,7 @@ import pytest
 
 from tooltap.daemon.config import ConfigError, load_config
 from tooltap.daemon.system.paths import journal_path
-from tooltap.daemon.taps.follow.places import AGENTS
+from tooltap.normalizers.catalog.registry import stores
 
 
 def test_flags_win_over_file_over_defaults(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_all_agents_are_followed(text: str, tmp_path: Path) -> None:
 
     config = load_config(path, follow={"backfill": "all"})
 
-    assert config.follow.followed == tuple(AGENTS)
+    assert config.follow.followed == tuple(stores())
     assert config.follow.backfill_seconds == math.inf
 
 
