@@ -47,13 +47,13 @@ CONSTANTS = {
     "follow.turn_bytes": (FILE, FOLLOWER),
     "rewriting.waiting_bytes": ("tooltap.daemon.views.rewriter",),
     "rewriting.waiting_results": ("tooltap.daemon.views.rewriter",),
-    "web.cards": (f"{PAGE}.page",),
+    "web.cards": (f"{PAGE}.live", f"{PAGE}.page"),
     "web.feeds": (FEED,),
     "web.heartbeat": ("tooltap.daemon.web.http.sse",),
     "web.page_bytes": ("tooltap.daemon.web.api.pages",),
     "web.page_events": ("tooltap.daemon.web.api.pages",),
     "web.patience": ("tooltap.daemon.web.application", "tooltap.daemon.web.server"),
-    "web.search_bytes": (f"{PAGE}.event_page", f"{PAGE}.page", f"{PAGE}.share"),
+    "web.search_bytes": tuple(f"{PAGE}.{name}" for name in ("event_page", "live", "page", "share")),
 }
 """Name, in small letters -> the modules that use it."""
 
