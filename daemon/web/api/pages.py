@@ -15,6 +15,11 @@ from tooltap.protocol.frames import ErrorFrame, Form, Gap, Live, Subscribe, deco
 
 __all__ = ["page_after", "page_before"]
 
+PAGE_EVENTS = 1_000
+"""Events in one response, at most and by default."""
+PAGE_BYTES = 1_048_576
+"""Bytes of events in one response, which has at least one event, however long."""
+
 
 class _Page:
     """The events collected so far, within the limits."""
@@ -98,8 +103,7 @@ async def page_before(services: Services, before: int, wanted: Filter, form: For
 
 
 def _new_page(services: Services, limit: int | None) -> _Page:
-    web = services.config.web
-    return _Page(min(limit or web.page_events, web.page_events), web.page_bytes)
+    return _Page(min(limit or PAGE_EVENTS, PAGE_EVENTS), PAGE_BYTES)
 
 
 def _without_op(gap: Gap) -> dict[str, object]:
