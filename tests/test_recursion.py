@@ -4,16 +4,13 @@ A value of a line is nested at most `limits.depth` (200) deep, and JSON inside a
 """
 
 from __future__ import annotations
-
 import ast
 import inspect
+import msgspec
+import pytest
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-
-import msgspec
-import pytest
-
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.wire.decode import DEPTH_OF_TEXT
 
@@ -81,9 +78,9 @@ BOUNDED = {
     "daemon/system/logs.py:_bounded": "what we log, which nests as deep as we write it",
     "daemon/web/http/logins.py:is_pass": NOT_ITSELF,
     "traces/recording/secret_rules.py:_of_tree": "the literals of the rules, which come with tooltap",
-    "daemon/journal/nats/reading.py:_note_missing": NOT_ITSELF,
-    "daemon/journal/nats/reading.py:read": NOT_ITSELF,
-    "daemon/journal/nats/reading.py:read_back": NOT_ITSELF,
+    "daemon/journal/nats/journal.py:_note_missing": NOT_ITSELF,
+    "daemon/journal/nats/journal.py:read": NOT_ITSELF,
+    "daemon/journal/nats/journal.py:read_back": NOT_ITSELF,
     "daemon/show/timeline.py:of": "cards are nested at most `MAX_DEPTH` deep",
     "daemon/show/timeline.py:html_of": "cards are nested at most `MAX_DEPTH` deep",
     "daemon/show/timeline.py:_part": "cards are nested at most `MAX_DEPTH` deep",

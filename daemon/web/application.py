@@ -1,12 +1,9 @@
 """The web gateway as one ASGI application: all endpoints, behind the guard."""
 
 from __future__ import annotations
-
 from collections.abc import Callable
-
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
-
 from tooltap.daemon.web.api import api
 from tooltap.daemon.web.api import logins as api_logins
 from tooltap.daemon.web.http.errors import HANDLERS
@@ -16,6 +13,7 @@ from tooltap.daemon.web.http.origins import Origins
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page import page
 from tooltap.daemon.web.page.login_page import doorstep
+from tooltap.daemon.web.http.guard import PATIENCE
 
 __all__ = ["application"]
 
@@ -37,6 +35,6 @@ def application(
         any_address=web.allow_remote,
         cookie=f"tooltap-{port}",
         cookie_seconds=int(web.login_lifetime),
-        patience=web.patience,
+        patience=PATIENCE,
     )
     return Origins(guarded, web.origins)

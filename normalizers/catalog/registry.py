@@ -7,11 +7,12 @@ entry point of the group `tooltap.dialects` (name = dialect, value = `module:Par
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
 
 if TYPE_CHECKING:
     from tooltap.normalizers.core.parser import Parser
@@ -35,7 +36,13 @@ def builtin() -> dict[str, Dialect]:
 @cache
 def agents() -> dict[str, Agent]:
     """Command -> every agent we know."""
-    return {agent.command: agent for module in _families() for agent in getattr(module, "AGENTS", ())}
+    return {agent.command: agent for module in _families() for agent in _declared(module)}
+
+
+@cache
+def stores() -> dict[str, Store]:
+    """Command -> where the agent stores its sessions, if it does."""
+    return {name: agent.store for name, agent in agents().items() if agent.store is not None}
 
 
 @cache
@@ -45,7 +52,7 @@ def product_names() -> dict[str, str]:
 
 
 def products() -> list[str]:
-    """What README lists: names of products, then whole groups of agents."""
+    """The list in README: names of products, then whole groups of agents."""
     listed = [getattr(module, "LISTED_AS", None) or getattr(module, "PRODUCT", None) for module in _families()]
     return sorted(filter(None, listed), key=lambda product: (not product[0].isupper(), product.lower()))
 
@@ -53,9 +60,7 @@ def products() -> list[str]:
 @cache
 def session_dialects() -> frozenset[str]:
     """Dialects of stored sessions that no agent prints: a stream of such a dialect is an agent's own session file."""
-    return frozenset(
-        agent.store.dialect for agent in agents().values() if agent.store is not None and not agent.store.printed
-    )
+    return frozenset(store.dialect for store in stores().values() if not store.printed)
 
 
 def dialects() -> list[str]:
@@ -76,7 +81,7 @@ def parser_class(name: str) -> type[Parser]:
 
 
 def load(place: str) -> Any:
-    """What `module:name` in a dialect's folder is."""
+    """Import `module:name` of a dialect's folder."""
     module, _, attribute = place.partition(":")
     return getattr(import_module(module), attribute)
 
@@ -103,6 +108,16 @@ def _described(family: Any) -> list[Dialect]:
     """The dialects of a folder; paths of modules in it become absolute."""
     inside = f"{family.__name__}."
     return [one._replace(parser=inside + one.parser) for one in family.DIALECTS]
+
+
+def _declared(family: Any) -> Iterator[Agent]:
+    """The agents of a folder; paths of modules in it become absolute."""
+    for agent in getattr(family, "AGENTS", ()):
+        if agent.store is not None and agent.store.reader is not None:
+            store = agent.store._replace(reader=f"{family.__name__}.{agent.store.reader}")
+            yield agent._replace(store=store)
+        else:
+            yield agent
 
 
 @cache

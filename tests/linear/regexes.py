@@ -35,7 +35,7 @@ EXAMPLES: dict[str, tuple[str | bytes, ...]] = {
 }
 OF_TABLES: dict[str, tuple[str, ...]] = {
     # Patterns that are in tables have no names by which their use is found.
-    "daemon/taps/follow/places.py": ("fullmatch",),
+    "daemon/taps/follow/stores.py": ("fullmatch",),
     "daemon/web/http/logins.py": ("search",),
     "normalizers/dialects/acp/names.py": ("match", "fullmatch"),
     "normalizers/dialects/claude/__init__.py": ("fullmatch",),

@@ -9,9 +9,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from tooltap.daemon.system.processes import usable_cores
-from tooltap.daemon.taps.follow.places import AGENTS
-
-__all__ = ["ALL", "Follow"]
+from tooltap.normalizers.catalog.registry import stores
 
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
@@ -35,35 +33,21 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     the daemon started (`36h`, `7d`); or `none`, which reads only what is appended from now on."""
     polling: bool = False
     """Poll for changes, for file systems that report none."""
-    files: Positive = 64
-    """Files that are open at once. The journal knows the position in all others."""
-    turn_bytes: Positive = 65_536
-    """Bytes read from one file before the next file has its turn."""
-    idle: Seconds = 300.0
-    """A file that does not change for this long is closed until it changes."""
-    grace: Annotated[float, msgspec.Meta(ge=0)] = 2.0
-    """A new file waits this long for a stream of the same session that neither `run` nor `proxy` has announced. The
-    timestamps of the two may differ by as much."""
-    patience: Annotated[float, msgspec.Meta(ge=0)] = 30.0
-    """While an agent that `run` or `proxy` has started does not name its session, the files of such agents wait, for at
-    most this long after its start."""
     jobs: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Processes that normalize what a backfill reads; 0: one for each processor core, at most `MOST_JOBS`; 1: only the
     daemon itself."""
-    rescan: Seconds = 60.0
-    """How often the folders are scanned for changes that the file system did not report."""
 
     def __post_init__(self) -> None:
         for agent in self.agents:
-            if agent not in (ALL, *AGENTS):
-                raise ValueError(f"no session files of {agent!r} are known; there are {', '.join(AGENTS)}, {ALL}")
+            if agent not in (ALL, *stores()):
+                raise ValueError(f"no session files of {agent!r} are known; there are {', '.join(stores())}, {ALL}")
         if self.backfill not in ("all", "none") and not _AGE.fullmatch(self.backfill):
             raise ValueError(f"backfill is all, none or an age like 36h or 7d, not {self.backfill!r}")
 
     @property
     def followed(self) -> tuple[str, ...]:
         """The names of the agents whose files are followed."""
-        return tuple(AGENTS) if ALL in self.agents else self.agents
+        return tuple(stores()) if ALL in self.agents else self.agents
 
     @property
     def processes(self) -> int:

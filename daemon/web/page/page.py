@@ -20,6 +20,8 @@ from tooltap.daemon.web.page.routing import PageRoute
 from tooltap.daemon.web.page.tabs import tabs
 from tooltap.daemon.web.templating import compile_templates
 
+FRAGMENT_BYTES = 33_554_432
+"""Bytes of rendered events held in memory."""
 COOKIE_SECONDS = 365 * 24 * 3600
 MIN_COMPRESSED = 1_000
 """Bytes of a style sheet or a script that is worth compressing. Pages are not compressed: they hold what lets a browser
@@ -30,7 +32,7 @@ _STATIC = StaticFiles(packages=[("tooltap.daemon.web", "static"), ("tooltap.daem
 def routes(services: Services, logins: Logins) -> list[BaseRoute]:
     """Return the routes in the order in which they are tried."""
     fragments = Fragments(
-        services.journal, services.config.web.fragment_bytes, lambda url: with_pass(url, logins.lasting_pass(url))
+        services.journal, FRAGMENT_BYTES, lambda url: with_pass(url, logins.lasting_pass(url))
     )
     return [
         *home.routes(services, fragments),

@@ -31,13 +31,15 @@ from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page.calls import calls_of_page, parents_of, states_of
+from tooltap.daemon.web.page.calls import states_of
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
-from tooltap.daemon.web.page.live import LiveCards
+from tooltap.daemon.web.page.live import LiveRows
 from tooltap.daemon.web.page.preferences import Preferences
 from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, seq_of
 from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
+from tooltap.daemon.web.page.section import section_of
+from tooltap.daemon.web.page.timeline import CARDS, CARDS_BYTES, SEARCH_BYTES
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.tabs import tabs
 from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, newer, older
@@ -171,12 +173,11 @@ def routes(services: Services, fragments: Fragments) -> list[BaseRoute]:
 
 class _Page:
     def __init__(self, services: Services, fragments: Fragments) -> None:
-        web = services.config.web
         self._services = services
         self._fragments = fragments
         self._sessions = SessionList(services)
         self._overviews = Overviews(services.journal)
-        self._bounds = Bounds(web.cards, web.cards_bytes, web.search_bytes)
+        self._bounds = Bounds(CARDS, CARDS_BYTES, SEARCH_BYTES)
 
     async def session(self, request: Request) -> Response:
         name = request.path_params["session"]
@@ -264,7 +265,7 @@ class _Page:
         after = request.headers.get("last-event-id") or query.after or "now"
         preferences = preferences_of(request).showing(query.text)
         lists = self._sessions if query.session is None else None
-        cards = LiveCards(self._services, query.selection, self._fragments, preferences, lists, query.has)
+        cards = LiveRows(self._services, query.selection, self._fragments, preferences, lists, query.has)
         return cards.stream(after)
 
     async def _page(self, query: PageQuery | CardsQuery) -> Page:
@@ -296,16 +297,12 @@ class _Page:
 
     async def _section(self, page: Page, also: list[StoredEvent], query: SelectionQuery, level_of: LevelOf) -> Markup:
         journal = self._services.journal
-        calls = await calls_of_page(journal, query.selection, page, also, self._bounds.search_bytes)
-        turns = await turns_of(journal, page.events)
-        events = sorted({*page.events, *calls.events, *turns.events, *also})
-        parents = await parents_of(journal, events)
-        fragments = numbered(await self._fragments.of(events, level_of), turns.numbers)
+        found = await section_of(journal, self._fragments, query.selection, page, also, self._bounds, level_of)
         rows = Rows(is_quiet=not query.kind, is_open=query.selection.is_searched, at=getattr(query, "at", None))
         gaps = journal.corrupt.within(page.first, page.last)
 
         def rendered() -> Markup:
-            cards = _with_gaps(rows.of(nest(fragments, {**calls.states, **turns.states}, parents)), gaps)
+            cards = _with_gaps(rows.of(nest(found.fragments, found.states, found.parents)), gaps)
             return template("section.html", cards=cards, page=page, query=query)
 
         return await anyio.to_thread.run_sync(rendered)

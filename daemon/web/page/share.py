@@ -28,6 +28,7 @@ from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.download import CUT, FORMS, Form, bodies_for, download
 from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, preferences_of, query_of
+from tooltap.daemon.web.page.timeline import SEARCH_BYTES
 from tooltap.daemon.web.page.session_head import name_of, row_of
 from tooltap.protocol.events import AnyEvent, Event, Message, ToolCall, decode
 from tooltap.protocol.filters import Filter
@@ -192,7 +193,7 @@ async def _preview(journal: Journal, session: str, title: str, part: Part) -> _P
 
 
 def routes(services: Services, logins: Logins) -> list[BaseRoute]:
-    journal, search_bytes = services.journal, services.config.web.search_bytes
+    journal, search_bytes = services.journal, SEARCH_BYTES
 
     def admitting(url: str) -> str:
         return with_pass(url, logins.lasting_pass(url))

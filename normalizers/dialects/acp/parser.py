@@ -73,7 +73,7 @@ _SHAPES = (
 _BY_AGENT: tuple[str, ...] = (AGENT,)
 _BY_CLIENT: tuple[str, ...] = (CLIENT,)
 _BY_BOTH: tuple[str, ...] = (CLIENT, AGENT)
-"""Who asked, where several are possible in the order in which they are looked for."""
+"""Sides that may have asked, in the order in which their requests are looked up."""
 
 _ROLES = {
     "user_message_chunk": "user",

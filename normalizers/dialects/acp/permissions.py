@@ -1,4 +1,4 @@
-"""What an ACP agent asks its client: permissions for calls, questions, and forms (elicitations)."""
+"""Requests of an ACP agent to its user: permissions for calls, questions, and forms (elicitations)."""
 
 from __future__ import annotations
 

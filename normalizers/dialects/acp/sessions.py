@@ -245,7 +245,7 @@ class AcpSessions:
         return None if has_reported else skip
 
     def _configured(self, result: Line) -> dict[str, Any]:
-        """What is new of the modes, models, options or commands in an update or an answer."""
+        """Changes of the mode, model or commands in an update or an answer: field -> new value."""
         mode = (record(result.get("modes")) or result).get("currentModeId")
         model = record(result["models"]).get("currentModelId") if "models" in result else None
         # The options are the newer way to state the same, and what later updates repeat.

@@ -30,8 +30,7 @@ from tooltap.normalizers.dialects.claude.reports import Reports
 from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.dialects.claude.usage import Usages, result_usage
 from tooltap.normalizers.tools.registry import tool_input
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import record, records, string, whole
+from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole
 from tooltap.protocol.events import Message, Notice
 
 DENIALS = 1_024
@@ -67,7 +66,7 @@ class ClaudeStreamState(ClaudeState, kw_only=True):
 
 
 class StreamMessages(ClaudeMessages):
-    """Knows repetitions of prompts, and the results whose denial is stated later."""
+    """Recognises repeated prompts, and keeps failed results, whose denial may be stated later."""
 
     _state: ClaudeStreamState
 
@@ -94,7 +93,7 @@ class ClaudeStream(Parser):
     state: ClaudeStreamState
     MODE_KEY: ClassVar[str] = "permissionMode"
     VERSION_KEY: ClassVar[str] = "claude_code_version"
-    """Of the `init` line."""
+    """Key of the agent's version in the `init` line."""
     IDS_ARE_OF_API: ClassVar[bool] = True
     """Whether a whole message has the id that it has in the API's stream."""
     MESSAGES: ClassVar[type[StreamMessages]] = StreamMessages

@@ -29,8 +29,7 @@ from tooltap.normalizers.dialects.claude.reports import Reports
 from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.dialects.claude.usage import message_tokens, session_usage
 from tooltap.normalizers.tools.payload import without_nulls
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import dollars, record, string, whole
+from tooltap.normalizers.wire.values import dollars, milliseconds, record, string, whole
 from tooltap.protocol.events import Usage
 
 # -- lineage: which agent a line belongs to, and which call spawned that agent ----------------------------------------
@@ -122,7 +121,7 @@ AGENTS = 64
 _CONTINUES = frozenset({None, "tool_use", "pause_turn"})
 """Stop reasons of messages that do not end a turn; none is stated for most lines of versions before 2.1."""
 _FINAL = frozenset({"end_turn", "stop_sequence"})
-"""Those after which Claude Code waits for the user. After `max_tokens` or `refusal` it may ask the model again."""
+"""Stop reasons after which Claude Code waits for the user; after `max_tokens` or `refusal` it may ask again."""
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 _SESSION_KEYS = {
     "ai-title": ("title", "aiTitle"),
@@ -282,7 +281,7 @@ class ClaudeTranscript(Parser):
 
     @line("cost-state")
     def _cost(self, value: Line) -> None:
-        """Of the whole session so far, written when Claude Code ends."""
+        """Usage of the whole session so far, written when Claude Code ends."""
         self.emit(Usage, **session_usage(value, dollars(value.get("totalCostUSD"))))
 
     # -- turns --------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from tooltap.protocol.events import Message, Usage
 MESSAGES = 4_096
 """Latest messages that are remembered."""
 _INPUT = re.compile(r"<user_input mode=\"[a-z]{1,20}\">(.*)</user_input>\s*", re.DOTALL)
-"""What Cline puts around a prompt."""
+"""A prompt in Cline's tags."""
 _FOLDER = re.compile(r"^[0-9]{1,3}\. Working Directory: (.{1,4096})$", re.MULTILINE)
 """The line of the system prompt that names the folder of the session."""
 

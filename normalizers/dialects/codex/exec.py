@@ -20,7 +20,7 @@ from tooltap.protocol.events import Message, Usage
 
 _COUNTED_ID = re.compile(r"item_\d+")
 _RETRY = "Reconnecting..."
-"""How an error begins after which Codex continues; there is no other sign."""
+"""Beginning of an error after which Codex continues; there is no other sign."""
 
 
 class CodexExecState(CodexState, kw_only=True):

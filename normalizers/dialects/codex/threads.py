@@ -1,4 +1,4 @@
-"""Codex's threads: what is remembered of each, and of the connection they share."""
+"""State of Codex's threads, and of the connection that they share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Thread(msgspec.Struct, omit_defaults=True):
     ended: str | None = None
     """The turn that ended last."""
     failed: str | None = None
-    """Why the running turn will fail, once an error has been reported."""
+    """Reason for which the running turn will fail, once an error has been reported."""
     texts: list[SeenText] = []
     """Texts of the running turn; newest last."""
     receiving: dict[str, str] = {}
@@ -132,7 +132,7 @@ class Threads:
 
     @property
     def current(self) -> Thread:
-        """What is remembered of the thread the line belongs to: a session's, or a subagent's own."""
+        """State of the thread that the line belongs to: a session's, or a subagent's own."""
         threads, key = self._state.threads, self._parser.agent or self._parser.session
         if next(reversed(threads), None) == key:  # nearly always
             return threads[key]

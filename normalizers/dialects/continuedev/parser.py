@@ -131,7 +131,7 @@ class ContinueSession(Parser):
 
 
 def _identity(item: Line) -> int:
-    """What identifies an item: all of it but the states of its calls, which change."""
+    """Digest of an item without the states of its calls, which change."""
     message = record(item.get("message"))
     calls = [state.get("toolCallId") for state in records(item.get("toolCallStates"))]
     return zlib.crc32(msgspec.json.encode([message.get("role"), message.get("content"), calls]))

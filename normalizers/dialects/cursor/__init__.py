@@ -1,4 +1,4 @@
-"""Cursor's CLI: Claude Code's lines with small marks of its own."""
+"""Cursor's CLI: Claude Code's lines, with additions of its own."""
 
 from __future__ import annotations
 

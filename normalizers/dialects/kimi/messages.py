@@ -149,7 +149,7 @@ def _goes_on(text: str) -> bool:
 
 
 def _memory(raw_name: str, value: Line) -> Line | None:
-    """What the result of a call cannot be read without."""
+    """Facts of the input that reading the result needs."""
     if value.get("run_in_background") is True:
         return {"background": True}
     if raw_name == "Grep" and value.get("output_mode") in (None, "files_with_matches"):

@@ -318,7 +318,7 @@ MANY_CALLS = 128
 """Calls of one answer."""
 
 _NO_ARGUMENTS = ("", "None", "null")
-"""What stands in for an empty object; `None` comes from OpenRouter."""
+"""Arguments that stand for an empty object; `None` comes from OpenRouter."""
 
 
 class ChatCall(NamedTuple):
@@ -329,7 +329,7 @@ class ChatCall(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """What the tool was called with: the object that the arguments spell."""
+        """The tool's input: the object that the arguments spell."""
         if not isinstance(self.arguments, str):
             return {} if self.arguments is None else self.arguments
         if self.arguments.strip() in _NO_ARGUMENTS:

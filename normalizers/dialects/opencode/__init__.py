@@ -76,7 +76,7 @@ DIALECTS = (
     ),
     Dialect(
         "opencode-db",
-        "store:OpencodeDb",
+        "database:OpencodeDb",
         _is_db,
         reads="OpenCode's database",
         tapped_with="`tooltap serve --follow opencode`",
@@ -111,6 +111,7 @@ AGENTS = (
             ".local/share",
             "opencode",
             re.compile(r"opencode\.db/(?P<session>[\w-]+)"),
+            reader="store:OpencodeStore",
             database="opencode.db",
         ),
         prompt=_PROMPT,

@@ -157,7 +157,7 @@ class OpencodeBus(Parser):
         return None
 
     def finish(self, reason: str) -> None:
-        """How the turn ends was stated, though not that it has."""
+        """End the turn whose outcome was stated, though its end was not."""
         info = self.sessions.info
         if info.outcome and self.turn is not None:
             self.end_turn(info.outcome[0], reason=info.outcome[1], ended_by="eof")
@@ -272,7 +272,7 @@ class OpencodeBus(Parser):
         return self._prompt(part) if self._role(part) == "user" else self.parts.read_file(part, "assistant")
 
     def _role(self, part: Line) -> str:
-        """Who wrote a part. If the message was not seen: only parts of prompts have no times."""
+        """Role of a part's author. If the message was not seen: only parts of prompts have no times."""
         message_id = first_string(part, "messageID")
         role = self.parts.message(message_id).role if message_id is not None else None
         return role or ("assistant" if "time" in part else "user")

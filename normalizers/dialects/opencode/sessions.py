@@ -114,7 +114,7 @@ class OpencodeSessions:
         return None
 
     def show_diff(self, files: list[Any]) -> Skip:
-        """What the turn has changed so far. It is sent again when the turn is over."""
+        """Remember the turn's diff so far, which is sent again when the turn is over."""
         info = self.info
         patches = [file["patch"] for file in records(files) if isinstance(file.get("patch"), str)]
         diff = "".join(patch if patch.endswith("\n") else f"{patch}\n" for patch in patches)

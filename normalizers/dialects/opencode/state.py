@@ -1,4 +1,4 @@
-"""What the OpenCode dialects remember between lines."""
+"""State of the OpenCode parsers between lines."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class OpencodeSession(msgspec.Struct, omit_defaults=True):
     prompts: int = 0
     """Prompts that were sent and have not come back as messages."""
     outcome: list[str] = []
-    """How the running turn will end, once a line stated it: outcome, reason."""
+    """Outcome and reason of the running turn, once a line stated them; else empty."""
     step_reason: str | None = None
-    """Why the last step ended."""
+    """Reason of the last step's end."""
     retry: int = 0
     """The attempt that was last reported."""
     todos: int = 0

@@ -1,4 +1,4 @@
-"""Qwen Code: Claude Code's lines with small marks of its own."""
+"""Qwen Code: Claude Code's lines, with additions of its own."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tooltap.normalizers.wire.values import record, string, whole
 _PROXY = "tool_call"
 _API_ERROR = "[API Error: "
 _GOALS = ("active_goal", "goal_state")
-"""What the session is to reach, repeated at each change; setting it is a call of its own."""
+"""Events that repeat the session's goal at each change; setting it is a call of its own."""
 _COUNTS = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
@@ -91,7 +91,7 @@ class QwenStream(ClaudeStream):
         return outcome
 
     def _result(self, value: Line) -> Skip:
-        """One that comes while a call of the main agent runs does not end the turn, unless nothing follows."""
+        """A result that comes while a call of the main agent runs does not end the turn, unless nothing follows."""
         turn = self.turn if self.messages.is_main and value.get("is_error") is not True else None
         if turn is not None and self.calls.is_open(self.session, turn, self.agent):
             self.state.early = {key: value[key] for key in _RESULT_KEYS if key in value}

@@ -53,7 +53,7 @@ AGENTS = (
             ".vibe",
             "logs/session/unified",
             re.compile(r"(?P<session>[^/]+)/meta\.json"),
-            parts=re.compile(r"(?P<session>[^/]+)/(?:CURRENT|journal/[0-9]{16}\.jsonl)"),
+            reader="store:VibeStore",
         ),
         prompt=Prompt(options=("-p", "--prompt"), words="none"),
     ),

@@ -26,7 +26,7 @@ _OUTCOMES = {"completed": "completed", "failed": "failed", "errored": "failed"}
 
 class VibeSessionState(VibeState, kw_only=True):
     described: dict[str, str | None] = msgspec.field(default_factory=dict)
-    """What was emitted of the session itself."""
+    """Fields of the session -> value that was emitted last."""
     tokens: int = 0
     """All tokens that usage was emitted for."""
     history: History = msgspec.field(default_factory=History)

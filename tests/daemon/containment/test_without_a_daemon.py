@@ -19,7 +19,7 @@ from tests.daemon.containment.test_every_call_site import ERRORS, FIXTURES, SAMP
 from tests.daemon.publishing import NOW, daemon, publish
 from tooltap.daemon.ingest import offload as aside
 from tooltap.daemon.system.logs import faults
-from tooltap.daemon.taps.follow import portions
+from tooltap.daemon.taps.follow import backfill_worker as portions
 from tooltap.daemon.taps.follow.reading import Position
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.parser import Parser

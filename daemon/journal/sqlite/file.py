@@ -1,0 +1,227 @@
+"""The SQLite file: its format version, who may open it, and how a connection to it is set up.
+
+One daemon owns a journal; the lock file beside it holds the owner's pid. The file and SQLite's companions (`-wal`,
+`-shm`, which inherit its mode) are private to the user, whatever the umask.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.sqlite.high_water import high_water_path, read_high_water
+from tooltap.daemon.journal.sqlite.side_files import check_side_files, claim_side_files
+from tooltap.daemon.journal.sqlite.tables import FORMAT, TABLES, add_functions, get_meta, set_meta
+from tooltap.traces.recording.own_file import LockedError, NotOursError, lock_own, open_own
+
+Durability: TypeAlias = Literal["process", "power"]
+"""`process`: a commit survives the death of the daemon; `power`: a power failure too."""
+
+SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
+PAGE_SIZE = 8_192
+MAGIC = b"SQLite format 3\0"
+WAL_LIMIT = 64 * 1024 * 1024
+
+
+class JournalLock:
+    """Held while the daemon lives; the kernel releases it however the daemon dies."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._descriptor = lock_own(f"{path}.lock")
+        except LockedError as error:
+            raise JournalError(f"the journal {path} is used by another daemon (pid {error or 'unknown'})") from None
+        except NotOursError as error:
+            raise JournalError(f"{path}.lock cannot be the journal's lock: {error.strerror}; move it away") from None
+        try:
+            claim_side_files(path)
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        os.close(self._descriptor)
+
+
+def connect(path: Path, durability: Durability) -> sqlite3.Connection:
+    """A connection to an existing file, in autocommit mode: transactions are begun explicitly."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+    connection.execute(f"PRAGMA synchronous={SYNCHRONOUS[durability]}")
+    add_functions(connection)
+    return connection
+
+
+def swap_path(path: Path) -> Path:
+    return Path(f"{path}.swap")
+
+
+def finish_swap(path: Path) -> None:
+    """Put a repaired journal in its place, which `upkeep/repair.py` has begun. Whoever does it holds the lock."""
+    swap = swap_path(path)
+    if not swap.exists():
+        return
+    try:
+        os.close(open_own(swap, os.O_RDONLY))
+    except NotOursError as error:
+        raise JournalError(f"{swap} cannot be a repaired journal: {error.strerror}; move it away") from None
+    for suffix in ("-wal", "-shm"):  # the damaged file's; they would garble the new one
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    os.replace(swap, path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def check_foreign(path: Path) -> None:
+    """Look at a file before anything is done to it or beside it. Raises `JournalError` if it is not a journal."""
+    try:
+        with open(open_own(path, os.O_RDONLY), "rb") as file:
+            head = file.read(len(MAGIC))
+    except FileNotFoundError:
+        return
+    except NotOursError as error:
+        raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from None
+    if not head:
+        return
+    if head != MAGIC:
+        if high_water_path(path).exists():
+            raise JournalError(f"the journal {path} is damaged in its first page; run `tooltap journal repair`")
+        raise JournalError(f"{path} is not a tooltap journal: file is not a database")
+    try:
+        try:
+            _check_tables(path, "mode=ro")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
+                raise
+            # Whoever wrote to it was killed, as a daemon that was creating it. SQLite would have to undo that first; so
+            # the file is looked at as it is.
+            _check_tables(path, "immutable=1")
+    except sqlite3.Error as error:
+        raise JournalError(f"the journal {path} cannot be opened: {error}; run `tooltap journal repair`") from None
+
+
+def _check_tables(path: Path, how: str) -> None:
+    check_side_files(path)
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)) as connection:
+        if tables := _tables(connection):  # a process killed while creating a journal leaves no tables
+            _check_format(connection, path, tables)
+
+
+def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
+    """Open the file for writing. An empty file becomes a journal. Raises `JournalError` for a file that is not a
+    journal of this format."""
+    # Read the mark before creating the file: an existing file that is empty has lost its events; a removed one is a
+    # fresh start.
+    mark = read_high_water(path) if path.exists() else None
+    try:
+        # To read, which allows a second name: a repair that was killed leaves one.
+        descriptor = open_own(path, os.O_RDONLY | os.O_CREAT)
+    except NotOursError as error:
+        raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from None
+    try:
+        os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+    connection = connect(path, durability)
+    try:
+        # The first three take effect only in this order, and before the first table is created.
+        connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT}")
+        tables = _tables(connection)
+        claim_side_files(path)
+        if not tables:
+            _create(connection, secrets.token_hex(8) if mark is None else mark.journal)
+        _check_format(connection, path, tables)
+        if durability == "power":  # the last daemon may have been killed before it synced what it had written
+            copy_log(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def copy_log(connection: sqlite3.Connection) -> None:
+    """Copy the write-ahead log into the file, sync that, and empty the log. Raises `sqlite3.OperationalError`."""
+    busy, _, _ = connection.execute("PRAGMA main.wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise sqlite3.OperationalError("its write-ahead log is in use")
+
+
+def copy_some(connection: sqlite3.Connection) -> None:
+    """Copy what can be copied of the write-ahead log into the file. SQLite does so by itself after large commits, but
+    does not say when that fails and the log grows. Raises `JournalError`."""
+    try:
+        connection.execute("PRAGMA main.wal_checkpoint(PASSIVE)").fetchall()
+    except sqlite3.Error as error:
+        raise JournalError(f"the journal's write-ahead log cannot be copied into it: {error}") from error
+
+
+def open_read_only(path: Path) -> sqlite3.Connection:
+    """Open a journal for reading, even while a daemon writes to it. Raises `JournalError`."""
+    check_side_files(path)
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
+    except sqlite3.Error as error:
+        raise JournalError(f"the journal {path} cannot be opened: {error}") from None
+    add_functions(connection)
+    try:
+        _check_format(connection, path, _tables(connection) or {"none"})
+    except sqlite3.Error as error:
+        connection.close()
+        raise JournalError(f"the journal {path} cannot be opened: {error}") from None
+    except JournalError:
+        connection.close()
+        raise
+    return connection
+
+
+def format_of(path: Path) -> int:
+    """Read the format of a journal, which stays unchanged. Raises `JournalError` for other files and formats."""
+    check_side_files(path)
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return _check_format(connection, path, _tables(connection) or {"none"})
+    except sqlite3.Error as error:
+        raise JournalError(f"the journal {path} cannot be opened: {error}") from None
+
+
+def _create(connection: sqlite3.Connection, name: str) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in TABLES.split(";\n"):
+        connection.execute(statement)
+    set_meta(connection, "format", FORMAT)
+    set_meta(connection, "id", name)
+    set_meta(connection, "next_seq", 1)
+    set_meta(connection, "expired", 0)
+    set_meta(connection, "tally", "0 0")
+    connection.execute("COMMIT")
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+
+
+def _check_format(connection: sqlite3.Connection, path: Path, tables: set[str]) -> int:
+    """The format, which is the one that this version knows. Raises `JournalError`."""
+    version = get_meta(connection, "format") if not tables or "meta" in tables else None
+    if not isinstance(version, int):
+        raise JournalError(f"{path} is a database, but not a tooltap journal")
+    if version != FORMAT:
+        raise JournalError(
+            f"the journal {path} has format {version}, written by another version of tooltap; this one knows only"
+            f" {FORMAT}"
+        )
+    return version

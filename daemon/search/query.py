@@ -1,0 +1,381 @@
+"""Queries of the index: the newest hits, and how many there are in each session.
+
+What a user typed, words and "quoted phrases", becomes an expression: an event must have all of them. Everything is made
+a phrase, so SQLite takes nothing that was typed as syntax. `journal.db` is the phrase of two words next to each other.
+The last word may be the beginning of one, as it is while somebody types.
+
+The newest hit is the one that happened last, whenever it was ingested. Parts are searched in the order of their newest
+documents, until no other part can have a newer hit than those found, or the time is over. If the search was cut off,
+`complete` is false.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tooltap.daemon.search.index import SLOTS, connect, first_id, high_before, key_of, last_id
+from tooltap.normalizers.stream.searchable import SPACE, spaced
+
+LONGEST_QUERY = 1_000
+"""Code points."""
+MOST_WORDS = 16
+"""Words and phrases; more are left out."""
+SHORTEST_PREFIX = 3
+"""Letters of a word that may be the beginning of another one."""
+
+_PARTS = re.compile(r'"([^"]*)"?|([^\s"]+)')
+
+
+def expression_of(query: str) -> str:
+    """Empty if there is nothing to search for: no letter and no digit."""
+    phrases = []
+    is_open = False
+    for found in _PARTS.finditer(query[:LONGEST_QUERY].replace("\0", " ")):
+        text = found[1] if found[2] is None else found[2]
+        if any(one.isalnum() for one in text):
+            phrases.append(text)
+            is_open = found[2] is not None and found.end() == len(query)
+    phrases = phrases[:MOST_WORDS]
+    expression = " ".join(f'"{spaced(one).replace(SPACE, " ")}"' for one in phrases)
+    if is_open and _last_word(phrases[-1]) >= SHORTEST_PREFIX:
+        expression += "*"
+    return expression
+
+
+def _last_word(text: str) -> int:
+    """Length of the letters and digits at the end."""
+    for length, one in enumerate(reversed(text)):
+        if not one.isalnum():
+            return length
+    return len(text)
+
+
+STEPS = 2_000
+"""Instructions of SQLite between two looks at the clock."""
+
+
+class Wanted(NamedTuple):
+    """A query; None: any."""
+
+    expression: str
+    sessions: Sequence[str] | None = None
+    providers: Sequence[str] | None = None
+    kinds: Sequence[str] | None = None
+    tools: Sequence[str] | None = None
+    """Canonical or raw names."""
+    folders: Sequence[str] | None = None
+    """Working directories: the whole path, the path of a folder around it, or the last part of its name."""
+    since: int | None = None
+    until: int | None = None
+    """Milliseconds since the epoch."""
+
+
+class Hit(NamedTuple):
+    key: int
+    """Its place in the order of time."""
+    seq: int
+    session: str
+    """Its name now, which may have come later than the event."""
+
+
+class _Row(NamedTuple):
+    key: int
+    seq: int
+    source: int
+
+
+class _Part(NamedTuple):
+    """A part that may have hits."""
+
+    id: int
+    low: int
+    high: int
+    """The least and the greatest id that are wanted of it."""
+
+
+class _Count(NamedTuple):
+    """Hits of one source."""
+
+    hits: int
+    key: int
+    id: int
+    part: int
+    """Id and part of the newest hit."""
+
+
+class Tally(NamedTuple):
+    """Hits in one session."""
+
+    session: str
+    provider: str
+    cwd: str | None
+    hits: int
+    latest: int
+    """`seq` of the newest."""
+
+
+class _Scope(NamedTuple):
+    """The wanted documents, whatever their words."""
+
+    labels: str | None
+    """Their labels, with commas between; None: any."""
+    sources: frozenset[int] | None
+    first: int
+    last: int
+    """Between which `seq` they are, if only some sources are wanted."""
+    low: int
+    high: int
+    """Between which ids they are."""
+
+
+class IndexReader:
+    """A reading connection, which one thread uses at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = connect(path)
+        self._connection.execute("PRAGMA query_only=ON")
+        self._deadline = 0.0
+        self._connection.set_progress_handler(lambda: time.monotonic() > self._deadline, STEPS)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def hits(
+        self, wanted: Wanted, before: int, limit: int, most_of_session: int | None, seconds: float
+    ) -> tuple[list[Hit], bool]:
+        """The newest hits with a key less than `before`, newest first, and whether everything was searched that had to
+        be."""
+        found: list[_Row] = []
+        full: frozenset[int] = frozenset()
+        with self._limited(seconds) as limited:
+            scope = self._scope(wanted)
+            while scope is not None and (room := limit - len(found)) > 0:
+                added = self._next_hits(wanted.expression, scope, before, room, full)
+                found += added
+                if most_of_session is not None:
+                    found, full = self._thinned(found, most_of_session)
+                if len(added) < room:
+                    break
+                before = added[-1].key
+        self._deadline = float("inf")
+        sessions = self._sessions_of(found)
+        return [Hit(one.key, one.seq, sessions[one.source]) for one in found if one.source in sessions], (
+            not limited.is_over
+        )
+
+    def tallies(self, wanted: Wanted, before: int, seconds: float) -> tuple[list[Tally], bool]:
+        """All hits with a key less than `before` counted by session, the session with the newest hit first; and whether
+        all were counted."""
+        counts: dict[int, _Count] = {}
+        with self._limited(seconds) as limited:
+            scope = self._scope(wanted)
+            if scope is not None:
+                for part in self._parts(scope, before):
+                    self._count(wanted.expression, scope, part, counts)
+        is_complete = not limited.is_over
+        return self._by_session(counts), is_complete
+
+    def _count(self, expression: str, scope: _Scope, part: _Part, counts: dict[int, _Count]) -> None:
+        """Add the hits of a part: by the slots in their ids, which is half the work of looking each of them up."""
+        slots, is_whole = self._slots(part.id, scope)
+        where, values = _matching(part, scope, None if is_whole else slots)
+        for slot, hits, newest in self._connection.execute(
+            f"SELECT text_{part.id}.rowid % {SLOTS}, count(*), max(text_{part.id}.rowid) {where} GROUP BY 1",
+            {**values, "match": expression},
+        ).fetchall():
+            one = _Count(hits, key_of(newest, part.id), newest, part.id)
+            counts[slots[slot]] = _sum(counts.get(slots[slot]), one)
+
+    def _by_session(self, counts: dict[int, _Count]) -> list[Tally]:
+        self._deadline = float("inf")
+        found: dict[str, tuple[_Count, str, str | None]] = {}
+        rows = self._connection.execute(
+            "SELECT id, session, provider, cwd FROM sources WHERE id IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(counts)),),
+        )
+        for source, session, provider, cwd in rows.fetchall():
+            earlier = found.get(session, (None, provider, None))
+            found[session] = _sum(earlier[0], counts[source]), provider, cwd or earlier[2]
+        newest = sorted(found.items(), key=lambda one: -one[1][0].key)
+        seqs = self._seqs_of([(count.part, count.id) for _, (count, _, _) in newest])
+        return [
+            Tally(session, provider, cwd, count.hits, seqs[count.part, count.id])
+            for session, (count, provider, cwd) in newest
+        ]
+
+    def _seqs_of(self, documents: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        by_part: dict[int, list[int]] = {}
+        for part, number in documents:
+            by_part.setdefault(part, []).append(number)
+        return {
+            (part, number): seq
+            for part, numbers in by_part.items()
+            for number, seq in self._connection.execute(
+                f"SELECT id, seq FROM docs_{part} WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(numbers),)
+            ).fetchall()
+        }
+
+    def _sessions_of(self, found: Sequence[_Row]) -> dict[int, str]:
+        """The session of each source."""
+        return dict(
+            self._connection.execute(
+                "SELECT id, session FROM sources WHERE id IN (SELECT value FROM json_each(?))",
+                (json.dumps([one.source for one in found]),),
+            ).fetchall()
+        )
+
+    # -- one query ----------------------------------------------------------------------------------------------
+
+    def _next_hits(
+        self, expression: str, scope: _Scope, before: int, limit: int, without: frozenset[int]
+    ) -> list[_Row]:
+        found: list[_Row] = []
+        for part in self._parts(scope, before):
+            low = part.low
+            if len(found) >= limit:
+                low = max(low, high_before(found[-1].key, part.id) + 1)
+            if low > part.high:
+                continue
+            slots, is_whole = self._slots(part.id, scope, without)
+            where, values = _matching(part._replace(low=low), scope, None if is_whole else slots)
+            rows = self._connection.execute(
+                f"SELECT text_{part.id}.rowid, (SELECT seq FROM docs_{part.id} WHERE id=text_{part.id}.rowid) {where}"
+                f" ORDER BY text_{part.id}.rowid DESC LIMIT :limit",
+                {**values, "match": expression, "limit": limit},
+            ).fetchall()
+            added = [_Row(key_of(number, part.id), seq, slots[number % SLOTS]) for number, seq in rows]
+            found = sorted([*found, *added], key=lambda one: -one.key)[:limit]
+        return found
+
+    def _thinned(self, found: list[_Row], most: int) -> tuple[list[_Row], frozenset[int]]:
+        """The first `most` hits of each session, and the sources of the sessions that have as many."""
+        sessions = self._sessions_of(found)
+        counts: Counter[str | None] = Counter()
+        kept = []
+        for row in found:
+            session = sessions.get(row.source)
+            counts[session] += 1
+            if counts[session] <= most:
+                kept.append(row)
+        full = [session for session, count in counts.items() if count >= most and session is not None]
+        rows = self._connection.execute(
+            "SELECT id FROM sources WHERE session IN (SELECT value FROM json_each(?))", (json.dumps(full),)
+        )
+        return kept, frozenset(source for (source,) in rows.fetchall())
+
+    def _parts(self, scope: _Scope, before: int) -> Iterator[_Part]:
+        """The parts that may have hits, those with the newest documents first."""
+        for number, low, high in self._connection.execute(
+            "SELECT id, low, high FROM parts WHERE docs>0 AND first<=? AND last>=? AND low<=? AND high>=?"
+            " ORDER BY high DESC, id DESC",
+            (scope.last, scope.first, scope.high, scope.low),
+        ).fetchall():
+            self._check_time()
+            part = _Part(number, max(low, scope.low), min(high, scope.high, high_before(before, number)))
+            if part.low <= part.high:
+                yield part
+
+    def _slots(self, part: int, scope: _Scope, without: frozenset[int] = frozenset()) -> tuple[dict[int, int], bool]:
+        """The source of each slot of a part that is wanted, and whether all are."""
+        rows = dict(self._connection.execute("SELECT slot, source FROM slots WHERE part=?", (part,)).fetchall())
+        wanted = {
+            slot: source
+            for slot, source in rows.items()
+            if (scope.sources is None or source in scope.sources) and source not in without
+        }
+        return wanted, len(wanted) == len(rows)
+
+    def _scope(self, wanted: Wanted) -> _Scope | None:
+        """Resolve the names of a query; None if no event can match."""
+        first, last = 0, 2**63 - 1
+        sources = labels = None
+        of_source: list[str] = []
+        names: dict[str, str] = {}
+        for name, column in (("sessions", "session"), ("providers", "provider")):
+            if (given := getattr(wanted, name)) is not None:
+                of_source.append(f"{column} IN (SELECT value FROM json_each(:{name}))")
+                names[name] = json.dumps(list(given))
+        if wanted.folders is not None:
+            of_source.append(f"session IN (SELECT session FROM sources JOIN json_each(:folders) WHERE {_IN_FOLDER})")
+            names["folders"] = json.dumps([one.rstrip("/") for one in wanted.folders])
+        if of_source:
+            rows = self._connection.execute(
+                f"SELECT id, first, last FROM sources WHERE {' AND '.join(of_source)}", names
+            ).fetchall()
+            if not rows:
+                return None
+            sources = frozenset(row[0] for row in rows)
+            first, last = min(row[1] for row in rows), max(row[2] for row in rows)
+        of_label, names = [], {}
+        if wanted.kinds is not None:
+            of_label.append("kind IN (SELECT value FROM json_each(:kinds))")
+            names["kinds"] = json.dumps(list(wanted.kinds))
+        if wanted.tools is not None:
+            of_label.append("EXISTS (SELECT 1 FROM json_each(:tools) WHERE value IN (tool, raw_tool))")
+            names["tools"] = json.dumps(list(wanted.tools))
+        if of_label:
+            rows = self._connection.execute(f"SELECT id FROM labels WHERE {' AND '.join(of_label)}", names).fetchall()
+            if not rows:
+                return None
+            labels = ",".join(str(row[0]) for row in rows)
+        low = 0 if wanted.since is None else first_id(-(-wanted.since // 1000))
+        high = 2**62 if wanted.until is None else last_id(wanted.until // 1000)
+        return _Scope(labels, sources, first, last, low, high)
+
+    @contextmanager
+    def _limited(self, seconds: float) -> Iterator[_Limited]:
+        limited = _Limited()
+        self._deadline = time.monotonic() + seconds
+        try:
+            yield limited
+        except _TimeIsOverError:
+            limited.is_over = True
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+            limited.is_over = True
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise _TimeIsOverError
+
+
+class _TimeIsOverError(Exception):
+    pass
+
+
+class _Limited:
+    is_over = False
+
+
+_IN_FOLDER = (
+    "cwd=value OR substr(cwd, 1, length(value) + 1)=value||'/'"
+    " OR (instr(value, '/')=0 AND substr(cwd, -length(value) - 1)='/'||value)"
+)
+
+
+def _matching(part: _Part, scope: _Scope, slots: Mapping[int, int] | None) -> tuple[str, dict[str, Any]]:
+    """The rest of a query after what it selects, and its parameters. `slots`: those that are wanted; None: any."""
+    text, join, condition = f"text_{part.id}", "", ""
+    values: dict[str, Any] = {"low": part.low, "high": part.high}
+    if scope.labels is not None:  # CROSS: the words are looked up first, whatever the planner thinks
+        join = f" CROSS JOIN docs_{part.id} AS docs ON docs.id={text}.rowid AND docs.label IN ({scope.labels})"
+    if slots is not None:
+        condition = f" AND {text}.rowid % {SLOTS} IN (SELECT value FROM json_each(:slots))"
+        values["slots"] = json.dumps(list(slots))
+    return f"FROM {text}{join} WHERE {text} MATCH :match AND {text}.rowid BETWEEN :low AND :high{condition}", values
+
+
+def _sum(one: _Count | None, other: _Count) -> _Count:
+    if one is None:
+        return other
+    newest = max(one, other, key=lambda count: count.key)
+    return newest._replace(hits=one.hits + other.hits)

@@ -1,0 +1,161 @@
+"""Which events of a followed file does another stream of the session report?
+
+`sessions/joining.py` has the rules for a session on several streams. A tap that owns a session covers the time while
+its agent ran. Of the file's lines from that time, only prompts are ingested that the tap has not reported, and what
+subagents did if the tap's dialect never shows it. Both times come from the clock of one machine: the agent writes the
+time into each line of its file, and `run` and `proxy` report when they started the agent and when it ended. So it does
+not matter how late either stream reaches the daemon.
+
+- A publisher that does not say when the agent was started covers from `grace` before its first line until as long after
+  its end, because an agent prints and writes an event at slightly different times.
+- A line that claims to be older than its file was written at an unknown time since then.
+- An open tap covers everything from its start on. One that was suspended may be resumed, so nothing can be decided, and
+  the file waits. So it does while the role of a tap in the session is not durable yet.
+- A file stream with the same file name is the same file earlier in its life: it was truncated and begun again, or
+  moved, and so got a new stream. It covers everything up to its last line. If both streams grow, the younger one gives
+  way: without this rule each would be left out in favour of the other.
+
+All other events of the file are ingested: those from before the tap began, and those after it ended. If the file itself
+names no session, the session is unknown, and nothing is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from tooltap.daemon.journal.interface import StreamInfo
+from tooltap.daemon.sessions.joining import is_file, is_prompt, is_repeated, is_silent_gateway, is_tap
+from tooltap.daemon.taps.stream_ids import name_of_id
+from tooltap.normalizers.catalog.registry import builtin
+from tooltap.normalizers.core.items import Item, OutputChunk, Produced
+from tooltap.normalizers.stream.normalizer import Keep
+from tooltap.protocol.stats import Statistics
+
+__all__ = ["Span", "covering", "is_too_old", "keeps", "spans"]
+
+
+class Span(NamedTuple):
+    """A span of time, in ms since the epoch, both ends inclusive."""
+
+    first: float
+    last: float
+    tap: str | None = None
+    """The tap that covers it; None: an earlier stream of the same file."""
+
+    def has(self, first: float, last: float) -> bool:
+        """Say whether it has a part of this time."""
+        return self.first <= last and first <= self.last
+
+
+def spans(others: Iterable[StreamInfo], session: str, stream: str, first_t: int, grace: int) -> list[Span] | None:
+    """Return the spans that other streams of the session cover, for the file stream `stream`, which begins at
+    `first_t`. None while that is undecided, because a publisher may come back.
+
+    `others`: all streams of the session. `grace`: ms by which the times in an agent's file and output may differ.
+    """
+    found = []
+    for one in others:
+        first, last = one.first_t or 0, one.last_t or one.updated
+        if one.stream == stream:
+            continue
+        if is_file(one):
+            # The younger of two gives way, never both.
+            if name_of_id(one.stream) == name_of_id(stream) and (first, one.stream) < (first_t, stream):
+                found.append(Span(0, last))
+        elif not is_tap(one) or one.roles.get(session) == "guest" or is_silent_gateway(one):
+            continue
+        elif one.state == "suspended":
+            return None
+        else:
+            start, slack = (first, grace) if one.started is None else (one.started, 0)
+            found.append(Span(start - slack, math.inf if one.state == "open" else last + slack, one.stream))
+    return found
+
+
+def covering(connected: Iterable[StreamInfo], stored: Iterable[StreamInfo], session: str) -> list[StreamInfo] | None:
+    """Return the streams of a session as they are now. None while a tap's part in it is not durable.
+
+    `connected`: the streams that have a connection; `stored`: those of the session in the journal.
+    """
+    known = {one.stream: one for one in stored}
+    for one in connected:
+        if one.stream in known:
+            known[one.stream] = one
+        elif is_tap(one) and _may_own(one, session):
+            return None
+    return list(known.values())
+
+
+def _may_own(tap: StreamInfo, session: str) -> bool:
+    """Say whether a tap owns a session, or may when that is decided. A guest may have nothing to report at all."""
+    role = tap.roles.get(session)
+    return role == "owner" if role is not None else session in (tap.last_session, tap.session)
+
+
+def is_too_old(items: Sequence[Item], statistics: Statistics, horizon: int) -> bool:
+    """Say whether a line is older than `horizon` and nothing before it was ingested. `statistics`: of its stream."""
+    ts = _time(items)
+    return ts is not None and ts < horizon and not statistics.events
+
+
+def keeps(
+    info: StreamInfo,
+    statistics: Statistics,
+    horizon: int,
+    covered: Sequence[Span],
+    taps: Mapping[str, StreamInfo],
+    now: int,
+) -> Keep:
+    """Return a function that returns what to ingest of a line of the file stream with `info`, and notes it there.
+
+    `statistics`: those of the stream, which change meanwhile; `taps`: the streams of the taps in `covered`.
+    """
+
+    def keep(items: list[Item]) -> list[Item]:
+        if is_too_old(items, statistics, horizon):
+            return []
+        ts = _time(items)
+        if ts is None:
+            return items
+        first, last = (info.missing_at, now) if info.missing_at is not None and ts < info.missing_at else (ts, ts)
+        covers = [span for span in covered if span.has(first, last)]
+        if not covers:
+            info.last_reported_ts = last if info.last_reported_ts is None else max(info.last_reported_ts, last)
+            return items
+        present = [taps[span.tap] for span in covers if span.tap is not None]
+        return _unreported(items, info, present, taps.values()) if len(present) == len(covers) else []
+
+    return keep
+
+
+def _unreported(
+    items: Sequence[Item], info: StreamInfo, taps: Sequence[StreamInfo], others: Iterable[StreamInfo]
+) -> list[Item]:
+    """Return what none of these taps can have reported. `others`: all streams that may have reported a prompt."""
+    silent = all(_hides_subagents(tap) for tap in taps)
+    kept: list[Item] = []
+    for item in items:
+        if not isinstance(item, Produced):
+            continue
+        if item.agent is not None:
+            if silent:
+                kept.append(item)
+        elif is_prompt(item) and not is_repeated(item, info, others):
+            # Its turn is one of the file's, which are not reported.
+            kept.append(Produced.of(msgspec.structs.replace(item.event, turn=None)))
+    bodies = [item.body for item in kept if isinstance(item, Produced)]
+    chunks = (item for item in items if isinstance(item, OutputChunk))
+    return [*(one for one in chunks if any(one.output_id.encode() in body for body in bodies)), *kept]
+
+
+def _hides_subagents(tap: StreamInfo) -> bool:
+    dialect = builtin().get(tap.dialect or tap.asked_dialect)
+    return dialect is not None and dialect.hides_subagents
+
+
+def _time(items: Iterable[Item]) -> int | None:
+    return next((item.ts for item in items if isinstance(item, Produced)), None)

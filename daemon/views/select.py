@@ -1,0 +1,81 @@
+"""The views of an event: what the model sees, what the user sees, or everything."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.journal.slices import MAX_SLICE
+from tooltap.protocol.model_view import bodies_of, model_blocks
+
+View: TypeAlias = Literal["assistant", "display", "raw"]
+
+
+def view_of(event: dict[str, Any], view: View) -> dict[str, Any]:
+    """`raw`: the event as journaled.
+
+    `assistant`: without the provider's own object, and without what only the user saw. Of a result it has
+    `modelView` in place of the output, unless texts in it are still to be put together. If the stream does not say
+    what the model saw, `assistantView` is `unknown`.
+
+    `display`: like `assistant`, except that a stored display replaces the output, and that a silent result has neither.
+    """
+    if view == "raw":
+        return event
+    hidden = _hidden(event, view)
+    shown = {key: value for key, value in event.items() if key not in hidden}
+    for key in shown.keys() & {"input", "output"}:
+        shown[key] = {name: value for name, value in shown[key].items() if name != "_raw"}
+    if outputs := {pointer: ref for pointer, ref in shown.pop("outputs", {}).items() if _contains(pointer, shown)}:
+        shown["outputs"] = outputs
+    return shown
+
+
+def _hidden(event: dict[str, Any], view: View) -> tuple[str, ...]:
+    if view == "assistant":
+        known_elsewhere = "assistantView" in event or ("modelView" in event and not _needs_output(event["modelView"]))
+        return ("display", "silent", *(["output", "attachments"] if known_elsewhere else []))
+    if event.get("silent"):
+        return ("display", "output", "attachments", "modelView")
+    return ("modelView", "output") if "display" in event else ("modelView",)
+
+
+def _needs_output(model_view: dict[str, Any]) -> bool:
+    return any("parts" in block for block in model_view["blocks"])
+
+
+def _contains(pointer: str, event: dict[str, Any]) -> bool:
+    """Whether a JSON pointer leads to a part of the view."""
+    _, field, *path = pointer.split("/")
+    return field in event and path[:1] != ["_raw"]
+
+
+async def put_together(event: dict[str, Any], journal: Journal, limit: int) -> dict[str, Any]:
+    """Return the event with the text of each block of `modelView` in place of the parts that make it.
+
+    An event whose texts have more than `limit` bytes remains as it is: `protocol.model_view` puts it together. Raises
+    `JournalError`."""
+    view = event.get("modelView")
+    if not isinstance(view, dict):
+        return event
+    sizes = {ref["outputId"]: ref["bytes"] for ref in (event.get("outputs") or {}).values()}
+    needed = bodies_of(event)
+    if sum(sizes[output_id] for output_id in needed) > limit:
+        return event
+    bodies = {output_id: await whole_body(journal, output_id) for output_id in needed}
+    return {**event, "modelView": {**view, "blocks": model_blocks(event, bodies.get)}}
+
+
+async def whole_body(journal: Journal, output_id: str) -> bytes | None:
+    """Return all of an output body; None if it is gone. Raises `JournalError`."""
+    parts: list[bytes] = []
+    size, total = 0, 1
+    while size < total:
+        part = await journal.output(output_id, size, MAX_SLICE, "bytes")
+        if part is None:
+            return None
+        if not part.data:
+            break
+        parts.append(part.data)
+        size, total = size + len(part.data), part.total
+    return b"".join(parts)
