@@ -4,13 +4,16 @@ A value of a line is nested at most `limits.depth` (200) deep, and JSON inside a
 """
 
 from __future__ import annotations
+
 import ast
 import inspect
-import msgspec
-import pytest
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+import msgspec
+import pytest
+
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.wire.decode import DEPTH_OF_TEXT
 

@@ -1,19 +1,21 @@
 """The web gateway as one ASGI application: all endpoints, behind the guard."""
 
 from __future__ import annotations
+
 from collections.abc import Callable
+
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
+
 from tooltap.daemon.web.api import api
 from tooltap.daemon.web.api import logins as api_logins
 from tooltap.daemon.web.http.errors import HANDLERS
-from tooltap.daemon.web.http.guard import Guard
+from tooltap.daemon.web.http.guard import PATIENCE, Guard
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.origins import Origins
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page import page
 from tooltap.daemon.web.page.login_page import doorstep
-from tooltap.daemon.web.http.guard import PATIENCE
 
 __all__ = ["application"]
 

@@ -33,16 +33,15 @@ from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.show.tools.edits import changes_body
 from tooltap.daemon.show.tree import tree
 from tooltap.daemon.show.typed_text import typed_text
-from tooltap.daemon.views.select import whole_body
-from tooltap.daemon.views.select import View
+from tooltap.daemon.views.select import View, whole_body
 from tooltap.daemon.views.text import result_text, without_meta
 from tooltap.daemon.web.http.errors import WebError, status_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.calls import of_call, states_of
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, seq_of
-from tooltap.daemon.web.page.timeline import SEARCH_BYTES
 from tooltap.daemon.web.page.session_head import name_of
+from tooltap.daemon.web.page.timeline import SEARCH_BYTES
 from tooltap.protocol.events import Attachment
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.model_view import model_blocks

@@ -31,9 +31,7 @@ _STATIC = StaticFiles(packages=[("tooltap.daemon.web", "static"), ("tooltap.daem
 
 def routes(services: Services, logins: Logins) -> list[BaseRoute]:
     """Return the routes in the order in which they are tried."""
-    fragments = Fragments(
-        services.journal, FRAGMENT_BYTES, lambda url: with_pass(url, logins.lasting_pass(url))
-    )
+    fragments = Fragments(services.journal, FRAGMENT_BYTES, lambda url: with_pass(url, logins.lasting_pass(url)))
     return [
         *home.routes(services, fragments),
         *tabs.routes(services),

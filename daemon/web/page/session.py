@@ -37,13 +37,23 @@ from tooltap.daemon.web.page.live import LiveRows
 from tooltap.daemon.web.page.preferences import Preferences
 from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, seq_of
-from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
 from tooltap.daemon.web.page.section import section_of
-from tooltap.daemon.web.page.timeline import CARDS, CARDS_BYTES, SEARCH_BYTES
+from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.tabs import tabs
-from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, newer, older
-from tooltap.daemon.web.page.turns import numbered, turns_of
+from tooltap.daemon.web.page.timeline import (
+    CARDS,
+    CARDS_BYTES,
+    NEWEST,
+    SEARCH_BYTES,
+    STATES,
+    Bounds,
+    Page,
+    around,
+    between,
+    newer,
+    older,
+)
 from tooltap.daemon.web.templating import template
 from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.filters import Filter

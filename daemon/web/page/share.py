@@ -28,8 +28,8 @@ from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.download import CUT, FORMS, Form, bodies_for, download
 from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, preferences_of, query_of
-from tooltap.daemon.web.page.timeline import SEARCH_BYTES
 from tooltap.daemon.web.page.session_head import name_of, row_of
+from tooltap.daemon.web.page.timeline import SEARCH_BYTES
 from tooltap.protocol.events import AnyEvent, Event, Message, ToolCall, decode
 from tooltap.protocol.filters import Filter
 
