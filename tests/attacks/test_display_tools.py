@@ -22,8 +22,7 @@ import pytest
 
 from tests.attacks.loops import in_a_loop
 from tests.attacks.other_user import needs_another_user, running_as_nobody
-from tooltap.daemon.taps.mcp import keeper
-from tooltap.daemon.taps.mcp import safe_open
+from tooltap.daemon.taps.mcp import keeper, safe_open
 from tooltap.daemon.taps.mcp.commands import Commands, Ran
 from tooltap.daemon.taps.mcp.files import NotShownError, Roots
 
