@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tooltap.daemon.formats import counted
 from tooltap.daemon.show.render_options import brief as shortened
-from tooltap.normalizers.tools.unified_diff import split_files
+from tooltap.normalizers.tools import unified_diff
 
 COMPARED_LINES = 1_000
 """Lines of both texts, without their common beginning and end, up to which they are compared."""
@@ -24,7 +24,6 @@ COMPARED_PAIRS = 200
 CONTEXT = 3
 """Unchanged lines shown around changed ones."""
 
-_HEADER = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)", re.ASCII)
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
 
@@ -119,7 +118,7 @@ def whole(text: str, sign: str) -> list[Hunk]:
 
 def changes_of_diff(text: str) -> list[Change]:
     """Parse a unified diff of one or several files. If it names no file, the change has no path."""
-    files = split_files(text)
+    files = unified_diff.split_files(text)
     if not files:
         hunks = hunks_of_diff(text)
         return [Change.of("", "", hunks)] if hunks else []
@@ -128,31 +127,23 @@ def changes_of_diff(text: str) -> list[Change]:
 
 def hunks_of_diff(text: str) -> list[Hunk]:
     """Parse the part of a unified diff about one file. Hunks written by models may have no line numbers."""
-    hunks: list[Hunk] = []
+    return [
+        Hunk(one.title, _numbered(one.lines, one.old_start, one.new_start))
+        for one in unified_diff.hunks(text)
+        if one.lines
+    ]
+
+
+def _numbered(signed: Iterable[str], old: int | None, new: int | None) -> list[Line]:
+    """Lines that begin with their sign; an unchanged one may lack its space. `old`, `new`: the first numbers."""
     lines: list[Line] = []
-    old = new = old_left = new_left = 0
-    counted = inside = False
-    for text_line in _lines(text):
-        if inside and counted and old_left <= 0 and new_left <= 0 and not text_line.startswith("\\"):
-            inside = False  # text after a hunk does not belong to it
-        header = None if inside and counted else _HEADER.match(text_line)
-        if header or (not (inside and counted) and text_line.startswith("@@")):
-            inside, counted, lines = True, header is not None, []
-            title = header[5] if header else text_line.strip("@ ")
-            hunks.append(Hunk(title, lines))
-            if header:
-                old, new = int(header[1]), int(header[3])
-                old_left, new_left = (1 if header[group] is None else int(header[group]) for group in (2, 4))
-            continue
-        if not inside:
-            continue
-        sign, rest = (text_line[:1] or " "), text_line[1:]
-        if sign not in "+-\\":
-            sign, rest = " ", text_line[1:] if text_line.startswith(" ") else text_line
-        lines.append(Line(sign, rest, (old if sign == "-" else new) if counted and sign != "\\" else None))
-        old, old_left = old + (sign in "- "), old_left - (sign in "- ")
-        new, new_left = new + (sign in "+ "), new_left - (sign in "+ ")
-    return [hunk for hunk in hunks if hunk.lines]
+    for text in signed:
+        sign = text[:1] if text[:1] in ("+", "-", "\\") else " "
+        rest = text[1:] if text.startswith((sign, " ")) else text
+        lines.append(Line(sign, rest, None if sign == "\\" else old if sign == "-" else new))
+        old = None if old is None else old + (sign in "- ")
+        new = None if new is None else new + (sign in "+ ")
+    return lines
 
 
 def hunks_of_claude(patch: Iterable[dict[str, Any]]) -> list[Hunk]:
@@ -160,16 +151,10 @@ def hunks_of_claude(patch: Iterable[dict[str, Any]]) -> list[Hunk]:
     hunks: list[Hunk] = []
     for one in patch:
         old, new = (one[key] if isinstance(one.get(key), int) else None for key in ("oldStart", "newStart"))
-        lines: list[Line] = []
         given = one.get("lines")
-        for text in given if isinstance(given, list) else []:
-            if not isinstance(text, str):
-                continue
-            sign = text[0] if text[:1] in ("+", "-", "\\") else " "
-            lines.append(Line(sign, text[1:], None if sign == "\\" else old if sign == "-" else new))
-            old = None if old is None else old + (sign in "- ")
-            new = None if new is None else new + (sign in "+ ")
-        if lines:
+        if lines := _numbered(
+            (text for text in given if isinstance(text, str)) if isinstance(given, list) else (), old, new
+        ):
             hunks.append(Hunk("", lines))
     return hunks
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import posixpath
 import re
 
-__all__ = ["absolute", "relative"]
-
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
@@ -22,6 +20,6 @@ def absolute(path: str, cwd: str | None) -> str:
 
 
 def relative(path: str, cwd: str | None) -> str:
-    """As it is if it is not in the directory."""
+    """The path relative to the directory; unchanged if it is outside."""
     start = f"{absolute(cwd, None).rstrip('/')}/" if cwd else ""
     return path.removeprefix(start)

@@ -14,10 +14,8 @@ from tooltap.normalizers.changes.paths import absolute, relative
 from tooltap.normalizers.changes.steps import TOOLS, Step, steps
 from tooltap.protocol.replies import FileChange, FileDiff
 
-__all__ = ["KINDS", "MAX_FILES", "SessionFiles"]
-
 KINDS = ("session", "tool-call", "tool-update", "tool-result")
-"""Of events that `note` wants."""
+"""Kinds of events that `note` reads."""
 MAX_FILES = 1_000
 """Changed files of a session; those that come later are counted, not followed."""
 MAX_READS = 64 * MAX_TEXT

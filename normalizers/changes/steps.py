@@ -1,4 +1,4 @@
-"""What one call that succeeded says of files: `steps` makes a list of `Step` of its input and output.
+"""Effects on files of one call that succeeded: `steps` reads them from its input and output.
 
 A step names a file as the call does. It is a change, or something that the call tells of the file's content.
 """
@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from tooltap.normalizers.tools.unified_diff import Hunk, hunks
 from tooltap.normalizers.wire.values import record, records, string, strings, whole
-
-__all__ = ["TOOLS", "Part", "Step", "patch_parts", "steps"]
 
 Payload: TypeAlias = dict[str, Any]
 Kind: TypeAlias = Literal["read", "write", "replace", "patch", "delete", "move", "unknown"]
 
 
-class Part(NamedTuple):
+class PatchHunk(NamedTuple):
     """A hunk of a patch."""
 
     start: int | None
@@ -39,7 +38,7 @@ class Step(NamedTuple):
     old: str = ""
     new: str = ""
     everywhere: bool = False
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PatchHunk, ...] = ()
     """Hunks; of a step that also has `old` and `new`, another form of the same."""
     to: str | None = None
     """The new path of a move."""
@@ -202,8 +201,8 @@ def _change(path: str, change: Payload) -> Iterator[Step]:
             yield Step("patch", path, parts=parts)
     elif isinstance(old, str) and isinstance(new, str):
         yield Step("replace", path, old=old, new=new)
-    elif hunks := records(modify.get("hunks")):
-        for hunk in hunks:
+    elif found := records(modify.get("hunks")):
+        for hunk in found:
             before, after = string(hunk.get("old_content")), string(hunk.get("new_content"))
             yield Step("replace", path, old=before or "", new=after or "")
     elif to is None:
@@ -212,55 +211,32 @@ def _change(path: str, change: Payload) -> Iterator[Step]:
         yield Step("move", path, to=to)
 
 
-def _structured(answer: Payload) -> Iterator[Part]:
+def _structured(answer: Payload) -> Iterator[PatchHunk]:
     for hunk in records(answer.get("structuredPatch")):
         start, lines = whole(hunk.get("oldStart")), hunk.get("lines")
         if start is not None and isinstance(lines, list) and all(isinstance(line, str) for line in lines):
             yield _part(start, lines)
 
 
-def patch_parts(diff: str) -> tuple[Part, ...]:
+def patch_parts(diff: str) -> tuple[PatchHunk, ...]:
     """The hunks of one file's diff, also those of a patch without line numbers."""
-    parts: list[Part] = []
-    start: int | None = None
-    body: list[str] | None = None
-    left = 0
-    for line in diff.removesuffix("\n").split("\n"):
-        if left <= 0 and line.startswith("@@"):
-            if body:
-                parts.append(_part(start, body))
-            start, left = _place(line)
-            body = []
-        elif body is not None and (left > 0 or start is None or line.startswith("\\")):
-            body.append(line or " ")
-            left -= {"+": 1, "-": 1, "\\": 0}.get(line[:1], 2)
-    if body:
-        parts.append(_part(start, body))
-    return tuple(parts)
+    return tuple(_part(_start(one), [line or " " for line in one.lines]) for one in hunks(diff) if one.lines)
 
 
-def _place(head: str) -> tuple[int | None, int]:
-    """First line and number of lines, old and new, of `@@ -1,3 +1,4 @@`."""
-    words = head.split(" ")
-    if len(words) < 4 or words[3] != "@@" or words[1][:1] != "-" or words[2][:1] != "+":
-        return None, 0
-    old, _, old_count = words[1][1:].partition(",")
-    _, _, new_count = words[2].partition(",")
-    numbers = (old, old_count or "1", new_count or "1")
-    if not all(number.isdecimal() and len(number) < 10 for number in numbers):
-        return None, 0
-    # A hunk that removes nothing and has no context names the line before it.
-    return int(old) + (numbers[1] == "0"), int(numbers[1]) + int(numbers[2])
+def _start(hunk: Hunk) -> int | None:
+    """A hunk that removes nothing and has no context names the line before it."""
+    is_pure = all(line[:1] in ("+", "\\") for line in hunk.lines)
+    return hunk.old_start + is_pure if hunk.old_start is not None else None
 
 
-def _part(start: int | None, lines: list[str]) -> Part:
+def _part(start: int | None, lines: list[str]) -> PatchHunk:
     marked: list[str] = []
     for line in lines:
         if line[:1] in (" ", "-", "+"):
             marked.append(f"{line}\n")
         elif line[:1] == "\\" and marked:
             marked[-1] = marked[-1].removesuffix("\n")
-    return Part(start, marked)
+    return PatchHunk(start, marked)
 
 
 TOOLS: dict[str, Callable[[Payload, Payload], Iterator[Step]]] = {

@@ -23,16 +23,13 @@ from tooltap.normalizers.core.lines import UNPARSED
 from tooltap.normalizers.core.parser import Parser, Watch
 from tooltap.normalizers.stream.bounds import bounded
 from tooltap.normalizers.stream.guard import may_have_changed, place_of, reason_of
-from tooltap.normalizers.stream.held import Held, HeldLine
 from tooltap.normalizers.stream.prompt import GivenPrompt
 from tooltap.normalizers.stream.reset import LeftOpen, replace, restart
-from tooltap.normalizers.stream.unknown import Unknown
+from tooltap.normalizers.stream.undecided import HeldLine, Undecided, Unknown
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.stats import Statistics
 from tooltap.protocol.tapped import Direction
-
-__all__ = ["AUTO", "REPORTED_ELSEWHERE", "Keep", "Output", "StreamNormalizer"]
 
 AUTO = "auto"
 REPORTED_ELSEWHERE = "told-elsewhere"
@@ -45,7 +42,7 @@ Keep: TypeAlias = Callable[[list[Item]], list[Item]]
 class _Dump(msgspec.Struct):
     dialect: str
     parser: bytes
-    held: Held
+    held: Undecided
     statistics: Statistics
     prompt: GivenPrompt = msgspec.field(default_factory=lambda: GivenPrompt("over"))
 
@@ -55,7 +52,7 @@ class StreamNormalizer:
 
     def __init__(self, context: Context, dialect: str = AUTO) -> None:
         self.context = context
-        self._held = Held()
+        self._held = Undecided()
         self._prompt = GivenPrompt("over" if context.prompt is None else "due")
         self._partials = context.partials
         self._recognising = dialect == AUTO
@@ -219,7 +216,7 @@ class StreamNormalizer:
 
     def _release(self) -> list[Output]:
         """Parse the held lines."""
-        held, self._held = self._held.lines, Held()
+        held, self._held = self._held.lines, Undecided()
         outputs: list[Output] = []
         for one in held:
             if one.failed is not None:
@@ -325,7 +322,7 @@ class StreamNormalizer:
             self.on_failure(error)
 
     def _contain(self, error: Exception, head: bytes, size: int, number: int, t: int | None) -> list[Output]:
-        """What remains of line `number`, at which something raised: an event that says so, and what a reset emits."""
+        """The outputs of line `number`, at which something raised: an event that says so, and what a reset emits."""
         parser = self._parser
         self._note(error)
         reason = reason_of(error)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["HEAD_BYTES", "MAX_LINE_BYTES", "LongLine", "Splitter"]
-
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """The default limit for the length of a line."""
 
 HEAD_BYTES = 4_096
-"""How much is kept of a line that is too long."""
+"""Bytes that are kept of a line that is too long."""
 
 
 class LongLine(NamedTuple):

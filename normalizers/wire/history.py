@@ -1,12 +1,10 @@
-"""What a parser remembers of a conversation that its agent writes whole, again and again: how much of it was read."""
+"""Bookmark in a conversation that its agent writes whole, again and again: how much of it was read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import msgspec
-
-__all__ = ["History"]
 
 
 class History(msgspec.Struct, omit_defaults=True):

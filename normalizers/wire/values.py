@@ -1,10 +1,9 @@
-"""Reads values from providers' lines by type. A value of another type counts as absent."""
+"""Values from providers' lines, read by type. A value of another type counts as absent."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
-
-__all__ = ["dollars", "first_string", "number", "record", "records", "string", "strings", "whole"]
 
 
 def record(value: Any) -> dict[str, Any]:
@@ -43,9 +42,20 @@ def whole(value: Any) -> int | None:
 
 
 def dollars(value: Any) -> float | None:
-    """What something cost; None for anything that no cost can be: a negative or endless number."""
+    """A cost in dollars; None for anything that cannot be one, such as a negative or infinite number."""
     return float(value) if type(value) in (int, float) and 0 <= value <= _MOST_DOLLARS else None
 
 
 def number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def milliseconds(timestamp: Any) -> int | None:
+    """Milliseconds since the epoch of an ISO 8601 string. Without a zone it is UTC, on every machine."""
+    if not isinstance(timestamp, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(timestamp)
+        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None

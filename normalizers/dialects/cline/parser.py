@@ -21,8 +21,7 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, SessionState, State
 from tooltap.normalizers.dialects.cline.answers import read_result
 from tooltap.normalizers.tools.outcome import status_word
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import dollars, record, string, whole
+from tooltap.normalizers.wire.values import dollars, milliseconds, record, string, whole
 from tooltap.protocol.events import OutputRef, Usage
 
 MANY_AGENTS = 1_024

@@ -15,8 +15,7 @@ from tooltap.normalizers.dialects.codex.items import call_id_of, cwd_of, mode_of
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.dialects.codex.threads import CodexState
 from tooltap.normalizers.tools.payload import decode_json
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import first_string, record, whole
+from tooltap.normalizers.wire.values import first_string, milliseconds, record, whole
 
 
 class CodexRolloutState(CodexState, kw_only=True):

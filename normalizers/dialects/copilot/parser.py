@@ -23,8 +23,7 @@ from tooltap.normalizers.core.live_output import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.dialects.copilot.answers import read_result
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import first_string, record, records, string, whole
+from tooltap.normalizers.wire.values import first_string, milliseconds, record, records, string, whole
 from tooltap.protocol.events import Message, OutputRef, SessionEvent, Usage
 
 MANY_SERVERS = 256

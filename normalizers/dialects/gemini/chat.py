@@ -33,8 +33,7 @@ from tooltap.normalizers.dialects.gemini.answers import (
     text_of,
 )
 from tooltap.normalizers.tools.outcome import status_word
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import record, records, string, whole
+from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole
 from tooltap.protocol.events import Message, SessionEvent, Usage
 
 _BEFORE_IT_RUNS = {"awaiting_approval": "awaiting-permission", "scheduled": "pending", "validating": "pending"}

@@ -23,8 +23,7 @@ from tooltap.normalizers.dialects.gemini.answers import (
     text_of,
 )
 from tooltap.normalizers.tools.outcome import error_words, status_word
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import record, string, whole
+from tooltap.normalizers.wire.values import milliseconds, record, string, whole
 from tooltap.protocol.events import Message, Usage
 
 _CANCELLED = "FatalCancellationError"

@@ -25,8 +25,7 @@ from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.dialects.claude.transcript import ClaudeTranscript, TranscriptMessages
 from tooltap.normalizers.dialects.happier.trace import PayloadParser, PayloadsState, is_wrapped
 from tooltap.normalizers.tools.payload import decode_json
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import first_string, record, records, string, whole
+from tooltap.normalizers.wire.values import first_string, milliseconds, record, records, string, whole
 
 _RESULT_KEYS = frozenset(
     {"stdout", "stderr", "aggregated_output", "formatted_output", "output", "content", "exit_code", "exitCode"}

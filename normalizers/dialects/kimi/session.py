@@ -13,8 +13,7 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.kimi.messages import KimiMessages, KimiState
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import record, string, whole
+from tooltap.normalizers.wire.values import milliseconds, record, string, whole
 from tooltap.protocol.events import Usage
 
 MAIN = "main"

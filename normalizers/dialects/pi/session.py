@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.pi.parser import PiJson, PiState
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import string
+from tooltap.normalizers.wire.values import milliseconds, string
 
 _SKIPPED = {
     "thinking_level_change": "setting",

@@ -130,14 +130,14 @@ def test_line_whose_recognition_raises_is_unparsed_and_the_next_one_decides(
 ) -> None:
     stream = StreamNormalizer(Context(stream="s"))
     with monkeypatch.context() as patched:
-        patched.setattr("tooltap.normalizers.stream.held.recognise", fail)
+        patched.setattr("tooltap.normalizers.stream.undecided.recognise", fail)
         assert stream.feed(line(do="say", text="x")) == []
     reloaded = StreamNormalizer.load(stream.dump(), Context(stream="s"))
 
     found = events(reloaded.feed(line(do="say", text="y")))
 
     assert [one.__class__.__name__ for one in found] == ["Unparsed", "Message"]
-    assert shown(found)[0] == ("parser-error: MemoryError at normalizers.stream.held:_recognise",)
+    assert shown(found)[0] == ("parser-error: MemoryError at normalizers.stream.undecided:_recognise",)
     assert reloaded.statistics.lines == 2
 
 

@@ -6,8 +6,6 @@ opening mark decides: if no closing mark follows it, none follows a later one.
 
 from __future__ import annotations
 
-__all__ = ["between", "last_part"]
-
 
 def between(text: str, opening: str, closing: str) -> str | None:
     """The text between the first opening mark and the first closing one after it."""
@@ -20,7 +18,7 @@ def between(text: str, opening: str, closing: str) -> str | None:
 
 
 def last_part(text: str, opening: str, closing: str) -> tuple[str, str] | None:
-    """What stands before the first opening mark, and between it and the closing one that ends the text, except for
+    """The text before the first opening mark, and that between it and the closing mark which ends the text but for
     spaces."""
     start = text.find(opening)
     if start < 0:

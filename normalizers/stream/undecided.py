@@ -1,4 +1,4 @@
-"""Lines that wait for one that decides the dialect."""
+"""Streams of an unknown dialect: lines that wait for one that decides it, and the parser of what none recognises."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import msgspec
 from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.catalog.registry import parser_class
 from tooltap.normalizers.core.items import Limits
+from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.wire.decode import decode_line
 from tooltap.normalizers.wire.documents import Documents, beginning
 from tooltap.protocol.tapped import Direction
-
-__all__ = ["Held", "HeldLine"]
 
 
 class HeldLine(msgspec.Struct):
@@ -24,7 +24,7 @@ class HeldLine(msgspec.Struct):
     """Why it is not parsed: something raised when it was looked at."""
 
 
-class Held(msgspec.Struct):
+class Undecided(msgspec.Struct):
     """Lines that wait for one that decides the dialect."""
 
     lines: list[HeldLine] = []
@@ -57,3 +57,15 @@ class Held(msgspec.Struct):
 def _recognise(line: bytes, depth: int) -> str | None:
     found = map(recognise, decode_line(line, depth).values)
     return next((name for name in found if name is not None), None)
+
+
+class Unknown(Parser):
+    """Reads streams that no dialect recognises: every line is `unparsed`, with its text."""
+
+    dialect = "unknown"
+    protocol = "unknown"
+    default_provider = "unknown"
+    ARRAYS = False
+
+    def read(self, value: Line) -> Skip:
+        return self.unparsed("unknown-dialect", value)
