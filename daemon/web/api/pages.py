@@ -6,9 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from tooltap.daemon.show.skins.display import display_body
 from tooltap.daemon.web.http.errors import WebError, status_of
 from tooltap.daemon.web.http.services import Services
-from tooltap.normalizers.stream.display import display_body
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import ErrorFrame, Form, Gap, Live, Subscribe, decode_daemon_frame
