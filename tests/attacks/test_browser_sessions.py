@@ -230,7 +230,7 @@ def test_ending_a_login_ends_what_was_stolen_of_it(tmp_path: Path, browser: Brow
         context.close()
         site.start()
         stolen = {"Cookie": cookie, "Tooltap-Page": secret}
-        assert replayed(site, "GET", "/api/stats", stolen)[0] == 200  # what is left: see docs/explanation/security.md
+        assert replayed(site, "GET", "/api/stats", stolen)[0] == 200  # what is left: see docs/explanation/browsers.md
         assert replayed(site, "POST", "/api/logins", stolen)[0] == 403  # but it does not become anything that lasts
         name = cookie.partition("=")[2].partition(".")[0]
         assert replayed(site, "DELETE", f"/api/logins/{name}", {"Authorization": f"Bearer {site.token}"})[0] == 200
