@@ -53,7 +53,7 @@ from tooltap.traces.drift.baselines import PACKAGED, load
 from tooltap.traces.drift.drift import SILENT_LINES, Drift, Finding
 from tooltap.traces.recording.writer import TRACE_BUFFER_BYTES, TraceWriter
 
-if TYPE_CHECKING:  # only a daemon that serves browsers imports its packages
+if TYPE_CHECKING:
     from tooltap.daemon.web.server import WebServer
 
 __all__ = ["SHUTDOWN_GRACE", "SHUTDOWN_TIMEOUT", "Daemon"]
@@ -267,14 +267,14 @@ class Daemon:
         await self._findings.load()
         self._rewriter = Rewriter(
             config.rewriting,
-            config.stream,
+            config.stream.limits,
             tasks,
             lambda stream, outcomes: self._streams.settle_views(stream, outcomes),
         )
         self._streams = Streams(
             self.journal,
             tasks,
-            limits=config.stream,
+            limits=config.stream.limits,
             snapshot_bytes=SNAPSHOT_BYTES,
             suspend_timeout_ms=int(config.suspend_timeout * 1000),
             max_streams=config.max_streams,
@@ -353,7 +353,7 @@ class Daemon:
         from tooltap.daemon.web.http.services import Services
         from tooltap.daemon.web.server import WebServer
 
-        feeds = Feeds(self.hub, self.config)
+        feeds = Feeds(self.hub)
         services = Services(self.config, self.journal, self.hub, requests, feeds, self.statistics)
         self.web = WebServer(services, listening, self._token)
         tasks.start_soon(self.web.run)
