@@ -19,6 +19,8 @@ from tests.cli.command import environment, here, sentence, tooltap
 from tooltap.daemon.system.services.systemd import NAME
 from tooltap.normalizers.catalog.registry import stores
 
+pytestmark = pytest.mark.process
+
 ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
 
 
