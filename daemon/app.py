@@ -23,7 +23,7 @@ from tooltap import __version__
 from tooltap.daemon.config import Config
 from tooltap.daemon.hub.hub import Hub
 from tooltap.daemon.ingest.drift_findings import Findings
-from tooltap.daemon.ingest.offload import Aside
+from tooltap.daemon.ingest.offload import Offload
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.journal.open import open_journal
@@ -279,7 +279,7 @@ class Daemon:
             missing_views=lambda info: self._rewriter.make_missing(self.journal, self._policy.rules, [info]),
             agents=lambda: {*config.follow.followed, *(one.agent for one in announced(str(spool_path()), socket))},
             display_patience=config.display_patience,
-            aside=Aside(config.long_line_bytes, config.huge_line_bytes, config.line_seconds),
+            offload=Offload(config.long_line_bytes, config.huge_line_bytes, config.line_seconds),
             masks=config.masks_journal,
         )
         await self._streams.restore()

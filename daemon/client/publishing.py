@@ -17,7 +17,7 @@ import msgspec
 
 from tooltap.daemon.client.connection import Client, connect
 from tooltap.protocol.frames import Ack, DaemonFrame, Done, Ingest, Ingesting, Suspended
-from tooltap.protocol.tapped import Direction, write_tapped
+from tooltap.protocol.inputs import Direction, write_tapped
 
 __all__ = ["OtherInputError", "Publisher", "ingest"]
 

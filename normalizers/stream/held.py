@@ -9,7 +9,7 @@ from tooltap.normalizers.catalog.registry import parser_class
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.wire.decode import decode_line
 from tooltap.normalizers.wire.documents import Documents, beginning
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 
 __all__ = ["Held", "HeldLine"]
 

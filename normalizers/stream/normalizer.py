@@ -29,8 +29,8 @@ from tooltap.normalizers.stream.reset import LeftOpen, replace, restart
 from tooltap.normalizers.stream.unknown import Unknown
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import SessionEvent
+from tooltap.protocol.inputs import Direction
 from tooltap.protocol.stats import Statistics
-from tooltap.protocol.tapped import Direction
 
 __all__ = ["AUTO", "REPORTED_ELSEWHERE", "Keep", "Output", "StreamNormalizer"]
 

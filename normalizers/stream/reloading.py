@@ -23,7 +23,7 @@ from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine, Splitter
 from tooltap.normalizers.wire.recording import Line
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 
 __all__ = [
     "ContractError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine
-from tooltap.protocol.tapped import Direction, End, Lost, NotTappedError, looks_tapped, read_tapped
+from tooltap.protocol.inputs import Close, Direction, Lost, NotTappedError, looks_tapped, read_tapped
 
 __all__ = ["Line", "Recording"]
 
@@ -32,9 +32,9 @@ class Recording:
             tapped = read_tapped(line)
         except NotTappedError:  # torn: passed on as it is
             return Line(line)
-        if isinstance(tapped, End):
+        if isinstance(tapped, Close):
             return None
         if isinstance(tapped, Lost):
             return tapped
         data = tapped.line if tapped.size is None else LongLine(tapped.line[:HEAD_BYTES], tapped.size)
-        return Line(data, tapped.t, tapped.dir)
+        return Line(data, tapped.t, tapped.direction)

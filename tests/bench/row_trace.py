@@ -18,7 +18,7 @@ from tests.bench.lines.engine import normalized, recorded_file
 from tests.bench.lines.recorded import FIXTURES, Recorded, amount, renewed
 from tests.daemon.processes import DaemonProcess
 from tooltap.normalizers.stream.contract import read_recording
-from tooltap.protocol.tapped import looks_tapped
+from tooltap.protocol.inputs import looks_tapped
 
 __all__ = ["TITLE", "measure"]
 

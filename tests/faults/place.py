@@ -15,7 +15,7 @@ from typing import Any
 from tests.daemon.running import Wire
 from tests.faults.shim import Control
 from tests.faults.zygote import Process, Zygote
-from tooltap.protocol.tapped import write_tapped
+from tooltap.protocol.inputs import write_tapped
 
 __all__ = ["FAILED", "MISTAKEN", "PATIENCE", "STOPPED", "Broken", "Place", "T", "Stream", "eventually", "recording"]
 

@@ -29,7 +29,7 @@ from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.normalizers.wire.decode import decode_line
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import decode
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 
 __all__ = ["VALUES", "Field", "fields", "strangers", "sweep"]
 

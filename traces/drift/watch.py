@@ -21,7 +21,7 @@ from tooltap.protocol.events import (
     ToolResult,
     ToolUpdate,
 )
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 from tooltap.traces.drift.baselines import UNKNOWN, Agent, normalizer_of
 from tooltap.traces.drift.changes import Change, example
 from tooltap.traces.drift.drift import AgentTotals, Drift, Finding, Found, Severity

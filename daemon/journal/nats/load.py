@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import msgspec
 
-from tooltap.daemon.journal.interface import StoredStream, StreamInfo, TailRecord
+from tooltap.daemon.journal.interface import StoredStream, StreamInfo
 from tooltap.daemon.journal.nats.link import Link
 from tooltap.daemon.journal.nats.log import CommitMessages, Log
 from tooltap.daemon.journal.nats.message import CommitPart, DamagedError, events_of, read_rest
 from tooltap.daemon.journal.nats.rows import Row, read_event
 from tooltap.daemon.journal.nats.state import OwnRow, State
 from tooltap.normalizers.core.items import Produced
+from tooltap.protocol.inputs import Input
 from tooltap.protocol.stats import Statistics
 
 __all__ = ["Loaded", "advance", "load"]
@@ -95,7 +96,7 @@ class _Parser:
     def __init__(self) -> None:
         self.snapshot: bytes | None = None
         self.snapshot_lines = 0
-        self.tail: list[TailRecord] = []
+        self.tail: list[Input] = []
         self.complete = False
 
     def add(self, commit: CommitMessages, since: int) -> None:

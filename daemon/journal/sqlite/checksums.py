@@ -20,7 +20,7 @@ from zlib import crc32
 
 import msgspec
 
-from tooltap.daemon.journal.interface import TailRecord
+from tooltap.protocol import inputs
 
 __all__ = [
     "EVENT_CHECK",
@@ -68,7 +68,7 @@ STREAM_SUM = "row_sum('streams', stream, {state}, lines, {updated}, {expired}, f
 """To be formatted with the columns, or with what they become."""
 
 _encode = msgspec.msgpack.Encoder().encode
-_tail_decoder = msgspec.msgpack.Decoder(list[TailRecord])
+_tail_decoder = msgspec.msgpack.Decoder(list[inputs.Input])
 
 
 def row_sum(table: str, *values: int | str | bytes | None) -> int:
@@ -96,13 +96,7 @@ def tail_sum(stream: str, base: int, records: bytes) -> int:
 
 def lines_of(records: bytes) -> int:
     """How many lines a row of a tail has."""
-    lines = 0
-    for record in _tail_decoder.decode(records):
-        if record.kind == "lost":
-            lines += record.lines
-        elif record.kind != "close":
-            lines += len(record.block) if record.kind == "block" else 1
-    return lines
+    return sum(map(inputs.lines_of, _tail_decoder.decode(records)))
 
 
 def wrong_events(bodies: Sequence[bytes], checks: Sequence[int]) -> bool:

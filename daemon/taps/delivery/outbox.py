@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tooltap.normalizers.wire.framing import LongLine
 
 if TYPE_CHECKING:  # what runs an agent loads nothing before the agent runs
-    from tooltap.protocol.tapped import Direction
+    from tooltap.protocol.inputs import Direction
 
 __all__ = ["MAX_BYTES", "Entry", "Outbox", "SpoolLimits", "StreamOptions"]
 

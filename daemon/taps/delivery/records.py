@@ -6,7 +6,7 @@ import msgspec
 
 from tooltap.daemon.taps.delivery.outbox import Entry
 from tooltap.normalizers.wire.framing import LongLine
-from tooltap.protocol.tapped import write_tapped
+from tooltap.protocol.inputs import write_tapped
 
 __all__ = ["JOURNAL_REPLACED", "TORN", "encode", "encode_end", "encode_lost"]
 

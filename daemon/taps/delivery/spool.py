@@ -34,7 +34,7 @@ from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.taps.delivery.records import JOURNAL_REPLACED, TORN, encode_lost
 from tooltap.daemon.taps.delivery.spool_records import DAMAGED, READ, Record, intact, pieces, plain, unframe
 from tooltap.protocol.frames import Ingest
-from tooltap.protocol.tapped import Lost, read_tapped
+from tooltap.protocol.inputs import Lost, read_tapped
 from tooltap.traces.recording.own_file import NotOursError, private_folder
 from tooltap.traces.recording.whole_file import sync_folder
 

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tooltap.protocol.tapped import End, Lost, NotTappedError, read_tapped
+from tooltap.protocol.inputs import Close, Lost, NotTappedError, read_tapped
 
 __all__ = ["DAMAGED", "Record", "frame", "intact", "pieces", "plain", "unframe"]
 
@@ -60,7 +60,7 @@ def plain(piece: bytes, before: int) -> Record | None:
         record = read_tapped(piece)
     except NotTappedError:
         return None
-    if isinstance(record, End) or not piece.endswith(b"\n"):
+    if isinstance(record, Close) or not piece.endswith(b"\n"):
         return None
     lines = record.lines if isinstance(record, Lost) else 1
     return Record(before + lines, lines, piece)

@@ -17,7 +17,7 @@ from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
 
 if TYPE_CHECKING:  # what runs an agent loads nothing before the agent runs
     from tooltap.daemon.taps.delivery.spooler import Spooler
-    from tooltap.protocol.tapped import Direction
+    from tooltap.protocol.inputs import Direction
 
 __all__ = ["Tap"]
 

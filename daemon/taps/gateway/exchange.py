@@ -22,7 +22,7 @@ from tooltap.daemon.taps.gateway.conversation_items import (
 )
 from tooltap.daemon.taps.gateway.conversations import Conversation, Conversations
 from tooltap.normalizers.wire.framing import LongLine, Splitter
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 
 __all__ = ["API", "Exchange", "api_of"]
 

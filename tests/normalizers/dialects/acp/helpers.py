@@ -10,8 +10,8 @@ from tests.normalizers.reading import E, answer, of
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.contract import Line, normalize, read_recording
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, ToolUpdate, Turn
+from tooltap.protocol.inputs import Direction
 from tooltap.protocol.stats import Statistics
-from tooltap.protocol.tapped import Direction
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "acp"
 CLAUDE = "claude-agent-acp-0.100.0"

@@ -22,7 +22,7 @@ from tooltap.protocol.events import (
     Turn,
     Usage,
 )
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 
 FAILED = {"code": -32003, "message": "Overloaded"}
 

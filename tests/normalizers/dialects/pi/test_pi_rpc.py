@@ -20,7 +20,7 @@ from tooltap.protocol.events import (
     Turn,
     Usage,
 )
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 
 VERSION = "pi-0.73.1"
 
