@@ -287,7 +287,12 @@ class Daemon:
         self._drain = Drain(self._streams, listener.path, spool_path(), limits)
         self._outputs = OutputCache(self.journal.id, max_bytes=config.output_bytes, ttl=config.output_ttl)
         requests = Requests(
-            self.journal, self._outputs, self._search, statistics=self.statistics, end_stream=self._streams.end
+            self.journal,
+            self._outputs,
+            self._search,
+            statistics=self.statistics,
+            end_stream=self._streams.end,
+            to_agent=self._streams.to_agent,
         )
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         if browsers is not None:

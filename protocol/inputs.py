@@ -4,7 +4,7 @@ called tapped lines), spools, traces, and the tail from which a journal rebuilds
 On the wire, and in recordings, a line is `{"t":<ms>,"dir":"in"|"out"|"reply","line":<string, or any JSON value>}`, with
 `"b64"` instead of `line` for bytes that are not UTF-8. With `"bytes":<n>`, `line` is only the beginning of a line of n
 bytes that was too long. `{"op":"lost",…}` stands for lines that a publisher had to drop, and `{"op":"end","t"?:<ms>}`
-for the end of the stream.
+for the end of the stream. `{"op":"to-agent","id":<n>}` answers a frame of the daemon.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import orjson
 
 __all__ = [
     "LATEST_MS",
+    "Answer",
     "Block",
     "Close",
     "Direction",
@@ -31,6 +32,7 @@ __all__ = [
     "looks_tapped",
     "read_record",
     "read_tapped",
+    "write_answer",
     "write_tapped",
 ]
 
@@ -82,6 +84,14 @@ class Close(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, ta
     reason: str = "end"
 
 
+class Answer(msgspec.Struct, frozen=True):
+    """The answer of a publisher to a `to-agent` frame. It is no input of the stream."""
+
+    id: int
+    refused: str | None = None
+    """Why the agent has not got it."""
+
+
 Input: TypeAlias = Line | Block | Lost | Close
 
 
@@ -120,7 +130,7 @@ def looks_tapped(line: bytes) -> bool:
     )
 
 
-def read_tapped(line: bytes) -> Line | Lost | Close:
+def read_tapped(line: bytes) -> Line | Lost | Close | Answer:
     """Decode one tapped line. Raises `NotTappedError`."""
     try:
         record = orjson.loads(line)
@@ -155,10 +165,14 @@ def read_record(record: dict[str, Any]) -> Line:
     )
 
 
-def _read_op(record: dict[str, Any]) -> Lost | Close:
+def _read_op(record: dict[str, Any]) -> Lost | Close | Answer:
     if record["op"] == "end":
         t = record.get("t")
         return Close(t if type(t) is int and EPOCH_MS <= t < LATEST_MS else None)
+    number: Any = record.get("id")
+    if record["op"] == "to-agent" and _is_count(number):
+        refused = record.get("refused")
+        return Answer(number, refused if refused is None or isinstance(refused, str) else "unknown")
     lines, size = record.get("lines"), record.get("bytes", 0)
     if record["op"] != "lost" or not (_is_count(lines) and lines and _is_count(size)):
         raise NotTappedError(f"unknown record {_shown(record['op'])}")
@@ -202,3 +216,9 @@ def write_tapped(line: bytes, t: int | None, direction: Direction | None, size: 
     if size is not None:
         record["bytes"] = size
     return orjson.dumps(record)
+
+
+def write_answer(answer: Answer) -> bytes:
+    """Return the answer as a line, without a newline."""
+    refused = {} if answer.refused is None else {"refused": answer.refused}
+    return orjson.dumps({"op": "to-agent", "id": answer.id, **refused})

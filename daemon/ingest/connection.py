@@ -35,7 +35,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any
 
 import anyio
 import msgspec
@@ -60,12 +60,28 @@ from tooltap.normalizers.stream.guard import place_of, reason_of
 from tooltap.normalizers.stream.normalizer import Keep, Output
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.protocol.events import decode
-from tooltap.protocol.frames import Ack, DaemonFrame, Done, ErrorCode, ErrorFrame, Ingesting, Suspended
-from tooltap.protocol.inputs import Close, Direction, Line, NotTappedError, is_mark, read_tapped
+from tooltap.protocol.frames import (
+    Ack,
+    DaemonFrame,
+    Done,
+    ErrorCode,
+    ErrorFrame,
+    FrameError,
+    Ingest,
+    Ingesting,
+    Suspended,
+    ToAgent,
+)
+from tooltap.protocol.inputs import Answer, Close, Direction, Line, NotTappedError, is_mark, read_tapped
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.recording.secrets import mask_secrets
 from tooltap.traces.recording.writer import TraceWriter
 
+ANSWER_PATIENCE = 10.0
+"""Seconds in which a publisher has to answer a frame for its agent."""
+MOST_UNANSWERED = 16
+LONGEST_REASON = 500
+"""Characters of a publisher's reason to refuse such a frame."""
 PORTION = 32
 """Lines that are fed before others get a turn."""
 
@@ -108,7 +124,7 @@ class IngestConnection:
     def __init__(
         self,
         live: LiveStream,
-        framing: Literal["raw", "tapped"],
+        request: Ingest,
         send: Callable[[DaemonFrame], None],
         setting: Setting,
     ) -> None:
@@ -145,9 +161,13 @@ class IngestConnection:
         """Cancels the process that reads it."""
         self._progress = anyio.Event()
         """Set, and replaced, when a commit is durable, a line was read aside, or the connection is over."""
-        self._framing = framing
+        self._framing = framing = request.framing
+        self._takes_answers = request.to_agent and framing == "tapped"
         # A tapped line holds its line as a JSON string: escaping rarely doubles the length.
         self._splitter = Splitter(setting.line_bytes if framing == "raw" else 2 * setting.line_bytes + 1_024)
+        self._answers: dict[int, Answer | None] = {}
+        """Number of a frame to the agent that waits for its answer -> the answer."""
+        self._sent_to_agent = 0
         self._stopped = False
         """Nothing more is parsed: a line was given up that the publisher still has."""
 
@@ -237,6 +257,33 @@ class IngestConnection:
         await self.wait_for_offload()
         self._enqueue(Parent(parent, self._clock()))
         return await self._wait_until_durable()
+
+    async def to_agent(self, payload: Any) -> None:
+        """Send something to the agent, and wait until the publisher has answered. Raises `FrameError`."""
+        if not self._takes_answers:
+            raise FrameError("refused", f"the publisher of stream {self.stream!r} sends nothing to its agent")
+        if len(self._answers) >= MOST_UNANSWERED:
+            raise FrameError(
+                "refused", f"{MOST_UNANSWERED} frames for the agent of stream {self.stream!r} wait already"
+            )
+        self._sent_to_agent += 1
+        number = self._sent_to_agent
+        self._answers[number] = None
+        try:
+            self._send_frame(ToAgent(id=number, payload=payload))
+            with anyio.move_on_after(ANSWER_PATIENCE):
+                while self._answers[number] is None and not self.over.is_set():
+                    await self._progress.wait()
+            answer = self._answers[number]
+        finally:
+            del self._answers[number]
+        if answer is None:
+            why = "has left" if self.over.is_set() else f"has not answered in {ANSWER_PATIENCE:.0f} s"
+            raise FrameError("no-publisher", f"the publisher of stream {self.stream!r} {why}")
+        if answer.refused is not None:
+            raise FrameError(
+                "refused", f"the publisher of stream {self.stream!r} refused: {answer.refused[:LONGEST_REASON]}"
+            )
 
     async def suspend(self) -> None:
         """Commit what was received and release the stream. Its publisher may resume it."""
@@ -487,6 +534,11 @@ class IngestConnection:
                     await self._reject(NotTappedError(reason_of(error)))
                     return
                 self._enqueue(Lines((line,), now, None, failed=reason_of(error)))  # the record is what there is of it
+                continue
+            if isinstance(record, Answer):
+                if record.id in self._answers:
+                    self._answers[record.id] = record
+                    self._notify()
                 continue
             if isinstance(record, Line):
                 t = now if record.t is None else record.t

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
+from typing import Any
 from weakref import WeakValueDictionary
 
 import anyio
@@ -156,7 +157,7 @@ class Streams:
                 if request.parent is not None and live.info.parent is None:
                     live.apply(Parent(request.parent, self._clock()))
             send(ingesting(live, new=stored is None))
-            connection = IngestConnection(live, request.framing, send, self._setting)
+            connection = IngestConnection(live, request, send, self._setting)
             self.connections[stream] = connection
             connection.start()
             return connection
@@ -195,6 +196,12 @@ class Streams:
                     await self._journal.commit(commit)
                     return True
         return False
+
+    async def to_agent(self, stream: str, payload: Any) -> None:
+        """Send something to the agent of a stream. Returns when its publisher has taken it. Raises `FrameError`."""
+        if (owner := self.connections.get(stream)) is None:
+            raise FrameError("no-publisher", f"no publisher of stream {stream!r} is connected")
+        await owner.to_agent(payload)
 
     async def settle_views(self, stream: str, outcomes: Outcomes) -> None:
         """Journal what became of views of the stream's results. Does nothing if that is known or the stream was

@@ -37,6 +37,7 @@ from tooltap.protocol.requests import (
     SessionsRequest,
     StatsRequest,
     StoreRequest,
+    ToAgentRequest,
     UsageRequest,
 )
 from tooltap.protocol.stats import Statistics
@@ -63,7 +64,8 @@ class Part(NamedTuple):
 
 
 class Requests:
-    """`statistics`: of the daemon. `end_stream` raises `FrameError` for an unknown stream."""
+    """`statistics`: of the daemon. `end_stream` raises `FrameError` for an unknown stream, `to_agent` if the agent does
+    not get what is sent to it."""
 
     def __init__(
         self,
@@ -73,12 +75,14 @@ class Requests:
         *,
         statistics: Callable[[], Awaitable[dict[str, Any]]],
         end_stream: Callable[[str], Awaitable[Statistics]],
+        to_agent: Callable[[str, Any], Awaitable[None]],
     ) -> None:
         self._journal = journal
         self._outputs = outputs
         self._search = search
         self._statistics = statistics
         self._end_stream = end_stream
+        self._to_agent = to_agent
 
     async def reply_to(self, request: Request) -> Reply:
         name_task(f"request {request.__struct_config__.tag}")
@@ -127,6 +131,9 @@ class Requests:
                 return await self._stats()
             case EndRequest():
                 return await self._end_stream(request.stream)
+            case ToAgentRequest():
+                await self._to_agent(request.stream, request.payload)
+                return {}
             case RemoveRequest():
                 return await self._remove(request)
             case PingRequest():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine
-from tooltap.protocol.inputs import Close, Direction, Lost, NotTappedError, looks_tapped, read_tapped
+from tooltap.protocol.inputs import Answer, Close, Direction, Lost, NotTappedError, looks_tapped, read_tapped
 
 __all__ = ["Line", "Recording"]
 
@@ -32,7 +32,7 @@ class Recording:
             tapped = read_tapped(line)
         except NotTappedError:  # torn: passed on as it is
             return Line(line)
-        if isinstance(tapped, Close):
+        if isinstance(tapped, Close | Answer):
             return None
         if isinstance(tapped, Lost):
             return tapped
