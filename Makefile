@@ -46,7 +46,7 @@ fix: .venv/.dev
 
 # Account for every line of recordings: make corpus CORPUS='<folder with a manifest.json> …'
 corpus: .venv/.runtime
-	$(BIN)/python -m tooltap.cli.make.corpus $(CORPUS)
+	$(BIN)/python -m tests.kit.corpus $(CORPUS)
 
 # Find every text again that recordings say went to the model: make views CAPTURES='<folder with a manifest.json> …'
 views: .venv/.dev
@@ -58,7 +58,7 @@ prices: .venv/.dev
 
 # Compare with recorded cases of Happier: make goldens GOLDENS=<file>
 goldens: .venv/.runtime
-	$(BIN)/python -m tooltap.cli.make.goldens $(GOLDENS)
+	$(BIN)/python -m tests.kit.goldens $(GOLDENS)
 
 # make endless DIALECTS='acp or codex-mcp': a million lines each, in which nothing ever ends; `make test` uses fewer.
 endless: .venv/.dev
@@ -177,7 +177,7 @@ baselines: .venv/.runtime
 # Rename every field and type in recordings, one at a time, and report how many of the changes drift detection finds:
 # make renames CAPTURES='<folder with a manifest.json> …'
 renames: .venv/.runtime
-	$(BIN)/python -m tooltap.cli.make.renames $(CAPTURES)
+	$(BIN)/python -m tests.kit.renames $(CAPTURES)
 
 # Build the sdist and, from it, the wheel. Install the wheel in an empty environment without access to the sources, run
 # its commands, and type-check a project that uses the client.

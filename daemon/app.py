@@ -1,44 +1,51 @@
 """The daemon as one object: opens everything, runs until it is stopped, and shuts down without losing anything.
 
-A shutdown stops following and accepts no more connections. Within `shutdown_timeout` it commits what publishers have
+A shutdown stops following and accepts no more connections. Within `SHUTDOWN_TIMEOUT` it commits what publishers have
 sent, lets clients read what was written to them, and lets commands finish their views. Then it cancels what is left.
 The journal is closed last, after every task that may commit.
 """
 
 from __future__ import annotations
-
 import asyncio
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, get_args
-
 import anyio
 import msgspec
+from collections.abc import Awaitable
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import get_args
 from anyio.abc import TaskGroup
-
 from tooltap import __version__
 from tooltap.daemon.config import Config
 from tooltap.daemon.hub.hub import Hub
 from tooltap.daemon.ingest.drift_findings import Findings
 from tooltap.daemon.ingest.offload import Offload
 from tooltap.daemon.ingest.streams import Streams
-from tooltap.daemon.journal.interface import Journal, JournalError
+from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.open import open_journal
 from tooltap.daemon.search.place import place_of_index
 from tooltap.daemon.search.search import Search
 from tooltap.daemon.server.output_cache import OutputCache
 from tooltap.daemon.server.requests import Requests
 from tooltap.daemon.server.server import Server
-from tooltap.daemon.system.clock import ClockWatch, wall_clock
+from tooltap.daemon.system.clock import ClockWatch
+from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.system.listener import Listener
-from tooltap.daemon.system.logs import faults, get_logger, lines_left_out
+from tooltap.daemon.system.logs import faults
+from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.system.logs import lines_left_out
 from tooltap.daemon.system.loop.watchdog import Watchdog
 from tooltap.daemon.system.paths import spool_path
-from tooltap.daemon.system.running_daemons import Record, RunningDaemon
-from tooltap.daemon.system.tcp import listen, parse_address
+from tooltap.daemon.system.running_daemons import Record
+from tooltap.daemon.system.running_daemons import RunningDaemon
+from tooltap.daemon.system.tcp import listen
+from tooltap.daemon.system.tcp import parse_address
 from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.delivery.quarantine import QuarantineLimits
 from tooltap.daemon.taps.drain import Drain
@@ -49,14 +56,25 @@ from tooltap.daemon.views.rules import Rules
 from tooltap.daemon.web.http.token import load_token
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.replies import StreamState
-from tooltap.traces.drift.baselines import PACKAGED, load
-from tooltap.traces.drift.drift import Drift, Finding
+from tooltap.traces.drift.baselines import PACKAGED
+from tooltap.traces.drift.baselines import load
+from tooltap.traces.drift.drift import Drift
+from tooltap.traces.drift.drift import Finding
 from tooltap.traces.recording.writer import TraceWriter
+from tooltap.daemon.hub.hub import RECENT_BYTES
+from tooltap.daemon.ingest.offload import HUGE_BYTES
+from tooltap.daemon.ingest.offload import LONG_BYTES
+from tooltap.daemon.ingest.streams import DISPLAY_PATIENCE
+from tooltap.daemon.ingest.streams import SNAPSHOT_BYTES
+from tooltap.daemon.server.output_cache import OUTPUT_CACHE_BYTES
+from tooltap.daemon.server.output_cache import OUTPUT_TTL
+from tooltap.traces.drift.drift import SILENT_LINES
+from tooltap.traces.recording.writer import TRACE_BUFFER_BYTES
 
-if TYPE_CHECKING:  # only a daemon that serves browsers imports its packages
+if TYPE_CHECKING:
     from tooltap.daemon.web.server import WebServer
 
-__all__ = ["SHUTDOWN_GRACE", "Daemon"]
+__all__ = ["SHUTDOWN_GRACE", "SHUTDOWN_TIMEOUT", "Daemon"]
 
 DAY_MS = 24 * 3600 * 1000
 STREAMS_LISTED = 1_000
@@ -76,8 +94,16 @@ FOLLOWING_RETRY = 5.0
 """Seconds until following begins again after an error."""
 EXPIRY_PERIOD = 15.0
 """Seconds that an expired output may stay in memory."""
+DRAIN_INTERVAL = 5.0
+"""Seconds between searches for spools that `run` and `proxy` have left behind."""
+RETENTION_INTERVAL = 60.0
+"""Seconds between runs of retention."""
+SCRUB_SHARE = 0.1
+"""Of the time that a verification of the journal takes, for which it works; in the rest it waits."""
+SHUTDOWN_TIMEOUT = 1.0
+"""Seconds for which a shutdown waits for received lines to be committed and for clients to read."""
 SHUTDOWN_GRACE = 0.7
-"""Seconds after `shutdown_timeout` in which the journal is closed. Then the process ends in any case."""
+"""Seconds after `SHUTDOWN_TIMEOUT` in which the journal is closed. Then the process ends in any case."""
 FIRST_SCRUB = 60.0
 """Seconds from the start to the first verification of the journal."""
 
@@ -103,7 +129,7 @@ class Daemon:
         self._drift = Drift(
             lambda dialect: load(PACKAGED, dialect),
             thorough=False,
-            silent_lines=config.silent_lines,
+            silent_lines=SILENT_LINES,
             on_new=_log_drift,
         )
         self._findings: Findings
@@ -144,7 +170,7 @@ class Daemon:
                 lambda sentence: _log.warning("trace", problem=sentence),
                 file_bytes=config.trace_file_bytes,
                 total_bytes=config.trace_total_bytes,
-                buffer_bytes=config.trace_buffer_bytes,
+                buffer_bytes=TRACE_BUFFER_BYTES,
             )
             try:
                 async with anyio.create_task_group() as tasks:
@@ -161,12 +187,12 @@ class Daemon:
                     ready()
                     await self._stopping.wait()
                     _log.info("shutting down")
-                    patience = 0.0 if self.journal.problem else config.shutdown_timeout / 2
+                    patience = 0.0 if self.journal.problem else SHUTDOWN_TIMEOUT / 2
                     hurrying = asyncio.get_running_loop().call_later(patience, self.journal.hurry)
                     self._following.cancel()
                     if self.web is not None:
                         self.web.stop()
-                    with anyio.move_on_after(config.shutdown_timeout):
+                    with anyio.move_on_after(SHUTDOWN_TIMEOUT):
                         await self.server.stop()
                         await self._rewriter.finish()
                         if self.web is not None:
@@ -251,7 +277,7 @@ class Daemon:
     async def _start(self, listener: Listener, browsers: socket.socket | None, tasks: TaskGroup) -> None:
         config = self.config
         socket = os.path.realpath(listener.path)
-        self.hub = Hub(self.journal, tasks, recent_bytes=config.recent_bytes)
+        self.hub = Hub(self.journal, tasks, recent_bytes=RECENT_BYTES)
         self.journal.on_commit = self.hub.publish
         self.journal.on_reset = self._restart
         self.journal.on_skip = self.hub.skip
@@ -267,8 +293,7 @@ class Daemon:
             self.journal,
             tasks,
             limits=config.stream,
-            snapshot_bytes=config.snapshot_bytes,
-            in_flight_bytes=config.ingest_bytes,
+            snapshot_bytes=SNAPSHOT_BYTES,
             suspend_timeout_ms=int(config.suspend_timeout * 1000),
             max_streams=config.max_streams,
             partials_wanted=lambda: self.hub.partials_wanted,
@@ -278,14 +303,13 @@ class Daemon:
             rewrite=self._rewriter.put,
             missing_views=lambda info: self._rewriter.make_missing(self.journal, self._policy.rules, [info]),
             agents=lambda: {*config.follow.followed, *(one.agent for one in announced(str(spool_path()), socket))},
-            display_patience=config.display_patience,
-            offload=Offload(config.long_line_bytes, config.huge_line_bytes, config.line_seconds),
+            display_patience=DISPLAY_PATIENCE,
+            offload=Offload(LONG_BYTES, HUGE_BYTES),
             masks=config.masks_journal,
         )
         await self._streams.restore()
-        limits = QuarantineLimits(config.quarantine_files, config.quarantine_bytes)
-        self._drain = Drain(self._streams, listener.path, spool_path(), limits)
-        self._outputs = OutputCache(self.journal.id, max_bytes=config.output_bytes, ttl=config.output_ttl)
+        self._drain = Drain(self._streams, listener.path, spool_path(), QuarantineLimits())
+        self._outputs = OutputCache(self.journal.id, max_bytes=OUTPUT_CACHE_BYTES, ttl=OUTPUT_TTL)
         requests = Requests(
             self.journal,
             self._outputs,
@@ -314,10 +338,10 @@ class Daemon:
             )
             tasks.start_soon(self._run_follower, self._follower, name="follow")
         tasks.start_soon(_repeat, VIEWS_PERIOD, self._make_missing_views, name="views that were not made")
-        tasks.start_soon(_repeat, config.drain_interval, self._drain.run, name="drain of spools")
+        tasks.start_soon(_repeat, DRAIN_INTERVAL, self._drain.run, name="drain of spools")
         tasks.start_soon(_repeat, FINDINGS_PERIOD, self._findings.store_new, name="findings of drift")
-        tasks.start_soon(_repeat, min(config.output_ttl, EXPIRY_PERIOD), self._outputs.sweep, name="display outputs")
-        tasks.start_soon(_repeat, config.retention_interval, self._expire, name="retention")
+        tasks.start_soon(_repeat, min(OUTPUT_TTL, EXPIRY_PERIOD), self._outputs.sweep, name="display outputs")
+        tasks.start_soon(_repeat, RETENTION_INTERVAL, self._expire, name="retention")
         tasks.start_soon(self._search.run, name="search index")
         if config.scrub_interval:
             tasks.start_soon(self._scrub, name="verification of the journal")
@@ -395,7 +419,7 @@ class Daemon:
         await _repeat(self.config.scrub_interval, self._verify)
 
     async def _verify(self) -> None:
-        if damages := await self.journal.scrub(self.config.scrub_share):
+        if damages := await self.journal.scrub(SCRUB_SHARE):
             _log.error("the journal is damaged: see `tooltap journal check`", damages=damages)
 
 

@@ -110,16 +110,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_connections: Positive = 2_048
     max_streams: Positive = 20_000
     """Streams that have not ended; one more is refused."""
-    frame_bytes: Annotated[int, msgspec.Meta(ge=1_024)] = 262_144
-    """Length of one control frame from a client."""
-    subscriber_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 65_536
-    """Bytes written to a client that it has not read. Beyond this, a subscriber is served at its own pace."""
-    recent_bytes: Annotated[int, msgspec.Meta(ge=0)] = 2_097_152
-    """Bytes of the newest events held in memory for subscribers; older ones are read from the journal."""
-    ingest_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 262_144
-    """Bytes read from a publisher before its earlier ones are committed."""
-    at_interval: Seconds = 5.0
-    """How often an idle filtered subscription gets an `at` frame."""
     suspend_timeout: Seconds = 900.0
     """A suspended stream is closed after this long."""
     retention_days: Annotated[float, msgspec.Meta(ge=0)] = 30.0
@@ -127,45 +117,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     agent's own session files or database is not deleted for its age."""
     retention_bytes: Annotated[int, msgspec.Meta(ge=0)] = 8_589_934_592
     """When the journal is larger, the events of the streams that ended first are deleted; 0 lets it grow."""
-    retention_interval: Seconds = 60.0
-    """How often retention runs."""
     scrub_interval: Annotated[float, msgspec.Meta(ge=0)] = 86_400.0
     """How often everything in the journal is verified; 0: never. The first time is a minute after the start."""
-    scrub_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.1
-    """Of the time that a verification takes, for which it works; in the rest it waits."""
-    drain_interval: Seconds = 5.0
-    """How often spools that `run` and `proxy` have left behind are ingested."""
-    quarantine_files: Annotated[int, msgspec.Meta(ge=0)] = 100
-    """Damaged spools that are retained in the quarantine; further ones stay where they are."""
-    quarantine_bytes: Annotated[int, msgspec.Meta(ge=0)] = 268_435_456
-    """Bytes of all damaged spools in the quarantine."""
-    snapshot_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_048_576
-    """A stream's tail is replaced by a snapshot when it is longer than this, and than four times the last snapshot."""
     trace_file_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 64 * 1024 * 1024
     """A trace file of this length is closed and the next one begun; at most a quarter of `trace_total_bytes`."""
     trace_total_bytes: Annotated[int, msgspec.Meta(ge=16_384)] = 1024 * 1024 * 1024
     """Bytes of all traces in a folder; beyond this, the oldest are deleted."""
-    trace_buffer_bytes: Positive = 16 * 1024 * 1024
-    """Bytes of lines that wait to be traced; when the disk is too slow, the newest are left out."""
-    silent_lines: Positive = 40
-    """A stream that ends after so many lines without a message or a call is reported as drift; one that continues,
-    after four times as many."""
     index_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1_073_741_824
     """When the index for searching is larger, its oldest events are not searched any more; 0: there is none."""
-    output_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 67_108_864
-    """Bytes of display outputs held in memory; beyond this, the oldest are evicted."""
-    output_ttl: Seconds = 1_800.0
-    """A display output expires after this long."""
-    display_patience: Seconds = 5.0
-    """How long what `tooltap mcp` reports waits for the result of the agent, if that is tapped or followed."""
-    shutdown_timeout: Seconds = 1.0
-    """How long a shutdown waits for received lines to be committed and for clients to read."""
-    long_line_bytes: Positive = 65_536
-    """A longer line is normalized in a thread, so that the event loop serves others meanwhile, …"""
-    huge_line_bytes: Positive = 1_048_576
-    """… and one that is longer than this, in a process."""
-    line_seconds: Seconds = 120.0
-    """A huge line that takes longer to normalize is given up, as if it were over the length limit."""
     stall_seconds: Seconds = 0.25
     """What holds the event loop for longer is reported."""
     stream: Limits = Limits()

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from functools import partial
 
-from tooltap.daemon.app import SHUTDOWN_GRACE, Daemon
+from tooltap.daemon.app import SHUTDOWN_GRACE, SHUTDOWN_TIMEOUT, Daemon
 from tooltap.daemon.config import Config, ConfigError
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.server.failures import report_failure
@@ -38,7 +38,7 @@ def run(
     `ConfigError`, and, after SIGINT, `KeyboardInterrupt`."""
     configure(config.log_level)
     watchdog = Watchdog(config.stall_seconds)
-    forced_end = ForcedEnd(config.shutdown_timeout + SHUTDOWN_GRACE)
+    forced_end = ForcedEnd(SHUTDOWN_TIMEOUT + SHUTDOWN_GRACE)
     browsers = config.web.connections if config.web.enabled else 0
     allow_open_files(config.max_connections + browsers + SPARE_FILES)
     run_until_stopped(

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from tooltap.protocol.events import Chunk
+
 __all__ = ["CallKey", "EventHead", "head_of", "raw_tool_of"]
 
 CallKey: TypeAlias = tuple[str, str]
@@ -65,6 +67,7 @@ class EventHead(msgspec.Struct, rename="camel"):
     alias: str | None = None
     text_json: msgspec.Raw = msgspec.field(default=_NONE, name="text")
     input_json: msgspec.Raw = msgspec.field(default=_NONE, name="input")
+    chunk_json: msgspec.Raw = msgspec.field(default=_NONE, name="chunk")
     output_json: msgspec.Raw = msgspec.field(default=_NONE, name="output")
 
     @property
@@ -92,6 +95,11 @@ class EventHead(msgspec.Struct, rename="camel"):
         return _texts.decode(self.text_json) if self.text_json else ""
 
     @property
+    def chunk(self) -> Chunk | None:
+        """What a running tool printed; only in partials."""
+        return _chunks.decode(self.chunk_json) if self.chunk_json else None
+
+    @property
     def payload(self) -> dict[str, msgspec.Raw]:
         """The values of the input or the output of a call, still encoded; empty if there is none."""
         payload = self.input_json or self.output_json
@@ -113,6 +121,7 @@ class _Happy(msgspec.Struct, rename="camel"):
 
 
 _heads = msgspec.json.Decoder(EventHead)
+_chunks = msgspec.json.Decoder(Chunk)
 _texts = msgspec.json.Decoder(str)
 _payloads: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _happy = msgspec.json.Decoder(_Happy)

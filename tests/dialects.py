@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import fill
 
+from tests.kit.coverage import WRITTEN, page
 from tooltap.normalizers.catalog.registry import builtin, products
-from tooltap.traces.checks.coverage import WRITTEN, page
 from tooltap.traces.fixtures.fixtures import Fixtures
 from tooltap.traces.recording.whole_file import write_whole
 

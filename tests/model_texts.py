@@ -17,9 +17,9 @@ import orjson
 
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context, OutputChunk, Produced
-from tooltap.normalizers.stream.contract import Line, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.model_view import model_text
+from tooltap.testing import Line, read_recording
 
 __all__ = ["Compared", "compared", "wire_texts"]
 

@@ -19,8 +19,8 @@ from tooltap.daemon.sessions.row import SessionRow
 from tooltap.daemon.sessions.usage import Cost, Part, SessionUsage, Total
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context, Produced
-from tooltap.normalizers.stream.contract import read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.testing import read_recording
 from tooltap.traces.recording.manifest import read_manifest
 
 __all__ = ["TOLERANCE", "Compared", "compared", "rows_of"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from tooltap.normalizers.stream.contract import Line, normalize, read_recording
 from tooltap.protocol.events import Event
+from tooltap.testing import Line, normalize, read_recording
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -6,7 +6,6 @@ a test.
 """
 
 from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -18,10 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
-
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
 from tooltap.protocol.inputs import write_tapped
+from tests.daemon.constants import write_settings
 
 PUBLISHERS = 4
 STREAM_LINES = 5_000
@@ -81,10 +80,11 @@ def used(daemon: DaemonProcess, directory: Path, events: int) -> Used:
 def soak(events: int, directory: Path) -> list[str]:
     """Run the daemon, and return what grew."""
     settings = directory / "soak.toml"
-    settings.write_text(f'retention_bytes = {JOURNAL_BYTES}\nretention_interval = 0.5\nlog_level = "warning"\n')
+    text = f'retention_bytes = {JOURNAL_BYTES}\nretention_interval = 0.5\nlog_level = "warning"\n'
+    constants = write_settings(settings, text)
     start = time.monotonic()
     samples: list[Used] = []
-    with DaemonProcess(directory, "--config", settings) as daemon:
+    with DaemonProcess(directory, "--config", settings, **constants) as daemon:
         while not daemon.path.exists():
             time.sleep(0.01)
         follower, stuck = Follower(daemon.connect()), daemon.connect()

@@ -30,7 +30,7 @@ LINES: tuple[dict[str, Any], ...] = (
 CHECK = """
 import sys
 from pathlib import Path
-from tooltap.normalizers.stream.contract import check_recording, check_survives, read_recording
+from tooltap.testing import check_recording, check_survives, read_recording
 
 lines = read_recording(Path(sys.argv[1]).read_bytes())
 check_recording("acme-json", lines)

@@ -19,12 +19,12 @@ from tooltap.cli.schema.model import Schema, definitions, json_schema
 from tooltap.cli.schema.schema import write
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import AnyEvent, encode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import ClientFrame, DaemonFrame, Done, Gap, Ingest, Problem, Reply, Subscribe, encode_frame
 from tooltap.protocol.requests import EventRequest
 from tooltap.protocol.tools import TOOLS
+from tooltap.testing import normalize, read_recording
 
 FIXTURES = Path(__file__).parent / "fixtures"
 PAYLOADS = {"tool-call": "input", "tool-update": "input", "tool-result": "output"}

@@ -150,7 +150,7 @@ def _observe(
     """Agent -> scenario -> what its recordings showed."""
     from tooltap.normalizers.stream.normalizer import AUTO
     from tooltap.traces.drift.baselines import UNKNOWN, observe
-    from tooltap.traces.recording.streams import read_streams
+    from tooltap.traces.recording.reader import read_streams
 
     agents: dict[Agent, dict[str, Observed]] = {}
     for recording in found:

@@ -21,11 +21,11 @@ from tooltap.cli.common.recordings import (
     recordings_argument,
     usage_errors,
 )
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 if TYPE_CHECKING:
     from tooltap.traces.drift.drift import Drift, Finding, Report
-    from tooltap.traces.recording.streams import Source
+    from tooltap.traces.recording.reader import Source
 
 __all__ = ["command"]
 
@@ -105,7 +105,7 @@ def _watch_recordings(paths: tuple[Path, ...], watch: _Watch, jobs: int) -> Repo
     import msgspec
 
     from tooltap.traces.drift.drift import Drift, Found
-    from tooltap.traces.recording.streams import size_of
+    from tooltap.traces.recording.reader import size_of
 
     decoder = msgspec.msgpack.Decoder(Found)
     drift = Drift(lambda dialect: [])
@@ -131,7 +131,7 @@ class _Recorded(NamedTuple):
 
 def _sources(paths: tuple[Path, ...]) -> list[_Recorded]:
     """Files of the same dialect are opened together, because a stream may continue in another file."""
-    from tooltap.traces.recording.streams import sources
+    from tooltap.traces.recording.reader import sources
 
     by_dialect: dict[str | None, list[Path]] = {}
     for recording in recordings(paths):
@@ -160,7 +160,7 @@ class _Watch:
         from tooltap.traces.drift.baselines import PACKAGED, load
         from tooltap.traces.drift.drift import Drift
         from tooltap.traces.drift.watch import watch_stream
-        from tooltap.traces.recording.streams import read_stream
+        from tooltap.traces.recording.reader import read_stream
 
         if self._drift is None:
             self._drift = Drift(partial(load, self._folder or PACKAGED), silent_lines=self._silent_lines)

@@ -16,13 +16,13 @@ from tooltap.cli.common.jobs import guarded_workers, jobs_option, worker_errors
 from tooltap.cli.common.printing import on_stderr, say, short
 from tooltap.cli.common.progress import progress
 from tooltap.cli.common.recordings import recorded_dialect_option, recordings
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 if TYPE_CHECKING:
     from tooltap.traces.fixtures.examples import Example
     from tooltap.traces.fixtures.extracting import Wanted
     from tooltap.traces.fixtures.fixtures import Fixtures
-    from tooltap.traces.recording.streams import Source
+    from tooltap.traces.recording.reader import Source
 
 __all__ = ["command"]
 
@@ -92,7 +92,7 @@ def extract(
     A TRACE is a trace of tooltap or Happier, a recorded stream, or a folder of .jsonl files. Examples that are already
     in DIR compete with the new ones; delete a file in DIR to choose its examples from scratch.
     """
-    from tooltap.traces.recording.streams import read_stream
+    from tooltap.traces.recording.reader import read_stream
 
     fixtures = _load(folder, allowlist)
     streams = [read_stream(source, dialect) for source in _sources(traces)]
@@ -114,7 +114,7 @@ def extract(
 @jobs_option
 def keys(traces: tuple[Path, ...], dialect: str, jobs: int) -> None:
     """List the keys in traces with their numbers of events, as a draft of an allowlist."""
-    from tooltap.traces.recording.streams import size_of
+    from tooltap.traces.recording.reader import size_of
 
     streams = _sources(traces)
     sizes = list(map(size_of, streams))
@@ -175,7 +175,7 @@ def _sources(paths: tuple[Path, ...]) -> list[Source]:
     """The streams whose dialect is installed."""
     from tooltap.normalizers.catalog.registry import dialects
     from tooltap.normalizers.stream.normalizer import AUTO
-    from tooltap.traces.recording.streams import TracedStream, sources
+    from tooltap.traces.recording.reader import TracedStream, sources
 
     known = {AUTO, *dialects()}
     found = []
@@ -189,7 +189,7 @@ def _sources(paths: tuple[Path, ...]) -> list[Source]:
 
 def _count_keys(dialect: str, source: Source) -> Iterator[Counter[str]]:
     from tooltap.traces.fixtures.extracting import count_keys
-    from tooltap.traces.recording.streams import read_stream
+    from tooltap.traces.recording.reader import read_stream
 
     yield count_keys([read_stream(source, dialect)])
 

@@ -83,7 +83,7 @@ def command(
     if as_json and not (diff or journal):
         raise click.UsageError("--json needs --diff or --journal")
     from tooltap.cli.check.replay_diff import as_json_value, render
-    from tooltap.traces.recording.files import expand
+    from tooltap.traces.recording.rotation import expand
 
     try:
         files = expand(traces)

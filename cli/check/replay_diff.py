@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from tooltap.cli.common.printing import MAX_ID, short
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 from tooltap.traces.replay.event_diff import Change, EventDiff, FieldChange, Tally
 
 __all__ = ["as_json_value", "render"]

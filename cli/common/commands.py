@@ -10,7 +10,7 @@ import click
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The end of a sentence about a word that is not known: `; did you mean 'tail'?`, or nothing."""
-    from tooltap.daemon.similar import similar
+    from tooltap.daemon.did_you_mean import similar
 
     found = similar(word, known)
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""

@@ -78,10 +78,10 @@ def cursors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 def followed_agents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The next agent of a comma-separated list, or `all`."""
-    from tooltap.daemon.taps.follow.places import AGENTS
+    from tooltap.normalizers.catalog.registry import stores
 
     listed, comma, last = incomplete.rpartition(",")
-    others = [name for name in AGENTS if name not in listed.split(",")] + ([] if listed else ["all"])
+    others = [name for name in stores() if name not in listed.split(",")] + ([] if listed else ["all"])
     return [f"{listed}{comma}{name}" for name in _starting_with(last, others)]
 
 

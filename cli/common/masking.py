@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import click
 
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 __all__ = ["Masking", "redact_options"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tooltap.cli.common.printing import MAX_ID, on_stderr, say_json, short
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 if TYPE_CHECKING:
     from tooltap.protocol.stats import Statistics

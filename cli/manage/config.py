@@ -8,7 +8,7 @@ import click
 
 from tooltap.cli.common.commands import Group
 from tooltap.cli.common.printing import say
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 __all__ = ["command"]
 

@@ -10,7 +10,7 @@ from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import socket_option
 from tooltap.cli.common.printing import at_terminal, joined, say, say_json, short, styled, wants_colour
 from tooltap.cli.common.terminal.columns import terminal_columns, wrapped
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 __all__ = ["command"]
 

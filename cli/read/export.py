@@ -24,9 +24,9 @@ from tooltap.cli.read.session_names import AmbiguousSessionError, UnknownSession
 
 if TYPE_CHECKING:
     from tooltap.daemon.client.connection import Client
-    from tooltap.daemon.web.page.export.bodies import Bodies, Body
-    from tooltap.daemon.web.page.export.html_page import ExportedPage
-    from tooltap.daemon.web.page.export.markdown_page import MarkdownPage
+    from tooltap.daemon.export.html import ExportedPage
+    from tooltap.daemon.export.markdown import MarkdownPage
+    from tooltap.daemon.export.source import Bodies, Body
     from tooltap.protocol.events import AnyEvent
 
 __all__ = ["command"]
@@ -217,10 +217,9 @@ def _try(write: Callable[[_Page], str | None], page: _Page) -> Iterator[tuple[bo
 
 def _write_page(page: _Page, *, options: _Options) -> str | None:
     """Return a remark about the page. Raises `click.ClickException`."""
+    from tooltap.daemon.export.redaction import masked_title, remark
+    from tooltap.daemon.export.source import Bodies, FileSource
     from tooltap.daemon.taps.stream_ids import stream_name
-    from tooltap.daemon.web.page.export.bodies import Bodies
-    from tooltap.daemon.web.page.export.file_source import FileSource
-    from tooltap.daemon.web.page.export.redaction import masked_title, remark
 
     if page.problem is not None:
         raise click.ClickException(page.problem)
@@ -249,8 +248,8 @@ def _write_page(page: _Page, *, options: _Options) -> str | None:
 
 
 def _exported(title: str, options: _Options, bodies: Bodies) -> ExportedPage | MarkdownPage:
-    from tooltap.daemon.web.page.export.html_page import ExportedPage
-    from tooltap.daemon.web.page.export.markdown_page import MarkdownPage
+    from tooltap.daemon.export.html import ExportedPage
+    from tooltap.daemon.export.markdown import MarkdownPage
 
     if options.form == "md":
         return MarkdownPage(title, bodies=bodies)
@@ -324,7 +323,7 @@ async def _write_session(
 ) -> None:
     from tooltap.daemon.client.connection import connect
     from tooltap.daemon.client.subscription import subscribe
-    from tooltap.daemon.web.page.export.redaction import masked_event
+    from tooltap.daemon.export.redaction import masked_event
     from tooltap.protocol.events import decode
     from tooltap.protocol.filters import Filter
     from tooltap.protocol.frames import Gap
@@ -345,7 +344,7 @@ async def _write_session(
 async def _fetch_bodies(client: Client, event: AnyEvent, bodies: Bodies, masking: Masking) -> dict[str, Body]:
     """The event's output bodies that are still stored and fit into the page, by output id."""
     from tooltap.daemon.client.greeting import DaemonError
-    from tooltap.daemon.web.page.export.bodies import Body, body_ids
+    from tooltap.daemon.export.source import Body, body_ids
 
     found: dict[str, Body] = {}
     for output_id, size, mime_type in body_ids(event):

@@ -23,7 +23,7 @@ from tooltap.cli.common.printing import (
     warn,
 )
 from tooltap.cli.read.session_names import find_session
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 __all__ = ["command"]
 

@@ -9,8 +9,8 @@ from tooltap.cli.common.printing import Clean, joined, short, styled
 from tooltap.cli.common.terminal.columns import columns_of, fit, padded
 from tooltap.cli.read.transcript.calls import tool_name
 from tooltap.cli.read.transcript.head import title_of
+from tooltap.daemon.formats import counted, dollars, duration, rounded
 from tooltap.daemon.sessions.running import RunningSession, find_running
-from tooltap.daemon.wording import counted, dollars, duration, rounded
 
 __all__ = ["COLUMNS", "Running", "board", "row_of", "running_sessions"]
 

@@ -30,7 +30,7 @@ from tooltap.cli.common.printing import (
 )
 from tooltap.cli.common.terminal.columns import columns_of, fit, terminal_columns
 from tooltap.cli.read.why_empty import NO_EVENTS
-from tooltap.daemon.wording import counted, dollars
+from tooltap.daemon.formats import counted, dollars
 
 PAGE = 1_000
 STATUSES = ("running", "waiting", "failed", "completed", "interrupted")

@@ -13,7 +13,7 @@ from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.printing import at_terminal, say, say_json, say_text, short
 from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end, padded, terminal_columns, wrapped
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 BY = ("day", "model", "project", "agent", "session", "subagent")
 DAY_MS = 86_400_000

@@ -7,7 +7,7 @@ from typing import Any
 
 from tooltap.cli.common.commands import did_you_mean
 from tooltap.cli.common.connection import request
-from tooltap.daemon.wording import counted
+from tooltap.daemon.formats import counted
 
 __all__ = ["NO_EVENTS", "why_nothing"]
 

@@ -9,8 +9,6 @@ from tooltap.cli.schema.model import COMPATIBILITY, REF, UNIONS, Definition, Sch
 from tooltap.protocol import PROTOCOL_VERSION, SCHEMA_VERSION
 from tooltap.protocol.frames import ERROR_CODES
 
-__all__ = ["markdown"]
-
 HEAD = f"""\
 # Schema {SCHEMA_VERSION}, protocol {PROTOCOL_VERSION}
 

@@ -24,8 +24,6 @@ from tooltap.protocol.payloads import OpenStruct
 from tooltap.protocol.replies import RESULTS
 from tooltap.protocol.tools import TOOLS, McpInput, McpResult
 
-__all__ = ["COMPATIBILITY", "REF", "UNIONS", "Definition", "Schema", "Union", "definitions", "json_schema"]
-
 Schema: TypeAlias = dict[str, Any]
 
 REF = "#/$defs/"

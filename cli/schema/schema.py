@@ -7,8 +7,6 @@ import click
 from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.printing import say_text
 
-__all__ = ["FORMATS", "command"]
-
 FORMATS = ("json-schema", "typescript", "markdown")
 
 

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from tooltap.cli.schema.model import COMPATIBILITY, REF, UNIONS, Definition, Schema, definitions, json_schema
 from tooltap.protocol import PROTOCOL_VERSION, SCHEMA_VERSION
 
-__all__ = ["typescript"]
-
 WIDTH = 110
 NAMES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean"}
 

@@ -13,10 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 from tooltap.daemon.doctor.finding import Finding, fine, note, problem
+from tooltap.daemon.formats import counted
 from tooltap.daemon.system.processes import run_briefly
-from tooltap.daemon.taps.follow.database import list_sessions
-from tooltap.daemon.taps.follow.places import AGENTS, Found, Root, roots, scan
-from tooltap.daemon.wording import counted
+from tooltap.daemon.taps.follow.database import Database
+from tooltap.daemon.taps.follow.reading import Found
+from tooltap.daemon.taps.follow.stores import Root, roots, scan
+from tooltap.normalizers.catalog.registry import stores
 from tooltap.traces.drift.baselines import PACKAGED, age, load
 
 __all__ = ["agents", "sessions"]
@@ -81,7 +83,7 @@ def _compared(agent: str, version: str, recorded: list[str]) -> Finding:
 
 def sessions() -> Iterator[Finding]:
     absent = []
-    for agent in AGENTS:
+    for agent in stores():
         [root] = roots((agent,), os.environ)
         if not os.path.lexists(root.path):
             absent.append(agent)
@@ -95,18 +97,18 @@ def sessions() -> Iterator[Finding]:
             advice = f"`tooltap serve --follow {agent}` publishes them."
             yield fine("sessions", f"{agent} has {_counted(root, files)} in {root.path}", advice if files else None)
     if absent:
-        variables = ", ".join(sorted({AGENTS[agent].variable for agent in absent} - {""}))
+        variables = ", ".join(sorted({stores()[agent].variable for agent in absent} - {""}))
         elsewhere = f" If they are elsewhere, set {variables}." if variables else ""
         advice = f"The first session creates them.{elsewhere}"
         yield note("sessions", f"{', '.join(absent)}: no folder of sessions", advice)
 
 
 def _stored(root: Root, trouble: Callable[[OSError], None]) -> Iterator[Found]:
-    if root.place.database is None:
+    if not isinstance(root.reader, Database):
         yield from scan(root, root.path, trouble)
         return
     try:
-        yield from list_sessions(os.path.join(root.path, root.place.database))
+        yield from root.reader.list_sessions()
     except FileNotFoundError:
         return
     except OSError as error:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tooltap.daemon.config import Config, ConfigError, load_config
 from tooltap.daemon.doctor.agents import agents, sessions
-from tooltap.daemon.doctor.disk import journal, scrubbed, traces
+from tooltap.daemon.doctor.disk import journal, scrubbed, spools_of, traces
 from tooltap.daemon.doctor.finding import Finding, fine, problem
-from tooltap.daemon.doctor.installation import installation
+from tooltap.daemon.doctor.installation import installation, service
 from tooltap.daemon.doctor.running import (
     ask_daemon,
     damage,
@@ -26,8 +26,6 @@ from tooltap.daemon.doctor.running import (
     troubles,
     web,
 )
-from tooltap.daemon.doctor.service import service
-from tooltap.daemon.doctor.spools import spools_of
 from tooltap.daemon.system.paths import config_path, spool_path
 
 __all__ = ["examine"]

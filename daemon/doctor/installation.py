@@ -1,4 +1,4 @@
-"""tooltap itself: its version, Python, and the optional packages."""
+"""tooltap itself: its version, Python, the optional packages, and the systemd service."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tooltap import __version__
-from tooltap.daemon.doctor.finding import Finding, fine, note
+from tooltap.daemon.doctor.finding import Finding, fine, note, problem
 from tooltap.daemon.system.optional_packages import how_to_install
-
-__all__ = ["EXTRAS", "installation"]
+from tooltap.daemon.system.services.systemd import NAME, ask_systemctl, unit_path
 
 AREA = "tooltap"
 
@@ -41,3 +40,18 @@ def installation() -> Iterator[Finding]:
             yield note(AREA, text, f"Run {how_to_install(name)} to use it.")
         else:
             yield fine(AREA, f"the packages for {extra.purpose} are installed")
+
+
+def service(timeout: float) -> Iterator[Finding]:
+    path = unit_path()
+    if not path.exists():
+        yield fine("service", "the daemon is not a service", "`tooltap service install` starts it with your session.")
+        return
+    answer = ask_systemctl("is-active", NAME, timeout=timeout)
+    state = "" if answer is None else answer.text.strip()
+    if state == "failed":
+        yield problem("service", f"the service {NAME} has failed", f"See why: journalctl --user -u {NAME}.")
+    elif state.isalpha():
+        yield fine("service", f"the service {NAME} is installed in {path}, and {state}")
+    else:  # an error message, not a state
+        yield fine("service", f"{path} exists, but no systemd answers queries about it")

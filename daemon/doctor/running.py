@@ -15,9 +15,9 @@ from tooltap import __version__
 from tooltap.daemon.client.blocking import ask
 from tooltap.daemon.client.greeting import ConnectError, DaemonError, DisconnectedError, NoDaemonError
 from tooltap.daemon.doctor.finding import Finding, fine, note, problem
+from tooltap.daemon.formats import counted
 from tooltap.daemon.system.paths import daemon_folders
 from tooltap.daemon.system.running_daemons import recorded
-from tooltap.daemon.wording import counted
 from tooltap.traces.recording.own_file import why_unsteady
 
 __all__ = [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
-from tooltap.daemon.journal.interface import Committed
+from tooltap.daemon.journal.interface import Committed, StoredEvent
 from tooltap.daemon.system.logs import faults
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.normalizers.stream.display import display_body
@@ -21,9 +21,22 @@ CHUNK_BYTES = 65_536
 
 
 class Chunk(NamedTuple):
+    """Lines of events, joined, and the events that they are of: who reads more than bytes need not decode them."""
+
     data: bytes
     upto: int
     """A subscriber that has this chunk misses no selected event up to this `seq`."""
+    events: Sequence[Produced | StoredEvent]
+    seqs: Sequence[int | None]
+    """Of each event; None for a partial."""
+
+
+class _Line(NamedTuple):
+    seq: int | None
+    """None for a partial."""
+    body: bytes
+    """Of the event, or its display line."""
+    event: Produced
 
 
 class Selection:
@@ -83,7 +96,7 @@ class Batch:
         if cursor <= self.before or any(chunk.upto == cursor for chunk in chunks):
             return [chunk for chunk in chunks if chunk.upto > cursor]
         selected = self._selected(selection)
-        return list(_join([(seq, body) for seq, body in selected if seq is not None and seq > cursor], cursor))
+        return list(_join([one for one in selected if one.seq is not None and one.seq > cursor], cursor))
 
     def _join(self, selection: Selection) -> list[Chunk]:
         if not self._events:
@@ -91,17 +104,17 @@ class Batch:
         if selection.is_selective or self._size >= CHUNK_BYTES or None in self._seqs:
             return list(_join(self._selected(selection), self.before))
         # Nearly every batch: one chunk of all events.
-        return [Chunk(numbered_lines(self._seqs, [event.body for event in self._events]), self.upto)]
+        lines = numbered_lines(self._seqs, [event.body for event in self._events])
+        return [Chunk(lines, self.upto, self._events, self._seqs)]
 
-    def _selected(self, selection: Selection) -> list[tuple[int | None, bytes]]:
-        """`(seq, body)` of each line; the `seq` of a partial is None."""
+    def _selected(self, selection: Selection) -> list[_Line]:
         pairs = zip(self._seqs, self._events, strict=True)
         if not selection.is_selective:
-            return [(seq, event.body) for seq, event in pairs if seq is not None or selection.partials]
+            return [_Line(seq, event.body, event) for seq, event in pairs if seq is not None or selection.partials]
         bodies = self._display() if selection.as_ == "display" else [event.body for event in self._events]
         matches = selection.filter.matches
         return [
-            (seq, body)
+            _Line(seq, body, event)
             for (seq, event), body in zip(pairs, bodies, strict=True)
             if body is not None and (seq is not None or selection.partials) and matches(event)
         ]
@@ -123,11 +136,13 @@ def display_of(body: bytes) -> bytes | None:
         return None
 
 
-def _join(events: list[tuple[int | None, bytes]], after: int) -> Iterator[Chunk]:
+def _join(lines: list[_Line], after: int) -> Iterator[Chunk]:
     start = size = 0
-    for end, (seq, body) in enumerate(events, 1):
+    for end, (seq, body, _) in enumerate(lines, 1):
         after = after if seq is None else seq
         size += len(body)
-        if size >= CHUNK_BYTES or end == len(events):
-            yield Chunk(event_lines(events[start:end]), after)
+        if size >= CHUNK_BYTES or end == len(lines):
+            part = lines[start:end]
+            data = event_lines([(one.seq, one.body) for one in part])
+            yield Chunk(data, after, [one.event for one in part], [one.seq for one in part])
             start, size = end, 0

@@ -63,8 +63,12 @@ class Member(Protocol):
     def statistics(self) -> dict[str, object]: ...
 
 
+RECENT_BYTES = 2 * 1024 * 1024
+"""Bytes of the newest events that are held in memory for subscribers; older ones are read from the journal."""
+
+
 class Hub:
-    def __init__(self, journal: Journal, tasks: TaskGroup, *, recent_bytes: int) -> None:
+    def __init__(self, journal: Journal, tasks: TaskGroup, *, recent_bytes: int = RECENT_BYTES) -> None:
         self.journal = journal
         self.tasks = tasks
         self.latest = journal.latest

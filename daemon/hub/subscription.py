@@ -69,10 +69,16 @@ class Subscriber(Protocol):
     ended: bool
     bytes_written: int
 
-    def write(self, data: bytes) -> None: ...
+    def deliver(self, chunk: Chunk) -> None: ...
     def send(self, frame: DaemonFrame) -> None: ...
     async def drain(self) -> None: ...
     def close(self) -> None: ...
+
+
+AT_INTERVAL = 5.0
+"""Seconds after which an idle filtered subscription gets an `at` frame."""
+SUBSCRIBER_BYTES = 65_536
+"""Bytes written to a client that it has not read. Beyond this, a subscriber is served at its own pace."""
 
 
 class Subscription:
@@ -151,7 +157,7 @@ class Subscription:
         self._written_at = self._loop.time()
         for chunk in chunks:
             if self._connection.writable:
-                self._connection.write(chunk.data)
+                self._connection.deliver(chunk)
             elif chunk.upto > before:
                 self.fall_behind(before)
                 return
@@ -211,7 +217,7 @@ class Subscription:
             for chunk in hub.chunks_after(self.cursor, batch, self.selection):
                 if not connection.writable:
                     return
-                self._write(chunk.data)
+                self._write(chunk)
                 self.cursor = chunk.upto
             self.cursor = batch.upto
         if not connection.writable:
@@ -248,11 +254,11 @@ class Subscription:
 
     def _send_events(self, events: list[StoredEvent]) -> None:
         if lines := _lines(events, self.selection.as_):
-            self._write(lines)
+            self._write(Chunk(lines, self.cursor, events, [event.seq for event in events]))
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, chunk: Chunk) -> None:
         self._written_at = self._loop.time()
-        self._connection.write(data)
+        self._connection.deliver(chunk)
 
     def _tick(self) -> None:
         """Send an idle subscriber its position. Writing also detects a client that is gone after closing its half."""

@@ -1,37 +1,52 @@
 """Normalizes long lines aside from the event loop, which meanwhile serves everybody else.
 
 - Most lines are short, and the loop reads them in portions (`Turns`).
-- A long line (`long_line_bytes`) is read in a thread. The interpreter changes between the two every few milliseconds.
-- A huge line (`huge_line_bytes`) is read in another process, because single calls of libraries, which the interpreter
+- A long line (`LONG_BYTES`) is read in a thread. The interpreter changes between the two every few milliseconds.
+- A huge line (`HUGE_BYTES`) is read in another process, because single calls of libraries, which the interpreter
   cannot interrupt, take too long for it. The process gets the dump of the normalizer, and returns what results from the
   line, and the dump after it. It can be killed: when the daemon stops, when another connection takes the stream over,
-  and when it takes too long (`line_seconds`). In the last case, and if it dies, the line is treated as one over the
+  and when it takes too long (`LINE_SECONDS`). In the last case, and if it dies, the line is treated as one over the
   length limit, so that it stops nothing.
 
 `anyio.to_process` provides the processes: they end when the daemon does, however that happens.
 """
 
 from __future__ import annotations
-
 import signal
-from collections.abc import Callable, Sequence
-from functools import cache, partial
-from typing import NamedTuple, TypeAlias, TypeVar
-
 import anyio
-from anyio import to_process, to_thread
-
+from collections.abc import Callable
+from collections.abc import Sequence
+from functools import cache
+from functools import partial
+from typing import NamedTuple
+from typing import TypeAlias
+from typing import TypeVar
+from anyio import to_process
+from anyio import to_thread
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.loop.watchdog import beside
-from tooltap.daemon.system.processes import import_nothing_from_here, usable_cores
-from tooltap.normalizers.core.items import Context, OutputChunk, Produced
+from tooltap.daemon.system.processes import import_nothing_from_here
+from tooltap.daemon.system.processes import usable_cores
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.items import OutputChunk
+from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.stream.guard import place_of
-from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
+from tooltap.normalizers.stream.normalizer import Output
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.inputs import Direction
-from tooltap.traces.drift.baselines import PACKAGED, load
-from tooltap.traces.drift.drift import Drift, Found
-from tooltap.traces.drift.watch import StreamWatch, Watched
+from tooltap.traces.drift.baselines import PACKAGED
+from tooltap.traces.drift.baselines import load
+from tooltap.traces.drift.drift import Drift
+from tooltap.traces.drift.drift import Found
+from tooltap.traces.drift.watch import StreamWatch
+from tooltap.traces.drift.watch import Watched
 
+LONG_BYTES = 65_536
+"""A longer line is normalized in a thread, so that the event loop serves others meanwhile, …"""
+HUGE_BYTES = 1_048_576
+"""… and one that is longer than this, in a process."""
+LINE_SECONDS = 120.0
+"""A huge line that takes longer to normalize is given up, as if it were over the length limit."""
 IDLE = 10.0
 """Seconds after which a process without work ends."""
 MOST_PROCESSES = 4
@@ -85,7 +100,9 @@ class ReadLine(NamedTuple):
 class Offload:
     """`long_bytes`, `huge_bytes`: lines that have more are long, or huge. `seconds`: how long a huge line may take."""
 
-    def __init__(self, long_bytes: int = 65_536, huge_bytes: int = 1_048_576, seconds: float = 120.0) -> None:
+    def __init__(
+        self, long_bytes: int = LONG_BYTES, huge_bytes: int = HUGE_BYTES, seconds: float = LINE_SECONDS
+    ) -> None:
         self.long_bytes = long_bytes
         self.huge_bytes = huge_bytes
         self._seconds = seconds

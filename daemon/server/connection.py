@@ -15,6 +15,7 @@ from typing import cast
 
 import anyio
 
+from tooltap.daemon.hub.batch import Chunk
 from tooltap.protocol.frames import DaemonFrame, FrameError, encode_frame
 
 __all__ = ["Connection"]
@@ -110,6 +111,10 @@ class Connection(asyncio.Protocol):
         if not self._transport.is_closing():
             self.bytes_written += len(data)
             self._transport.write(data)
+
+    def deliver(self, chunk: Chunk) -> None:
+        """Write events of a subscription."""
+        self.write(chunk.data)
 
     def send(self, frame: DaemonFrame) -> None:
         self.write(encode_frame(frame))

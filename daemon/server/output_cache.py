@@ -48,11 +48,22 @@ class CachedOutput(NamedTuple):
         return whole_lines(self.data[start : start + MAX_SLICE], count)
 
 
+OUTPUT_CACHE_BYTES = 64 * 1024 * 1024
+"""Bytes of display outputs held in memory; beyond this, the oldest are evicted."""
+OUTPUT_TTL = 1_800.0
+"""Seconds after which a display output expires."""
+
+
 class OutputCache:
     """`journal`: id of the journal. `ttl`: seconds. `clock`: monotonic, in seconds."""
 
     def __init__(
-        self, journal: str, *, max_bytes: int, ttl: float, clock: Callable[[], float] = time.monotonic
+        self,
+        journal: str,
+        *,
+        max_bytes: int = OUTPUT_CACHE_BYTES,
+        ttl: float = OUTPUT_TTL,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._journal = journal
         self._max_bytes = max_bytes

@@ -13,8 +13,8 @@ from anyio.abc import TaskGroup
 from tooltap import __version__
 from tooltap.daemon.config import Config
 from tooltap.daemon.hub.hub import Hub
-from tooltap.daemon.hub.subscription import Subscription
-from tooltap.daemon.ingest.streams import Streams
+from tooltap.daemon.hub.subscription import AT_INTERVAL, SUBSCRIBER_BYTES, Subscription
+from tooltap.daemon.ingest.streams import IN_FLIGHT_BYTES, Streams
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.server.connection import Connection
 from tooltap.daemon.server.publisher import serve_publisher
@@ -39,6 +39,9 @@ from tooltap.protocol.requests import StoreRequest
 __all__ = ["Server"]
 
 _log = get_logger("server")
+
+FRAME_BYTES = 256 * 1024
+"""Length of one control frame from a client."""
 
 
 class Server:
@@ -83,12 +86,8 @@ class Server:
             connection.abort()
 
     def _connection(self) -> Connection:
-        config = self._config
-        return Connection(
-            self._accepted,
-            read_limit=max(config.ingest_bytes, config.frame_bytes + 1),
-            write_limit=config.subscriber_bytes,
-        )
+        read_limit = max(IN_FLIGHT_BYTES, FRAME_BYTES + 1)
+        return Connection(self._accepted, read_limit=read_limit, write_limit=SUBSCRIBER_BYTES)
 
     def _accepted(self, connection: Connection) -> None:
         try:
@@ -143,7 +142,7 @@ class Server:
 
     async def _next_frame(self, connection: Connection) -> ClientFrame | None:
         """The next frame; None at the end of input. Raises `FrameError`."""
-        while (line := await connection.read_line(self._config.frame_bytes)) is not None:
+        while (line := await connection.read_line(FRAME_BYTES)) is not None:
             if line.strip():
                 return decode_client_frame(line)
         return None
@@ -156,10 +155,9 @@ class Server:
             mistake = "this connection already carries a subscription; open another one"
             raise FrameError("wrong-mode", mistake, fatal=isinstance(frame, Ingest))
         if isinstance(frame, Subscribe):
-            config = self._config
             await self._hub.listen()
             subscription = Subscription(
-                self._hub, connection, frame, at_interval=config.at_interval, read_bytes=4 * config.subscriber_bytes
+                self._hub, connection, frame, at_interval=AT_INTERVAL, read_bytes=4 * SUBSCRIBER_BYTES
             )
             subscription.start()
         elif isinstance(frame, Ingest):

@@ -29,13 +29,9 @@ from typing import Final
 from tooltap.daemon.journal.interface import Journal, Role, StreamInfo
 from tooltap.daemon.sessions.display_results import DISPLAY_TOOLS, Displays
 from tooltap.daemon.sessions.next_commit import NextCommit
-from tooltap.normalizers.catalog.registry import agents
+from tooltap.normalizers.catalog.registry import session_dialects
 from tooltap.normalizers.core.items import Item, Produced
 
-FILE_DIALECTS: Final = frozenset(
-    agent.store.dialect for agent in agents().values() if agent.store is not None and not agent.store.printed
-)
-"""Dialects of session files that no agent prints."""
 GATEWAY_DIALECTS: Final = frozenset({"openai-chat", "openai-responses"})
 GUEST_KINDS: Final = frozenset({"permission-request", "permission-response", "unparsed"})
 GUEST_NOTICES: Final = frozenset({"lost", "parser-reset"})
@@ -109,7 +105,7 @@ class Joining:
 
 
 def is_file(info: StreamInfo) -> bool:
-    return info.followed or (info.dialect or info.asked_dialect) in FILE_DIALECTS
+    return info.followed or (info.dialect or info.asked_dialect) in session_dialects()
 
 
 def names_session(info: StreamInfo) -> bool:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from tooltap.normalizers.catalog.dialect import Prompt
 from tooltap.normalizers.catalog.registry import agents
 
-__all__ = ["agent_of", "missing_flags", "prompt_of"]
-
 RUNNERS = frozenset({"npx", "bunx", "pnpx", "uvx"})
 
 

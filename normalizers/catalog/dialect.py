@@ -1,8 +1,8 @@
-"""What the folder of a dialect says about it: how it is recognised, which agents print it, how it is documented.
+"""What the folder of an agent declares: its dialects, its commands, the store of its sessions, its name.
 
-`dialects/<family>/__init__.py` holds `DIALECTS`; `AGENTS`, where tooltap knows the command of an agent; and `PRODUCT`,
-the name under which README lists the family. `registry.py` collects them. These modules are imported whenever a dialect
-is looked up, so they import no parser.
+`dialects/<family>/__init__.py` holds `DIALECTS`; `AGENTS`, where tooltap knows the command of an agent; `PRODUCT`, the
+name that pages and README show for it; and `LISTED_AS`, where README lists the folder under another name. `registry.py`
+collects them. These modules are imported whenever a dialect is looked up, so they import no parser.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
-
-__all__ = ["Agent", "Dialect", "Prompt", "Store"]
 
 
 class Dialect(NamedTuple):
@@ -38,9 +36,6 @@ class Dialect(NamedTuple):
     """Dialects whose rule also accepts lines of this one; such lines are this one's."""
     shows_prompts: bool = True
     """Whether a line has the prompt that the agent was given as an argument."""
-    endless: str | None = None
-    """`module:function` that returns an endless stream in which everything that could be remembered is new on every
-    line: what a parser stores must stay bounded. None: the recordings, repeated with new ids."""
 
 
 class Store(NamedTuple):
@@ -56,11 +51,11 @@ class Store(NamedTuple):
     """Paths of session files, relative to `below`. Group `session`: the session, where the file does not say it."""
     printed: bool = False
     """Whether the agent prints the same dialect."""
+    reader: str | None = None
+    """`module:Class`, in the dialect's folder, of what makes lines of a store that is neither lines (`.jsonl`) nor
+    whole documents (`.json`): a `DatabaseReader` with `database`, else a `FolderReader` (`stores.py`)."""
     database: str | None = None
     """The SQLite database in `below` that holds all sessions; `files` matches its name, a slash and a session."""
-    parts: re.Pattern[str] | None = None
-    """Of an agent that stores a session as a snapshot and a journal: paths of the files that change with it. `files`
-    matches its `meta.json`, in the folder that holds all of them."""
     note: tuple[str, str] | None = None
     """Where a file beside that of a subagent's session says which call has started it: what it has in place of the
     extension, and the key of a JSON object."""

@@ -11,8 +11,6 @@ from typing import Any
 
 from tooltap.normalizers.catalog.registry import builtin, dialects, parser_class
 
-__all__ = ["recognise"]
-
 
 def recognise(value: Any) -> str | None:
     """The dialect of one decoded line, if it is decisive; of an array of lines that of the first which is."""

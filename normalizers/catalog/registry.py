@@ -7,16 +7,15 @@ entry point of the group `tooltap.dialects` (name = dialect, value = `module:Par
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
 
 if TYPE_CHECKING:
     from tooltap.normalizers.core.parser import Parser
-
-__all__ = ["UnknownDialectError", "agents", "builtin", "dialects", "load", "parser_class", "products"]
 
 FOLDER = "tooltap.normalizers.dialects"
 ENTRY_POINTS = "tooltap.dialects"
@@ -37,13 +36,31 @@ def builtin() -> dict[str, Dialect]:
 @cache
 def agents() -> dict[str, Agent]:
     """Command -> every agent we know."""
-    return {agent.command: agent for module in _families() for agent in getattr(module, "AGENTS", ())}
+    return {agent.command: agent for module in _families() for agent in _declared(module)}
+
+
+@cache
+def stores() -> dict[str, Store]:
+    """Command -> where the agent stores its sessions, if it does."""
+    return {name: agent.store for name, agent in agents().items() if agent.store is not None}
+
+
+@cache
+def product_names() -> dict[str, str]:
+    """Provider -> its name as users know it (`PRODUCT` of the folder). Folders without one have no entry."""
+    return {provider: module.PRODUCT for module in _families() for provider in _providers(module)}
 
 
 def products() -> list[str]:
     """What README lists: names of products, then whole groups of agents."""
-    found = [module.PRODUCT for module in _families() if hasattr(module, "PRODUCT")]
-    return sorted(found, key=lambda product: (not product[0].isupper(), product.lower()))
+    listed = [getattr(module, "LISTED_AS", None) or getattr(module, "PRODUCT", None) for module in _families()]
+    return sorted(filter(None, listed), key=lambda product: (not product[0].isupper(), product.lower()))
+
+
+@cache
+def session_dialects() -> frozenset[str]:
+    """Dialects of stored sessions that no agent prints: a stream of such a dialect is an agent's own session file."""
+    return frozenset(store.dialect for store in stores().values() if not store.printed)
 
 
 def dialects() -> list[str]:
@@ -78,13 +95,29 @@ def _families() -> list[Any]:
     return [import_module(f"{FOLDER}.{name}") for name in names]
 
 
+def _providers(family: Any) -> set[str]:
+    """The providers that have the name of a folder's product: those of its agents; without agents, the folder's."""
+    if not hasattr(family, "PRODUCT"):
+        return set()
+    return {agent.provider or agent.command for agent in getattr(family, "AGENTS", ())} or {
+        family.__name__.rpartition(".")[2]
+    }
+
+
 def _described(family: Any) -> list[Dialect]:
     """The dialects of a folder; paths of modules in it become absolute."""
     inside = f"{family.__name__}."
-    return [
-        one._replace(parser=inside + one.parser, endless=inside + one.endless if one.endless else None)
-        for one in family.DIALECTS
-    ]
+    return [one._replace(parser=inside + one.parser) for one in family.DIALECTS]
+
+
+def _declared(family: Any) -> Iterator[Agent]:
+    """The agents of a folder; paths of modules in it become absolute."""
+    for agent in getattr(family, "AGENTS", ()):
+        if agent.store is not None and agent.store.reader is not None:
+            store = agent.store._replace(reader=f"{family.__name__}.{agent.store.reader}")
+            yield agent._replace(store=store)
+        else:
+            yield agent
 
 
 @cache

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 
 from tooltap.normalizers.changes.line_diff import blocks
 
-__all__ = ["MAX_LINES", "Content", "Line", "Loose", "split_lines"]
-
 MAX_LINES = 100_000
 """Lines of a file of which only the places are known."""
 

@@ -10,8 +10,6 @@ from tooltap.normalizers.changes.hunks import hunks_of, unified
 from tooltap.normalizers.changes.steps import Step
 from tooltap.protocol.replies import ChangeKind, FileChange, FileDiff, Hunk
 
-__all__ = ["MAX_TEXT", "File"]
-
 MAX_TEXT = 1_048_576
 """Code points of a file that is compared."""
 MAX_CALLS = 1_000

@@ -11,8 +11,6 @@ from tooltap.normalizers.changes.content import Content, Line, Loose, split_line
 from tooltap.normalizers.changes.line_diff import Block, blocks
 from tooltap.protocol.replies import Hunk
 
-__all__ = ["hunks_of", "unified"]
-
 CONTEXT = 3
 NO_NEWLINE = "\\ No newline at end of file"
 

@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TypeAlias
 
-__all__ = ["Block", "blocks"]
-
 Block: TypeAlias = tuple[int, int, int, int]
 
 MAX_DIFFERENCES = 400

@@ -5,8 +5,6 @@ from __future__ import annotations
 import posixpath
 import re
 
-__all__ = ["absolute", "relative"]
-
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 

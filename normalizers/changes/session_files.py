@@ -14,8 +14,6 @@ from tooltap.normalizers.changes.paths import absolute, relative
 from tooltap.normalizers.changes.steps import TOOLS, Step, steps
 from tooltap.protocol.replies import FileChange, FileDiff
 
-__all__ = ["KINDS", "MAX_FILES", "SessionFiles"]
-
 KINDS = ("session", "tool-call", "tool-update", "tool-result")
 """Of events that `note` wants."""
 MAX_FILES = 1_000

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from tooltap.normalizers.tools.unified_diff import Hunk, hunks
 from tooltap.normalizers.wire.values import record, records, string, strings, whole
-
-__all__ = ["TOOLS", "Part", "Step", "patch_parts", "steps"]
 
 Payload: TypeAlias = dict[str, Any]
 Kind: TypeAlias = Literal["read", "write", "replace", "patch", "delete", "move", "unknown"]
@@ -202,8 +201,8 @@ def _change(path: str, change: Payload) -> Iterator[Step]:
             yield Step("patch", path, parts=parts)
     elif isinstance(old, str) and isinstance(new, str):
         yield Step("replace", path, old=old, new=new)
-    elif hunks := records(modify.get("hunks")):
-        for hunk in hunks:
+    elif found := records(modify.get("hunks")):
+        for hunk in found:
             before, after = string(hunk.get("old_content")), string(hunk.get("new_content"))
             yield Step("replace", path, old=before or "", new=after or "")
     elif to is None:
@@ -221,36 +220,13 @@ def _structured(answer: Payload) -> Iterator[Part]:
 
 def patch_parts(diff: str) -> tuple[Part, ...]:
     """The hunks of one file's diff, also those of a patch without line numbers."""
-    parts: list[Part] = []
-    start: int | None = None
-    body: list[str] | None = None
-    left = 0
-    for line in diff.removesuffix("\n").split("\n"):
-        if left <= 0 and line.startswith("@@"):
-            if body:
-                parts.append(_part(start, body))
-            start, left = _place(line)
-            body = []
-        elif body is not None and (left > 0 or start is None or line.startswith("\\")):
-            body.append(line or " ")
-            left -= {"+": 1, "-": 1, "\\": 0}.get(line[:1], 2)
-    if body:
-        parts.append(_part(start, body))
-    return tuple(parts)
+    return tuple(_part(_start(one), [line or " " for line in one.lines]) for one in hunks(diff) if one.lines)
 
 
-def _place(head: str) -> tuple[int | None, int]:
-    """First line and number of lines, old and new, of `@@ -1,3 +1,4 @@`."""
-    words = head.split(" ")
-    if len(words) < 4 or words[3] != "@@" or words[1][:1] != "-" or words[2][:1] != "+":
-        return None, 0
-    old, _, old_count = words[1][1:].partition(",")
-    _, _, new_count = words[2].partition(",")
-    numbers = (old, old_count or "1", new_count or "1")
-    if not all(number.isdecimal() and len(number) < 10 for number in numbers):
-        return None, 0
-    # A hunk that removes nothing and has no context names the line before it.
-    return int(old) + (numbers[1] == "0"), int(numbers[1]) + int(numbers[2])
+def _start(hunk: Hunk) -> int | None:
+    """A hunk that removes nothing and has no context names the line before it."""
+    is_pure = all(line[:1] in ("+", "\\") for line in hunk.lines)
+    return hunk.old_start + is_pure if hunk.old_start is not None else None
 
 
 def _part(start: int | None, lines: list[str]) -> Part:

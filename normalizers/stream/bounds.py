@@ -16,8 +16,6 @@ import msgspec
 from tooltap.normalizers.core.items import Item, Limits, OutputChunk, Produced
 from tooltap.protocol.events import AnyEvent, OutputRef
 
-__all__ = ["bound", "bounded"]
-
 _HEAD_WHEN_CROWDED = 1_024
 """Bytes that remain of a value moved to an output body because the event as a whole is too large."""
 _LONGEST_NAME = 4_096

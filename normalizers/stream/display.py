@@ -44,8 +44,6 @@ from tooltap.protocol.events import (
     decode,
 )
 
-__all__ = ["PROJECTIONS", "display_body", "display_events", "display_of", "display_text"]
-
 _OURS = frozenset({"_happy", "_raw"})
 """Keys of a payload that are not the tool's."""
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["PARSER_ERROR", "may_have_changed", "place_of", "reason_of"]
-
 PARSER_ERROR = "parser-error"
 
 _PACKAGE = "tooltap."
 _CORE = f"{_PACKAGE}normalizers.core."
-_HARMLESS = frozenset({f"{_CORE}parser", f"{_CORE}lines"})
-"""Modules that lead every line to its reader."""
+_FEEDING = {"close", "fail", "feed", "feed_long", "give_up", "lost", "take_line", "take_long"}
+_READING = {"read", "read_other", "_abandon_document", "_begin", "_collect", "_read", "_read_all", "_read_unclean"}
+_HARMLESS = {f"{_CORE}lines": None, f"{_CORE}parser": frozenset(_FEEDING | _READING)}
+"""What leads a line to its reader, and changes nothing that is open: module -> its functions, None: all of them."""
 
 
 def place_of(error: BaseException) -> str:
@@ -39,7 +39,14 @@ def reason_of(error: BaseException) -> str:
 
 def may_have_changed(error: BaseException) -> bool:
     """Whether what raised may have left half a change of what is open."""
-    return any(module.startswith(_CORE) and module not in _HARMLESS for module, _ in _frames(error))
+    return any(module.startswith(_CORE) and not _only_reads(module, function) for module, function in _frames(error))
+
+
+def _only_reads(module: str, function: str) -> bool:
+    if module not in _HARMLESS:
+        return False
+    functions = _HARMLESS[module]
+    return functions is None or function in functions
 
 
 def _frames(error: BaseException) -> Iterator[tuple[str, str]]:

@@ -16,8 +16,6 @@ from tooltap.normalizers.core.items import Item, Produced
 from tooltap.normalizers.core.parser import Parser
 from tooltap.protocol.events import Message
 
-__all__ = ["GivenPrompt"]
-
 _BEFORE = frozenset({"session", "notice", "unparsed"})
 """Kinds of events that may come before the prompt."""
 

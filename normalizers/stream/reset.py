@@ -20,8 +20,6 @@ from tooltap.normalizers.core.state import Call, CallsState, OpenTurn, PendingPe
 from tooltap.protocol.events import Notice
 from tooltap.protocol.stats import Statistics
 
-__all__ = ["LeftOpen", "replace", "restart"]
-
 
 class LeftOpen(msgspec.Struct, frozen=True):
     """What is known of the lost state."""

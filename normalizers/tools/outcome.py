@@ -15,8 +15,6 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-__all__ = ["WORDS", "Words", "error_words", "stated_status", "status_in_words", "status_word"]
-
 _WORDS: dict[str, tuple[str, ...]] = {
     "completed": ("completed", "complete", "success", "succeeded", "successful", "ok", "done", "finished", "passed"),
     "failed": ("failed", "failure", "fail", "error", "errored", "timeout", "timedout", "crashed", "incomplete",

@@ -8,20 +8,11 @@ final newline. `move_path` is the new path of a rename.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from tooltap.normalizers.tools.apply_patch import parse_patch
 from tooltap.normalizers.tools.files import PATH_KEYS, change_output
-from tooltap.normalizers.tools.payload import (
-    Payload,
-    add_text,
-    first_text,
-    nonblank,
-    objects,
-    strings,
-    without_nulls,
-)
-from tooltap.normalizers.tools.unified_diff import Hunk, hunks, split_files
+from tooltap.normalizers.tools.payload import Payload, add_text, first_text, nonblank, objects, strings, without_nulls
+from tooltap.normalizers.tools.unified_diff import hunks, split_files
 
 _TYPES = {
     "add": "add",
@@ -85,7 +76,7 @@ def _canonical_change(change: Any) -> Payload:
     if change.get("type") == "diff":  # ACP: a file without an old text is new
         change["type"] = "add" if old is None else "modify"
     change["type"] = _type(change)
-    parts = [] if diff is None else hunks(diff)
+    parts = [] if diff is None else _replacements(diff)
     if parts:
         change["unified_diff"] = diff
     elif diff is not None:
@@ -102,7 +93,7 @@ def _canonical_change(change: Any) -> Payload:
         change["modify"] = _modify(parts)
     elif edits := objects(change.get("edits")):  # ACP: several diffs of one file
         change["modify"] = _modify(
-            [Hunk(None, None, edit.get("old_string", ""), edit.get("new_string", "")) for edit in edits]
+            [_Replacement(None, None, edit.get("old_string", ""), edit.get("new_string", "")) for edit in edits]
         )
     return without_nulls(change)
 
@@ -112,7 +103,20 @@ def _type(change: Payload) -> str:
     return "rename" if kind == "modify" and nonblank(change.get("move_path")) else kind
 
 
-def _modify(parts: list[Hunk]) -> Payload:
+class _Replacement(NamedTuple):
+    old_start: int | None
+    new_start: int | None
+    old: str
+    new: str
+
+
+def _replacements(diff: str) -> list[_Replacement]:
+    """Several `@@ class …` in a row only locate the next hunk."""
+    found = (_Replacement(one.old_start, one.new_start, one.old, one.new) for one in hunks(diff))
+    return [one for one in found if one.old_start is not None or one.old != one.new]
+
+
+def _modify(parts: list[_Replacement]) -> Payload:
     converted = [
         {
             "old_start": hunk.old_start,
@@ -140,3 +144,57 @@ def patch_output(value: Any, raw_name: str) -> Payload:
 def diff_input(payload: Payload, raw_name: str) -> Payload:
     add_text(payload, "unified_diff", "unifiedDiff", "diff", "patch")
     return payload
+
+
+# -- the patch format of Codex and others -------------------------------------------------------------------------
+
+_BEGIN = "*** Begin Patch"
+_END = "*** End Patch"
+_SECTIONS = {"*** Add File: ": "add", "*** Delete File: ": "delete", "*** Update File: ": "update"}
+_MOVE = "*** Move to: "
+_MARK = "*** "
+
+
+def parse_patch(text: str) -> dict[str, dict[str, Any]] | None:
+    """The changes of a patch, `*** Begin Patch` … `*** End Patch`; None if there is none. It may be in another text,
+    such as a heredoc.
+
+    The changes have the form in which Codex reports applied ones: path -> `{type: add, content}`, `{type: delete}` or
+    `{type: update, unified_diff, move_path?}`. Hunks have no line numbers: `@@`, or `@@ def greet():`.
+    """
+    lines = text.split("\n")
+    start = next((number for number, line in enumerate(lines) if line.strip() == _BEGIN), None)
+    if start is None:
+        return None
+    kinds: dict[str, str] = {}
+    bodies: dict[str, list[str]] = {}
+    moves: dict[str, str] = {}
+    path = None
+    for line in lines[start + 1 :]:
+        if not line.startswith(_MARK):
+            if path is not None:
+                bodies[path].append(line)
+            continue
+        mark = line.rstrip()
+        if mark == _END:
+            break
+        kind = next((kind for section, kind in _SECTIONS.items() if mark.startswith(section)), None)
+        if kind is not None:
+            path = mark.partition(": ")[2]
+            if kinds.get(path) != kind:  # the hunks of a file that is updated twice form one change
+                kinds[path], bodies[path] = kind, []
+        elif path is not None and mark.startswith(_MOVE):
+            moves[path] = mark.removeprefix(_MOVE)
+        # `*** End of File` locates a hunk, and changes nothing
+    return {path: _change(kind, bodies[path], moves.get(path)) for path, kind in kinds.items()}
+
+
+def _change(kind: str, body: list[str], move_path: str | None) -> dict[str, Any]:
+    if kind == "add":
+        return {"type": "add", "content": "".join(f"{line.removeprefix('+')}\n" for line in body)}
+    if kind == "delete":
+        return {"type": "delete"}
+    if body and not body[0].startswith("@@"):  # the first hunk may lack its `@@`
+        body = ["@@", *body]
+    change = {"type": "update", "unified_diff": "".join(f"{line}\n" for line in body)}
+    return change if move_path is None else {**change, "move_path": move_path}

@@ -9,8 +9,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-__all__ = ["truncate_raw"]
-
 MAX_DEPTH = 6
 MAX_STRING = 2_000
 MAX_ITEMS = 50

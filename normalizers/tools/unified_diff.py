@@ -1,4 +1,4 @@
-"""Parses unified diffs: splits them by file, and returns the old and new text of each hunk.
+"""Parser of unified diffs: the files of a diff, and the hunks of a file.
 
 Hunks may lack line numbers (`@@`, or `@@ def greet(name):`), as in patches written by a model.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["FileDiff", "Hunk", "hunks", "split_files"]
-
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@", re.ASCII)
 _GIT_HEADER = re.compile(r'diff --git "?a/(.*?)"? "?b/(.*?)"?\Z', re.DOTALL)
 _NO_FILE = "/dev/null"
@@ -17,11 +15,21 @@ _NO_FILE = "/dev/null"
 
 class Hunk(NamedTuple):
     old_start: int | None
-    """Number of the first line; None if the hunk has no line numbers."""
+    """Number of the first line before; None if the hunk has no line numbers."""
     new_start: int | None
-    old: str
-    """Lines joined by newlines, without a final one."""
-    new: str
+    lines: list[str]
+    """Each with its mark: a space, `-` or `+`; `\\` before a remark. An empty line is an unchanged, empty one."""
+    title: str = ""
+    """The place by name, such as the function around it."""
+
+    @property
+    def old(self) -> str:
+        """The lines before, joined by newlines, without a final one."""
+        return "\n".join(line[1:] for line in self.lines if line[:1] not in ("+", "\\"))
+
+    @property
+    def new(self) -> str:
+        return "\n".join(line[1:] for line in self.lines if line[:1] not in ("-", "\\"))
 
 
 class FileDiff(NamedTuple):
@@ -34,44 +42,34 @@ class FileDiff(NamedTuple):
 
 
 def hunks(diff: str) -> list[Hunk]:
-    """The hunks of one file's diff. Lines before the first hunk are headers."""
+    """The hunks of one file's diff. Lines before the first hunk are headers.
+
+    The counts of a hunk say where it ends, because other text may follow; one without counts ends at the next."""
     found: list[Hunk] = []
     lines = diff.removesuffix("\n").split("\n")
     at = 0
     while at < len(lines):
-        if not lines[at].startswith("@@"):
-            at += 1
-            continue
-        header = _HUNK.match(lines[at])
-        if header:
-            at, hunk = _counted_hunk(header, lines, at + 1)
-            found.append(hunk)
-        else:
-            end = next((n for n in range(at + 1, len(lines)) if lines[n].startswith("@@")), len(lines))
-            hunk = _hunk(lines[at + 1 : end])
-            if hunk.old != hunk.new:  # several `@@ class …` in a row only locate the next hunk
-                found.append(hunk)
-            at = end
-    return found
-
-
-def _counted_hunk(header: re.Match[str], lines: list[str], start: int) -> tuple[int, Hunk]:
-    """Return the end of the hunk, determined by its line counts because other text may follow, and the hunk."""
-    old_left, new_left = (1 if header[group] is None else int(header[group]) for group in (2, 4))
-    at = start
-    while at < len(lines) and (old_left > 0 or new_left > 0):
-        mark = lines[at][:1]
-        old_left -= mark not in ("+", "\\")
-        new_left -= mark not in ("-", "\\")
+        head = lines[at]
         at += 1
-    return at, _hunk(lines[start:at])._replace(old_start=int(header[1]), new_start=int(header[3]))
-
-
-def _hunk(lines: list[str]) -> Hunk:
-    # "\\ No newline at end of file" is not a line of either text.
-    old = [line[1:] for line in lines if line[:1] not in ("+", "\\")]
-    new = [line[1:] for line in lines if line[:1] not in ("-", "\\")]
-    return Hunk(None, None, "\n".join(old), "\n".join(new))
+        if not head.startswith("@@"):
+            continue
+        start = at
+        if header := _HUNK.match(head):
+            old_left, new_left = (1 if header[group] is None else int(header[group]) for group in (2, 4))
+            while at < len(lines) and (old_left > 0 or new_left > 0):
+                mark = lines[at][:1]
+                old_left -= mark not in ("+", "\\")
+                new_left -= mark not in ("-", "\\")
+                at += 1
+            while at < len(lines) and lines[at].startswith("\\"):
+                at += 1
+            found.append(Hunk(int(header[1]), int(header[3]), lines[start:at], head[header.end() :].removeprefix(" ")))
+        else:
+            while at < len(lines) and not lines[at].startswith("@@"):
+                at += 1
+            if at > start:
+                found.append(Hunk(None, None, lines[start:at], head.strip("@ ")))
+    return found
 
 
 def split_files(diff: str) -> list[FileDiff]:

@@ -11,8 +11,6 @@ from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.wire.values import record, records, string, strings
 from tooltap.protocol.events import Display
 
-__all__ = ["by_view", "by_structure", "diff_of", "printed"]
-
 MODEL, USER = "assistant", "user"
 _STRUCTURED = ("structuredContent", "structured_content")
 

@@ -17,8 +17,6 @@ from typing import Any
 import msgspec
 import orjson
 
-__all__ = ["FRAMING", "Decoded", "decode_line", "decode_text", "is_clean"]
-
 FRAMING = "framing"
 """The reason for the lines of server-sent events without data, and for the final `[DONE]`."""
 

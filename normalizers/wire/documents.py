@@ -17,8 +17,6 @@ from typing import Any
 import msgspec
 import orjson
 
-__all__ = ["OPENING_BYTES", "Documents", "beginning"]
-
 _BOM = b"\xef\xbb\xbf"
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["HEAD_BYTES", "MAX_LINE_BYTES", "LongLine", "Splitter"]
-
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """The default limit for the length of a line."""
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-__all__ = ["History"]
-
 
 class History(msgspec.Struct, omit_defaults=True):
     """The messages that were read, by the CRC of what identifies each, and in their order."""

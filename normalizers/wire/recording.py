@@ -1,13 +1,18 @@
-"""Reads the lines of a recording: as the agent printed them, or tapped lines with time and direction."""
+"""Recordings of streams: the lines as the agent printed them, or tapped lines with time and direction."""
 
 from __future__ import annotations
-
 from typing import NamedTuple
-
-from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine
-from tooltap.protocol.inputs import Answer, Close, Direction, Lost, NotTappedError, looks_tapped, read_tapped
-
-__all__ = ["Line", "Recording"]
+from tooltap.normalizers.wire.framing import HEAD_BYTES
+from tooltap.normalizers.wire.framing import LongLine
+from tooltap.protocol.inputs import Answer
+from tooltap.protocol.inputs import Close
+from tooltap.protocol.inputs import Direction
+from tooltap.protocol.inputs import Lost
+from tooltap.protocol.inputs import NotTappedError
+from tooltap.protocol.inputs import looks_tapped
+from tooltap.protocol.inputs import read_tapped
+from tooltap.normalizers.wire.framing import MAX_LINE_BYTES
+from tooltap.normalizers.wire.framing import Splitter
 
 
 class Line(NamedTuple):
@@ -38,3 +43,13 @@ class Recording:
             return tapped
         data = tapped.line if tapped.size is None else LongLine(tapped.line[:HEAD_BYTES], tapped.size)
         return Line(data, tapped.t, tapped.direction)
+
+
+def read_recording(data: bytes) -> list[Line]:
+    """The lines of a recorded stream, plain or tapped. What a tap lost, and the mark of the end, are left out."""
+    splitter = Splitter(MAX_LINE_BYTES)
+    raw = splitter.feed(data)
+    if (last := splitter.finish()) is not None:
+        raw.append(last)
+    recording = Recording()
+    return [line for one in raw if isinstance(line := recording.read(one), Line)]

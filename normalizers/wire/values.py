@@ -1,10 +1,9 @@
-"""Reads values from providers' lines by type. A value of another type counts as absent."""
+"""Values from providers' lines, read by type. A value of another type counts as absent."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
-
-__all__ = ["dollars", "first_string", "number", "record", "records", "string", "strings", "whole"]
 
 
 def record(value: Any) -> dict[str, Any]:
@@ -49,3 +48,14 @@ def dollars(value: Any) -> float | None:
 
 def number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def milliseconds(timestamp: Any) -> int | None:
+    """Milliseconds since the epoch of an ISO 8601 string. Without a zone it is UTC, on every machine."""
+    if not isinstance(timestamp, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(timestamp)
+        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None

@@ -54,7 +54,7 @@ class Options(NamedTuple):
     captures: tuple[Path, ...] = ()
     """Folders of recordings with a manifest.json, read instead of the fixtures."""
     goldens: Path | None = None
-    """Records of the ancestor, in the format of `traces/checks/goldens.py`."""
+    """Records of the ancestor, in the format of `tests/kit/goldens.py`."""
     long: bool = False
     """Also measure what takes minutes."""
     tree: Path | None = None

@@ -17,7 +17,7 @@ from tests.bench.lines.recorded import Recorded
 from tests.bench.processes.load import open_stream, peak
 from tests.bench.processes.readers import readers
 from tests.daemon.processes import DaemonProcess
-from tooltap.normalizers.stream.contract import Line
+from tooltap.testing import Line
 
 __all__ = ["TITLE", "measure"]
 

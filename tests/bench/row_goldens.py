@@ -1,4 +1,4 @@
-"""The cost of normalizing the ancestor's records: `--goldens FILE`, in the format of `traces/checks/goldens.py`."""
+"""The cost of normalizing the ancestor's records: `--goldens FILE`, in the format of `tests/kit/goldens.py`."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from playwright.sync_api import Page
 
 from tests.cli.command import COMMAND, TIMEOUT, environment
+from tests.daemon.constants import write_settings
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
 from tests.daemon.web.browsing import Browser as WebClient
@@ -35,7 +36,7 @@ class Site:
     def __init__(self, directory: Path, *settings: str) -> None:
         self.directory = directory
         self._config = directory / "tooltap.toml"
-        self._config.write_text("\n".join(settings))
+        self._constants = write_settings(self._config, "\n".join(settings))
         self._wires: list[Wire] = []
         self._listen = "127.0.0.1:0"
         self.start()
@@ -45,6 +46,7 @@ class Site:
             self.directory,
             *("--web", self._listen, "--config", self._config, "--log-level", "info"),
             XDG_DATA_HOME=str(self.directory),
+            **self._constants,
         ).wait_ready()
         assert self.daemon.log, self.daemon.sentence
         self.url: str = self.daemon.log[-1]["web"]

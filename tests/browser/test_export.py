@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.chromium import Tab, violations
 from tests.browser.test_hostile import HOSTILE
 from tests.cli.command import here
-from tests.daemon.web.cards.carding import made, result
+from tests.daemon.show.carding import made, result
 from tests.normalizers.reading import FIXTURES
 from tests.secrets.shapes import fakes
 from tooltap.protocol.events import AnyEvent, encode

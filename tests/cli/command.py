@@ -15,6 +15,7 @@ from unittest import mock
 
 import pytest
 
+from tests.daemon.constants import program
 from tooltap.cli.main import main
 
 TIMEOUT = 60
@@ -99,8 +100,9 @@ class Child:
 def start(*arguments: object, env: dict[str, str] | None = None, **options: Any) -> Iterator[Child]:
     """Start a command with all three streams piped unless `options` say otherwise. It is killed at the end."""
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
-    command = [*COMMAND, *map(str, arguments)]
-    with subprocess.Popen(command, env=env or environment(), **{**streams, **options}) as process:
+    env = env or environment()
+    command = [sys.executable, "-m", program(env), *map(str, arguments)]
+    with subprocess.Popen(command, env=env, **{**streams, **options}) as process:
         try:
             yield Child(process)
         finally:

@@ -11,8 +11,8 @@ from tests.cli.command import CLAUDE, CODEX, here, sentence
 from tests.daemon.events import commit, event
 from tests.daemon.running import Running, running
 from tooltap.cli.common.commands import did_you_mean
-from tooltap.daemon.similar import LONGEST, similar
-from tooltap.daemon.wording import counted, dollars
+from tooltap.daemon.did_you_mean import LONGEST, similar
+from tooltap.daemon.formats import counted, dollars
 from tooltap.protocol.events import SessionEvent
 
 START = ("--after", "start")

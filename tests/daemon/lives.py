@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import orjson
 
+from tests.daemon.constants import assign, split
 from tests.daemon.running import TIMEOUT, Wire
 from tooltap.daemon.config import load_config
 from tooltap.daemon.process import run
@@ -31,6 +32,8 @@ def live(settings: dict[str, Any], environment: dict[str, str], ready: Any) -> N
     """The child process: a daemon with the failpoint the environment names."""
     os.environ.update(environment)
     importlib.reload(failpoints)
+    settings, constants = split(settings)
+    assign(constants)
     run(load_config(None, log_level="error", **settings), lambda: ready.send(True))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.daemon.constants import program
 from tests.daemon.running import TIMEOUT, Wire
 
 
@@ -23,7 +24,7 @@ class DaemonProcess:
         self.path = directory / "run" / "t.sock"
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "tooltap.cli", "serve"),
+                *(sys.executable, "-m", program(environment), "serve"),
                 *("--socket", self.path, "--journal", journal or directory / "journal.db"),
                 *arguments,
             ],

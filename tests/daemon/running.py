@@ -15,6 +15,7 @@ from typing import Any, Self
 import msgspec
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from tests.daemon.constants import assigned, split
 from tooltap.daemon.app import Daemon
 from tooltap.daemon.client.discovery import connect
 from tooltap.daemon.config import load_config
@@ -161,11 +162,12 @@ class Running:
 
 @contextmanager
 def running(directory: Path, **settings: Any) -> Iterator[Running]:
-    """A daemon whose files are in `directory`; `settings` are those of its configuration."""
+    """A daemon whose files are in `directory`; `settings`: keys of its configuration, and constants of its modules."""
     places = {"socket": str(directory / "run" / "t.sock"), "journal": str(directory / "journal.db")}
+    settings, constants = split(settings)
     config = load_config(None, **{**places, **settings})
     ready = threading.Event()
-    with start_blocking_portal("asyncio") as portal:
+    with assigned(constants), start_blocking_portal("asyncio") as portal:
         daemon = portal.call(Daemon, config)
         future = portal.start_task_soon(daemon.run, ready.set)
         future.add_done_callback(lambda _: ready.set())

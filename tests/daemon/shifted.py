@@ -9,6 +9,7 @@ import os
 import sys
 import time
 
+from tests.daemon.constants import assign_from_environment
 from tooltap.cli.main import main
 
 
@@ -22,5 +23,6 @@ def shift(file: int) -> None:
 
 
 if __name__ == "__main__":
+    assign_from_environment()
     shift(os.open(sys.argv.pop(1), os.O_RDONLY))
     main()

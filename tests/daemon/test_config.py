@@ -9,17 +9,17 @@ import pytest
 
 from tooltap.daemon.config import ConfigError, load_config
 from tooltap.daemon.system.paths import journal_path
-from tooltap.daemon.taps.follow.places import AGENTS
+from tooltap.normalizers.catalog.registry import stores
 
 
 def test_flags_win_over_file_over_defaults(tmp_path: Path) -> None:
     path = tmp_path / "tooltap.toml"
     path.write_text('socket = "/from/file"\nretention_days = 2\n[stream]\nline_bytes = 1000\n')
 
-    config = load_config(path, socket="/from/flag", journal=None, at_interval=1)
+    config = load_config(path, socket="/from/flag", journal=None, stall_seconds=1)
 
     assert config.socket_path == Path("/from/flag")
-    assert (config.retention_days, config.stream.line_bytes, config.at_interval) == (2, 1_000, 1)
+    assert (config.retention_days, config.stream.line_bytes, config.stall_seconds) == (2, 1_000, 1)
     assert config.max_connections == 2_048
 
 
@@ -41,7 +41,7 @@ def test_all_agents_are_followed(text: str, tmp_path: Path) -> None:
 
     config = load_config(path, follow={"backfill": "all"})
 
-    assert config.follow.followed == tuple(AGENTS)
+    assert config.follow.followed == tuple(stores())
     assert config.follow.backfill_seconds == math.inf
 
 
@@ -65,7 +65,7 @@ def test_journal_place() -> None:
     [
         ("retention = 2", ":1: retention: there is no such key"),
         ("# max_connections\n\nmax_connections = 0", ":3: max_connections: expected `int` >= 1"),
-        ('at_interval = "5 s"', "at_interval: expected `float`, got `str`"),
+        ('stall_seconds = "5 s"', "stall_seconds: expected `float`, got `str`"),
         ("[stream]\ndepht = 3", ":2: stream.depht: there is no such key"),
         ("[follow]\nfiles = 0", "follow.files: expected `int` >= 1"),
         (

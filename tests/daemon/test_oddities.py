@@ -26,6 +26,7 @@ import pytest
 from tests.cli.command import Child, environment, start, tooltap
 from tests.cli.tap.spooling import Daemon, Place, until
 from tests.cli.tap.test_spool import ECHO, echo, prints
+from tests.daemon.constants import write_settings
 from tests.daemon.running import Wire
 
 LASTS = float(os.environ.get("TOOLTAP_LASTS", "1"))
@@ -69,11 +70,11 @@ def shifted(place: Place, *settings: str) -> Iterator[tuple[Daemon, Log, Path]]:
     ahead = place.folder / "ahead"
     ahead.write_text("0")
     config = place.folder / "tooltap.toml"
-    config.write_text("\n".join(["drain_interval = 0.05", *settings]))
+    constants = write_settings(config, "\n".join(["drain_interval = 0.05", *settings]))
     options = ["serve", "--socket", place.socket, "--journal", place.folder / "journal.db", "--config", config]
     command = [sys.executable, "-m", "tests.daemon.shifted", ahead, *options]
     with subprocess.Popen(
-        list(map(str, command)), stderr=subprocess.PIPE, env=environment(**place.variables)
+        list(map(str, command)), stderr=subprocess.PIPE, env=environment(**place.variables, **constants)
     ) as process:
         try:
             child = Child(process)

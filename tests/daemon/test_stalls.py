@@ -1,7 +1,6 @@
 """Whatever lines a daemon is sent, it answers, delivers, and stops when asked to."""
 
 from __future__ import annotations
-
 import json
 import os
 import sqlite3
@@ -9,20 +8,23 @@ import subprocess
 import sys
 import threading
 import time
+import pytest
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import pytest
-
-from tests.daemon.adversaries import ADVERSARIES, said, start
+from tests.daemon.adversaries import ADVERSARIES
+from tests.daemon.adversaries import said
+from tests.daemon.adversaries import start
 from tests.daemon.processes import DaemonProcess
-from tests.daemon.running import TIMEOUT, Wire
-from tooltap.normalizers.core.items import Context, Produced
+from tests.daemon.running import TIMEOUT
+from tests.daemon.running import Wire
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.inputs import write_tapped
+from tests.daemon.constants import write_settings
 
 SCALE = float(os.environ.get("TOOLTAP_STALLS_SCALE", "0.03"))
 """1: the adversaries in full."""
@@ -52,7 +54,7 @@ async def serve():
 asyncio.run(serve())
 """
 """A process that is as busy as the daemon, and does nothing wrong: it answers after each turn."""
-SMALL = {"long_line_bytes": 8_192, "huge_line_bytes": 131_072}
+SMALL = {"long_bytes": 8_192, "huge_bytes": 131_072}
 """So that lines of every size come, although the adversaries are small."""
 
 
@@ -149,10 +151,10 @@ def reading_log(daemon: DaemonProcess) -> Iterator[None]:
     thread.join(TIMEOUT)
 
 
-def settings(folder: Path, **values: Any) -> Path:
+def settings(folder: Path, **values: Any) -> tuple[Path, dict[str, str]]:
+    """The configuration file, and variables for the daemon."""
     config = folder / "tooltap.toml"
-    config.write_text("".join(f"{key} = {value}\n" for key, value in values.items()))
-    return config
+    return config, write_settings(config, "".join(f"{key} = {value}\n" for key, value in values.items()))
 
 
 def expected(lines: list[bytes]) -> Counter[str]:
@@ -165,9 +167,9 @@ def expected(lines: list[bytes]) -> Counter[str]:
 @pytest.mark.timeout(2 * PATIENCE)
 def test_a_daemon_serves_and_stops_while_adversaries_publish(tmp_path: Path) -> None:
     lines = streams()
-    config = settings(tmp_path, **(SMALL if SCALE < 0.1 else {}))
+    config, constants = settings(tmp_path, **(SMALL if SCALE < 0.1 else {}))
     with control(tmp_path / "control"):
-        with DaemonProcess(tmp_path, "--config", config) as daemon:
+        with DaemonProcess(tmp_path, "--config", config, **constants) as daemon:
             daemon.wait_ready()
             publishers = [Publishing(daemon.path, stream, one) for stream, one in lines.items()]
             with reading_log(daemon):
@@ -192,7 +194,7 @@ def test_a_daemon_serves_and_stops_while_adversaries_publish(tmp_path: Path) -> 
         assert stopped < LONGEST_STOP
         acknowledged = {name: one.acknowledged for name, one in zip(lines, publishers, strict=True)}
 
-        with DaemonProcess(tmp_path, "--config", config) as daemon:
+        with DaemonProcess(tmp_path, "--config", config, **constants) as daemon:
             daemon.wait_ready()
             with reading_log(daemon):
                 pings_again = Pings(daemon.path)

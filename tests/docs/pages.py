@@ -16,6 +16,7 @@ PAGES = sorted(
         *ROOT.glob("*.md"),
         *DOCS.rglob("*.md"),
         *ROOT.glob("clients/*/README.md"),
+        ROOT / "tests" / "bench" / "README.md",
         *(path for folder in FOLDERS for path in (ROOT / folder).rglob("README.md")),
     }
 )

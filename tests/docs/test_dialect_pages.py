@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.dialects import CURATED, FIXTURES, PAGES, ROOT, recorded
+from tests.kit.coverage import proofs
 from tooltap.normalizers.catalog.registry import builtin
-from tooltap.traces.checks.coverage import proofs
 from tooltap.traces.fixtures.fixtures import Fixtures
 
 

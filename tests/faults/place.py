@@ -1,7 +1,6 @@
 """A folder with a daemon under the shim, a subscriber that resumes by `seq`, and streams whose fate is checked."""
 
 from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -11,11 +10,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
 from tests.daemon.running import Wire
 from tests.faults.shim import Control
-from tests.faults.zygote import Process, Zygote
+from tests.faults.zygote import Process
+from tests.faults.zygote import Zygote
 from tooltap.protocol.inputs import write_tapped
+from tests.daemon.constants import write_settings
 
 __all__ = ["FAILED", "MISTAKEN", "PATIENCE", "STOPPED", "Broken", "Place", "T", "Stream", "eventually", "recording"]
 
@@ -82,7 +82,7 @@ class Place:
         self.journal = self.folder / "journal.db"
         self.errors = self.folder / "errors.log"
         self.errors.touch()
-        (self.folder / "tooltap.toml").write_text(settings)
+        constants = write_settings(self.folder / "tooltap.toml", settings)
         self._arguments = arguments
         home = self.folder / "home"
         home.mkdir()
@@ -92,6 +92,7 @@ class Place:
             "XDG_RUNTIME_DIR": str(home),
             "TOOLTAP_SPOOL": str(self.folder / "spool"),
             **{name: value.replace("FOLDER", str(self.folder)) for name, value in environment.items()},
+            **constants,
         }
         self.daemon: Process | None = None
         self.deletes = False

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import tooltap
+from tests.daemon.constants import assign_from_environment
 from tests.faults.shim import Control
 from tooltap.daemon.system.processes import users_environment
 
@@ -166,6 +167,7 @@ def _become(launch: dict[str, Any]) -> None:
         os.dup2(file, number)
         os.close(file)
     os.environ.update(launch["environment"], FAULTS_ENABLE="1")
+    assign_from_environment()
     ctypes.CDLL(None).faults_enable()
     sys.argv = ["tooltap", *launch["arguments"]]
 

@@ -10,7 +10,7 @@ import msgspec
 import orjson
 
 from tooltap.normalizers.catalog.registry import builtin
-from tooltap.normalizers.stream.contract import Line, read_recording
+from tooltap.testing import Line, read_recording
 
 __all__ = ["Corpus", "Material", "load"]
 

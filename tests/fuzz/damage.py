@@ -11,9 +11,8 @@ import orjson
 
 from tests.fuzz.corpus import Corpus, Material
 from tooltap.normalizers.core.items import Context, Limits
-from tooltap.normalizers.stream.contract import Line
-from tooltap.normalizers.stream.reloading import Step
 from tooltap.normalizers.wire.framing import LongLine
+from tooltap.testing import Line, Step
 
 __all__ = ["Case", "make"]
 

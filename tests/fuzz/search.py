@@ -19,8 +19,7 @@ from tests.fuzz.checks import check, digest_of
 from tests.fuzz.corpus import Corpus
 from tests.fuzz.damage import SMALL, Case, make
 from tooltap.normalizers.core.items import Context, Limits
-from tooltap.normalizers.stream.contract import Line
-from tooltap.normalizers.stream.reloading import Step, steps_of
+from tooltap.testing import Line, Step, steps_of
 
 __all__ = ["Break", "Found", "decode", "digests", "encode", "many", "merged", "one", "share"]
 

@@ -18,10 +18,10 @@ from tests.linear.regexes import ROOT, Regex, regexes
 from tooltap.daemon.views.results import Policy, StreamViews
 from tooltap.daemon.views.rules import Rules, ToolRule
 from tooltap.normalizers.core.items import Context, Limits, Produced
-from tooltap.normalizers.stream.contract import Line, read_recording
 from tooltap.normalizers.stream.display import display_body
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.model_view import model_text
+from tooltap.testing import Line, read_recording
 
 __all__ = ["Field", "fields_of", "line_with", "reading", "recordings", "texts_of"]
 

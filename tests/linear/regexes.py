@@ -29,13 +29,13 @@ _MAKES = frozenset({"compile", *METHODS})
 EXAMPLES: dict[str, tuple[str | bytes, ...]] = {
     # Made in a function, of values that are known only there: examples of what they become.
     "cli/schema/model.py": (r"\boutput_id\b",),
-    "traces/recording/secret_finder.py": (rb"(?:g(?=hp|ho|sk)|p(?=assw|at))", rb"pat[A-Za-z0-9]{12}"),
-    "daemon/web/cards/tools/search.py": (r"alpha|beta|a\.b",),
+    "traces/recording/secret_rules.py": (rb"(?:g(?=hp|ho|sk)|p(?=assw|at))", rb"pat[A-Za-z0-9]{12}"),
+    "daemon/show/tools/search.py": (r"alpha|beta|a\.b",),
     "traces/recording/redact.py": (r"(?<![\w-])(?:alice|workstation-12|a\.b)(?![\w-])",),
 }
 OF_TABLES: dict[str, tuple[str, ...]] = {
     # Patterns that are in tables have no names by which their use is found.
-    "daemon/taps/follow/places.py": ("fullmatch",),
+    "daemon/taps/follow/stores.py": ("fullmatch",),
     "daemon/web/http/logins.py": ("search",),
     "normalizers/dialects/acp/names.py": ("match", "fullmatch"),
     "normalizers/dialects/claude/__init__.py": ("fullmatch",),
@@ -54,14 +54,13 @@ OF_TABLES: dict[str, tuple[str, ...]] = {
     "normalizers/dialects/kimi/answers.py": ("match",),
     "normalizers/tools/outcome.py": ("match",),
     "traces/recording/redact.py": ("sub", "findall"),
-    "traces/recording/secret_rules.py": ("match", "fullmatch"),
-    "traces/recording/secret_finder.py": ("match", "finditer"),
+    "traces/recording/secret_rules.py": ("match", "fullmatch", "finditer"),
 }
 
 
 BOUNDED: dict[tuple[str, str], int] = {
     # (module, pattern) -> the longest text that it is given.
-    ("daemon/web/cards/tools/search.py", "_NOT_LITERAL"): 500,
+    ("daemon/show/tools/search.py", "_NOT_LITERAL"): 500,
     ("traces/recording/secret_names.py", "_PLACEHOLDER"): 200,
     ("traces/recording/secret_names.py", "_CODE"): 4_096,
     ("traces/recording/secret_names.py", "_WORDS"): 4_096,

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.daemon.web.cards.carding import made, result
-from tests.daemon.web.cards.hostile import INPUT_KEYS, OUTPUT_KEYS, TOOL_NAMES
-from tooltap.daemon.web.cards.cards import fragment_of
-from tooltap.daemon.web.cards.tree import text_or_tree
-from tooltap.daemon.web.html.diffs import Change, between, changes_of_diff, cut
-from tooltap.daemon.web.html.look import LEVELS, Look
-from tooltap.daemon.web.html.markup import ansi, code, markdown
-from tooltap.daemon.web.html.screen import final_screen
+from tests.daemon.show.carding import made, result
+from tests.daemon.show.hostile import INPUT_KEYS, OUTPUT_KEYS, TOOL_NAMES
+from tooltap.daemon.show.ansi import final_screen
+from tooltap.daemon.show.diff import Change, between, changes_of_diff, cut
+from tooltap.daemon.show.markup import ansi, code, markdown
+from tooltap.daemon.show.render_options import LEVELS, Look
+from tooltap.daemon.show.shown import fragment_of
+from tooltap.daemon.show.tree import text_or_tree
 from tooltap.protocol.events import AnyEvent
 
 WHOLE = bool(os.environ.get("TOOLTAP_LINEAR"))

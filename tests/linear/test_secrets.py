@@ -10,8 +10,7 @@ import orjson
 import pytest
 
 from tests.linear.timing import grows
-from tooltap.traces.recording.secret_finder import Literal
-from tooltap.traces.recording.secret_rules import rules
+from tooltap.traces.recording.secret_rules import Literal, rules
 from tooltap.traces.recording.secrets import mask_lines
 
 WHOLE = bool(os.environ.get("TOOLTAP_LINEAR"))

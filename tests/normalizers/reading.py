@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import orjson
 
 from tooltap.normalizers.core.items import Context, Item, Produced
-from tooltap.normalizers.stream.contract import Line, normalize, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, Turn
 from tooltap.protocol.stats import Statistics
+from tooltap.testing import Line, normalize, read_recording
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 

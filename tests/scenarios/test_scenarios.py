@@ -16,8 +16,8 @@ from tests.scenarios.check import Miss, held, misses
 from tests.scenarios.exceptions import EXCEPTIONS
 from tests.scenarios.table import SCENARIOS
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import encode
+from tooltap.testing import normalize, read_recording
 
 NOT_AN_AGENT = frozenset({"curated", "display-tools", "legacy", "tooltap-trace"})
 MARK = re.compile(rb"\[\[(S\w+)\]\]")

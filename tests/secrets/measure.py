@@ -19,8 +19,7 @@ from tests.secrets.corpus import PackagedRule, examples, packaged_rules
 from tests.secrets.shapes import fakes
 from tests.secrets.translate import LeftOut
 from tooltap.traces.recording import secrets
-from tooltap.traces.recording.secret_finder import finder
-from tooltap.traces.recording.secret_rules import rules
+from tooltap.traces.recording.secret_rules import finder, rules
 from tooltap.traces.recording.secrets import mask_lines, mask_secrets
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

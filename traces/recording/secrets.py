@@ -1,4 +1,4 @@
-r"""Masks secrets in raw lines, in events and in output bodies.
+"""Masks secrets in raw lines, in events and in output bodies.
 
 What is masked: the forms of tokens that scanners know, private keys, passwords in URLs, and values whose name says that
 they are secret, if they look like it (`secret_rules.py`). Text that merely looks random is not masked, because a trace
@@ -10,32 +10,79 @@ Three constraints shape the rules:
   masked line is still JSON.
 - No rule with a long literal requires a word boundary (`\b`) on its left, because there an escaped newline (`\n`)
   ends in a letter.
-- Masking is linear in the line: each place where a literal stands costs a look of bounded length, and there are only
-  so many looks for each kilobyte. Ordinary lines need a fortieth of them; of thousands of source files, taken as one
-  line each, hardly any needs more. What a line that has more of them holds after these (`crowded.py`) is masked without
-  a look.
+- Masking is linear in the line: each place where a literal stands costs a lookup of bounded length, and a line has a
+  budget of failed lookups by its length. Ordinary lines need a fortieth of it; of thousands of source files, taken as
+  one line each, hardly any needs more. Only text that somebody wrote to be slow exhausts it. The rest of such a dense
+  line is masked unchecked: from each secret-like place to the end of its JSON string, and the value of a key that has
+  one. A dense line that is not JSON is masked to its end.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate
 
-from tooltap.traces.recording.crowded import begins_in_escape, crowded
-from tooltap.traces.recording.secret_finder import Find, finder
-from tooltap.traces.recording.secret_names import Span
-from tooltap.traces.recording.secret_rules import Rule, rules
+import orjson
 
-__all__ = ["find_secrets", "mask_body", "mask_lines", "mask_secrets"]
+from tooltap.traces.recording.secret_names import Span
+from tooltap.traces.recording.secret_rules import Find, Rule, finder, rules
+
+KIND = "crowded"
+_STRING = re.compile(
+    rb"\"(?P<text>(?:[^\"\\]|\\.)*+)\""
+    rb"(?:[ \t]*:[ \t]*(?:\"(?P<value>(?:[^\"\\]|\\.)*+)\"|(?P<number>-?\d[\d.eE+-]*+))?)?"
+)
+"""A string with what it is the key of: another string, or a number."""
+_ESCAPED = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+
+
+def dense_spans(text: bytes, begin: int, end: int, places: Sequence[int]) -> Iterator[Span]:
+    """Yield what is masked unchecked in the line from `begin` to `end`. `places`: the secret-like ones, in order."""
+    try:
+        orjson.loads(memoryview(text)[begin:end])
+    except orjson.JSONDecodeError:
+        yield places[0], end, KIND
+        return
+    for match in _STRING.finditer(text, begin, end):
+        key, value = match.span("text"), match.span("value")
+        if value[0] < 0:
+            value = match.span("number")
+        at = _from(places, match.start(), key[1])
+        if at is not None:
+            yield from _after_escape(text, max(at, key[0]), key[1])
+            if value[0] >= 0:
+                yield *value, KIND
+        elif (at := _from(places, *value)) is not None:
+            yield from _after_escape(text, at, value[1])
+
+
+def _from(places: Sequence[int], start: int, end: int) -> int | None:
+    """Return the first place in the range."""
+    first = bisect_left(places, start)
+    return places[first] if first < len(places) and places[first] < end else None
+
+
+def _after_escape(text: bytes, start: int, end: int) -> Iterator[Span]:
+    """Yield the range without the rest of an escape that it begins in."""
+    while start < end and begins_in_escape(text, start):
+        start += 1
+    if start < end:
+        yield start, end, KIND
+
+
+def begins_in_escape(text: bytes, start: int) -> bool:
+    """Whether `start` is within a JSON escape."""
+    return text[start - 1 : start] == b"\\" or _ESCAPED.search(text, max(0, start - 5), start) is not None
+
 
 MASK = b"[masked "
 LOOKS = 32
 LOOKS_PER_BYTE = 1 / 16
-"""Looks that may find nothing, in a line, by their weight. Together they take half a microsecond for each byte."""
+"""Budget of failed lookups per line (weighted); about 0.5 µs per byte."""
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _KEY = re.compile(rb"(\\*\")[ \t]{0,4}:[ \t]{0,4}\Z")
 
@@ -73,7 +120,7 @@ def find_secrets(text: bytes, ends: Sequence[int] | None = None) -> list[Span]:
         else:
             looks -= rule.weight
     for begin, (end, *places) in unread.items():
-        found += crowded(text, begin, end, places)
+        found += dense_spans(text, begin, end, places)
     if len(found) < 2:
         return found
     found.sort(key=lambda span: (span[0], -span[1]))

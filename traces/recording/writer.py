@@ -58,6 +58,10 @@ class _Batch(NamedTuple):
     size: int
 
 
+TRACE_BUFFER_BYTES = 16 * 1024 * 1024
+"""Bytes of lines that wait to be traced; when the disk is too slow, the newest are left out."""
+
+
 class TraceWriter:
     """`warn` is called with a sentence when the writer starts to drop records.
 

@@ -9,9 +9,9 @@ import msgspec
 
 from tooltap.cli.common.printing import Clean, joined, styled
 from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end
+from tooltap.daemon.formats import duration
+from tooltap.daemon.show.diff import Change, between, changes_of_diff, hunks_of_diff, whole
 from tooltap.daemon.system.sanitize import one_line
-from tooltap.daemon.web.html.diffs import Change, between, changes_of_diff, hunks_of_diff, whole
-from tooltap.daemon.wording import duration
 from tooltap.normalizers.tools.preview import preview
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import ToolCall, ToolResult

@@ -8,7 +8,7 @@ from typing import Any
 
 from tooltap.cli.common.printing import Clean, joined, short, styled
 from tooltap.cli.common.terminal.columns import wrapped
-from tooltap.daemon.wording import counted, dollars, duration, rounded
+from tooltap.daemon.formats import counted, dollars, duration, rounded
 
 __all__ = ["head_lines", "state_of", "title_of"]
 

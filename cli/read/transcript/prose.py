@@ -8,8 +8,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from tooltap.cli.common.terminal.columns import wrapped
+from tooltap.daemon.formats import counted
 from tooltap.daemon.system.sanitize import sanitize
-from tooltap.daemon.wording import counted
 
 __all__ = ["Line", "plain_lines", "prose"]
 

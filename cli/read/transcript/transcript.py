@@ -17,8 +17,8 @@ from tooltap.cli.common.printing import Clean, joined, styled
 from tooltap.cli.common.terminal.columns import fit
 from tooltap.cli.read.transcript.calls import Call, call_line, changes_of, error_of, output_of, tool_name
 from tooltap.cli.read.transcript.prose import Line, plain_lines, prose
+from tooltap.daemon.formats import counted, duration
 from tooltap.daemon.system.sanitize import one_line
-from tooltap.daemon.wording import counted, duration
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import (
     Event,

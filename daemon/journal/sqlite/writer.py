@@ -122,7 +122,8 @@ class Writer:
         self._answer: Callable[[list[Outcome]], object] = partial(
             loop.call_soon_threadsafe,
             report,  # type: ignore[arg-type]  # mypy takes this for the whole call
-            # That of the thread says no event loop, and where Trio is installed, too, anyio then starts no task.
+            # The context of the writer's thread names no event loop. If Trio is installed too, anyio then refuses to
+            # start tasks.
             context=copy_context(),
         )
         """Raises `RuntimeError` if the event loop is closed, and nothing else: what is committed has to be reported."""

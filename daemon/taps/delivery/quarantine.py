@@ -22,8 +22,10 @@ UNREAD = "no header can be read, so that none of its lines is in a journal"
 
 
 class QuarantineLimits(NamedTuple):
-    files: int
-    bytes: int
+    files: int = 100
+    """Damaged spools that are retained; further ones stay where they are."""
+    bytes: int = 256 * 1024 * 1024
+    """Of all damaged spools together."""
 
 
 def quarantine_folder(directory: Path) -> Path:

@@ -8,7 +8,7 @@ A `.jsonl` file grows by lines, and so does a session in a database. A `.json` f
 rewrites as a whole, or that is made of the files of a session: each version is one line of its stream, and the parser
 emits only what is new in it.
 
-Lines whose events another stream covers are left out (`coverage.py`). So are lines from before the follower started,
+Lines whose events another stream covers are left out (`overlap.py`). So are lines from before the follower started,
 unless the user asked for backfill. They still count for the position.
 """
 
@@ -32,13 +32,11 @@ from tooltap.daemon.journal.interface import Journal, StreamInfo
 from tooltap.daemon.sessions.joining import names_session
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.taps.delivery.announcement import announced
-from tooltap.daemon.taps.follow.coverage import Span, covering, keeps, spans
-from tooltap.daemon.taps.follow.database import DATABASES
-from tooltap.daemon.taps.follow.places import Root
-from tooltap.daemon.taps.follow.portions import Portion, Request
-from tooltap.daemon.taps.follow.reading import FILES, Position, Reader, ReplacedError, find_moved, read_note
+from tooltap.daemon.taps.follow.backfill_worker import Portion, Request
+from tooltap.daemon.taps.follow.overlap import Span, covering, keeps, spans
+from tooltap.daemon.taps.follow.reading import Files, Position, Reader, ReplacedError, find_moved, read_note
 from tooltap.daemon.taps.follow.settings import Follow
-from tooltap.daemon.taps.follow.snapshots import SNAPSHOTS
+from tooltap.daemon.taps.follow.stores import Root
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.catalog.dialect import Store
 from tooltap.normalizers.core.items import Context, OutputChunk, Produced
@@ -46,8 +44,6 @@ from tooltap.normalizers.stream.normalizer import Keep, StreamNormalizer
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.protocol.events import decode
 from tooltap.protocol.frames import DaemonFrame, ErrorFrame, Ingest
-
-__all__ = ["FollowedFile", "NotYetError", "Seen", "Setting", "is_document", "open_file", "read_to"]
 
 SESSION_BYTES = 1024 * 1024
 """Bytes at the beginning of a file that are searched for the session's id."""
@@ -113,7 +109,7 @@ async def open_file(
     Raises `NotYetError`, `OSError`, `FrameError`, `JournalError`.
     """
     limit = setting.line_bytes + 1 if is_document(path) else SESSION_BYTES
-    reader = DATABASES if root.place.database else SNAPSHOTS if root.place.parts else FILES
+    reader = root.reader
     head, mtime = await to_thread.run_sync(reader.head, path, limit)
     lines = [head] if is_document(path) else head.split(b"\n")[:-1]
     if not lines or (is_document(path) and len(head) < limit and not _is_object(head)):
@@ -153,7 +149,7 @@ async def open_file(
     except Exception:  # a stream that has an owner is not opened again
         await ingest.finish()
         raise
-    file.is_backfill = info is None and reader is FILES and not is_document(path) and mtime < setting.started
+    file.is_backfill = info is None and isinstance(reader, Files) and not is_document(path) and mtime < setting.started
     return file
 
 

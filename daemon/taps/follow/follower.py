@@ -37,23 +37,18 @@ from tooltap.daemon.sessions.joining import is_file
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.system.processes import import_nothing_from_here
-from tooltap.daemon.taps.follow.backfill import Backfill
-from tooltap.daemon.taps.follow.database import ROW_BYTES
-from tooltap.daemon.taps.follow.entry import Entry
+from tooltap.daemon.taps.follow.backfill_worker import Request, normalize
+from tooltap.daemon.taps.follow.database import ROW_BYTES, Database
 from tooltap.daemon.taps.follow.file import FollowedFile, NotYetError, Seen, Setting, is_document, open_file, read_to
-from tooltap.daemon.taps.follow.places import Found, Root, roots
-from tooltap.daemon.taps.follow.portions import Request, normalize
-from tooltap.daemon.taps.follow.queues import Queues
-from tooltap.daemon.taps.follow.reading import ReplacedError
+from tooltap.daemon.taps.follow.queues import Backfill, Entry, Queues
+from tooltap.daemon.taps.follow.reading import Found, ReplacedError
 from tooltap.daemon.taps.follow.settings import Follow
-from tooltap.daemon.taps.follow.watch import watch_root
-from tooltap.daemon.taps.follow.watch_database import watch_database
+from tooltap.daemon.taps.follow.stores import Root, roots
+from tooltap.daemon.taps.follow.watch import watch_database, watch_root
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.frames import ErrorFrame, FrameError
 from tooltap.protocol.stats import FollowStatistics
-
-__all__ = ["Follower"]
 
 RETRY = 5.0
 """Seconds until a file is tried again whose lines could not be committed."""
@@ -188,8 +183,8 @@ class Follower:
             self._loop.call_soon_threadsafe(self._complain, error.filename, error.strerror or str(error))
 
         rescan = self._follow.rescan
-        if (database := root.place.database) is not None:
-            watch_database(root, database, rescan=rescan, stop=stop, found=found, trouble=trouble)
+        if isinstance(root.reader, Database):
+            watch_database(root, root.reader, rescan=rescan, stop=stop, found=found, trouble=trouble)
         else:
             watch_root(root, polling=self._follow.polling, rescan=rescan, stop=stop, found=found, trouble=trouble)
 

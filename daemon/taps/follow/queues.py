@@ -1,14 +1,38 @@
-"""The files that wait for a turn: which of them comes next."""
+"""Followed files that wait for a turn, which of them comes next, and how far the backfill is."""
 
 from __future__ import annotations
 
 import heapq
 import time
 from collections import deque
+from dataclasses import dataclass
 
-from tooltap.daemon.taps.follow.entry import Entry
+from tooltap.daemon.taps.follow.backfill_worker import Portion, Request
+from tooltap.daemon.taps.follow.file import FollowedFile, Seen
+from tooltap.daemon.taps.follow.reading import Found
+from tooltap.daemon.taps.follow.stores import Root
+from tooltap.protocol.stats import BackfillStatistics
 
-__all__ = ["Queues"]
+
+@dataclass(slots=True)
+class Entry:
+    """A file that has been reported."""
+
+    root: Root
+    found: Found
+    """Its state in the last report."""
+    seen: Seen
+    changed: bool = False
+    """Whether it has changed since it was last read."""
+    queued: bool = False
+    """Whether it waits for a turn, or has turns."""
+    is_old: bool = False
+    """Whether it waits in the backlog."""
+    file: FollowedFile | None = None
+    result: tuple[Request, Portion | None] | None = None
+    """What another process returned for the open file, and for which request."""
+    touched: float = 0.0
+    """When it was last read; monotonic seconds."""
 
 
 class Queues:
@@ -70,3 +94,45 @@ class Queues:
     @property
     def postponed(self) -> int:
         return len(self._later)
+
+
+class Backfill:
+    """What the backfill has found to read, and how much of it has been read.
+
+    `listings`: folders that have not been listed yet.
+    """
+
+    def __init__(self, listings: int) -> None:
+        self._listings = listings
+        self.bytes = 0
+        self._files = 0
+        self._left: dict[str, int] = {}
+        """Bytes that have not been read yet, of the files that are not done."""
+
+    def listed(self) -> None:
+        """A folder has been listed for the first time."""
+        self._listings -= 1
+
+    def add(self, path: str, size: int) -> None:
+        """Add a file with so many bytes to read."""
+        self._files += 1
+        self.bytes += size
+        self._left[path] = size
+
+    def advance(self, path: str, left: int) -> None:
+        """Note how many bytes of a file have not been read yet. A file may grow meanwhile."""
+        if path in self._left:
+            self._left[path] = max(0, min(left, self._left[path]))
+
+    def finish(self, path: str) -> None:
+        """Note that a file has been read, or cannot be."""
+        self._left.pop(path, None)
+
+    def statistics(self) -> BackfillStatistics:
+        return BackfillStatistics(
+            files=self._files,
+            files_done=self._files - len(self._left),
+            bytes=self.bytes,
+            bytes_done=self.bytes - sum(self._left.values()),
+            complete=self._listings <= 0 and not self._left,
+        )

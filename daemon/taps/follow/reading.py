@@ -10,26 +10,11 @@ import errno
 import os
 import stat
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import orjson
-
-__all__ = [
-    "FILES",
-    "MARK_BYTES",
-    "Chunk",
-    "Position",
-    "Reader",
-    "ReplacedError",
-    "find_moved",
-    "opened",
-    "position_after",
-    "read_from",
-    "read_head",
-    "read_note",
-]
 
 MARK_BYTES = 4_096
 BLOCK = 65_536
@@ -60,12 +45,32 @@ class Chunk(NamedTuple):
     """Time of the last change, in ms since the epoch."""
 
 
-class Reader(NamedTuple):
-    """How to read what a store has; the functions below say what these do."""
+class Found(NamedTuple):
+    """A session file, as it was when its folder was listed."""
 
-    head: Callable[[str, int], tuple[bytes, int]]
-    position_after: Callable[[str, int, int | None], Position]
-    read_from: Callable[[str, Position, int], Chunk]
+    path: str
+    size: int
+    mtime: int
+    """Nanoseconds since the epoch."""
+
+    @property
+    def mtime_ms(self) -> int:
+        return self.mtime // 1_000_000
+
+
+class Reader(Protocol):
+    """Reads the sessions of a store. All raise `OSError`."""
+
+    def head(self, path: str, limit: int) -> tuple[bytes, int]:
+        """Read the first `limit` bytes, or a few more. Return them and the time of the last change in ms since the
+        epoch."""
+
+    def position_after(self, path: str, offset: int, crc: int | None) -> Position:
+        """Return the position where reading stopped earlier: after a line with this CRC-32 (None: unknown). `offset`:
+        bytes, or rows. Raises `ReplacedError`."""
+
+    def read_from(self, path: str, position: Position, limit: int) -> Chunk:
+        """Read what follows the position, about `limit` bytes. Raises `ReplacedError`."""
 
 
 def read_from(path: str, position: Position, limit: int) -> Chunk:
@@ -106,7 +111,12 @@ def read_head(path: str, limit: int) -> tuple[bytes, int]:
     return data, status.st_mtime_ns // 1_000_000
 
 
-FILES = Reader(read_head, position_after, read_from)
+class Files:
+    """Reads session files."""
+
+    head = staticmethod(read_head)
+    position_after = staticmethod(position_after)
+    read_from = staticmethod(read_from)
 
 
 def read_note(path: str, key: str) -> str | None:

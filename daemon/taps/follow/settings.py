@@ -9,9 +9,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from tooltap.daemon.system.processes import usable_cores
-from tooltap.daemon.taps.follow.places import AGENTS
-
-__all__ = ["ALL", "Follow"]
+from tooltap.normalizers.catalog.registry import stores
 
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
@@ -55,15 +53,15 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         for agent in self.agents:
-            if agent not in (ALL, *AGENTS):
-                raise ValueError(f"no session files of {agent!r} are known; there are {', '.join(AGENTS)}, {ALL}")
+            if agent not in (ALL, *stores()):
+                raise ValueError(f"no session files of {agent!r} are known; there are {', '.join(stores())}, {ALL}")
         if self.backfill not in ("all", "none") and not _AGE.fullmatch(self.backfill):
             raise ValueError(f"backfill is all, none or an age like 36h or 7d, not {self.backfill!r}")
 
     @property
     def followed(self) -> tuple[str, ...]:
         """The names of the agents whose files are followed."""
-        return tuple(AGENTS) if ALL in self.agents else self.agents
+        return tuple(stores()) if ALL in self.agents else self.agents
 
     @property
     def processes(self) -> int:

@@ -1,8 +1,8 @@
-"""Watches one folder of session files: reports all files in it, and then changes.
+"""Watches where an agent stores its sessions, a folder or a database: reports all sessions in it, and then changes.
 
-It runs in a thread of its own, because watching and listing thousands of folders takes time. Changes may be missed,
+Each runs in a thread of its own, because watching and listing thousands of folders takes time. Changes may be missed,
 between a listing and the watch or when the system's queue overflows. So the folder is listed again periodically
-(`rescan`), which reads no file.
+(`rescan`), which reads no file. A database is looked at often, without opening it, and listed after each commit.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable
 from watchfiles import watch
 
 from tooltap.daemon.system.logs import faults
-from tooltap.daemon.taps.follow.places import Found, Root, look_at, scan
+from tooltap.daemon.taps.follow.database import Database, state_of
+from tooltap.daemon.taps.follow.reading import Found
+from tooltap.daemon.taps.follow.stores import Root, look_at, scan
 from tooltap.normalizers.stream.guard import place_of
-
-__all__ = ["watch_root"]
 
 DEBOUNCE_MS = 50
 STEP_MS = 20
@@ -98,3 +98,47 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+STEP = 0.05
+"""Seconds between two looks at a database …"""
+ABSENT_STEP = 1.0
+"""… and at a place that has none."""
+LIST_RETRY = 1.0
+"""Seconds until sessions are listed again that could not be: a new database has no tables yet."""
+
+
+def watch_database(
+    root: Root,
+    database: Database,
+    *,
+    rescan: float,
+    stop: threading.Event,
+    found: Callable[[Iterable[Found]], None],
+    trouble: Callable[[OSError], None],
+) -> None:
+    """Watch a database until `stop` is set. `found` is called with every session, and again when
+    some may have changed; `trouble` with what cannot be read. `rescan`: seconds."""
+    listed: object = ()
+    due = 0.0
+    while not stop.is_set():
+        state = state_of(database.path)
+        if state == listed and time.monotonic() < due:
+            stop.wait(ABSENT_STEP if state is None else STEP)
+            continue
+        try:
+            found([] if state is None else [one for one in database.list_sessions() if root.match(one.path)])
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            found([])
+            if "no such table" not in str(error):
+                trouble(error)
+            stop.wait(LIST_RETRY)
+        except Exception as error:  # an internal error
+            faults.note(
+                "listing a database failed; it is tried again later", place_of(error), error, file=database.path
+            )
+            stop.wait(LIST_RETRY)
+        else:
+            listed, due = state, time.monotonic() + rescan

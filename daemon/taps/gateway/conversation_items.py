@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.dialects.openai.messages import PendingCall, collect, digest_of, text_of, uses_of
-from tooltap.normalizers.dialects.openai.responses_items import call_of, is_answer, item_text
+from tooltap.normalizers.dialects.openai.chat import PendingCall, collect, digest_of, text_of, uses_of
+from tooltap.normalizers.dialects.openai.responses import call_of, is_answer, item_text
 from tooltap.normalizers.tools.payload import objects
 from tooltap.normalizers.wire.values import record
 

@@ -56,7 +56,7 @@ async def page_after(services: Services, frame: Subscribe, limit: int | None) ->
     after = 0
     async with services.feeds.open(frame) as feed:
         while not page.full:
-            chunk = await feed.take()
+            chunk = (await feed.take()).data
             if not chunk:
                 raise WebError(503, "stopping", "the daemon is stopping")
             for line in chunk.splitlines():

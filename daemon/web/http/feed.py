@@ -7,15 +7,19 @@ reads the journal at the reader's pace.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 import anyio
 
 from tooltap.daemon.config import Config
+from tooltap.daemon.hub.batch import Chunk
 from tooltap.daemon.hub.hub import Hub
-from tooltap.daemon.hub.subscription import Subscription
+from tooltap.daemon.hub.subscription import AT_INTERVAL, SUBSCRIBER_BYTES, Subscription
+from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.web.http.errors import WebError, from_frame_error
+from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.frames import DaemonFrame, FrameError, Subscribe, encode_frame
 
 __all__ = ["Feed", "Feeds"]
@@ -23,14 +27,25 @@ __all__ = ["Feed", "Feeds"]
 RETRY = {"Retry-After": "1"}
 
 
+class Arrived(NamedTuple):
+    """A chunk of events, or a control frame."""
+
+    data: bytes
+    """Whole lines; empty at the end of the feed."""
+    events: Sequence[Produced | StoredEvent] = ()
+    seqs: Sequence[int | None] = ()
+    """Of each event; None for a partial."""
+    frame: DaemonFrame | None = None
+
+
 class Feed:
-    """Stands in for the connection of a `Subscription`. A chunk holds whole lines: events and control frames."""
+    """Stands in for the connection of a `Subscription`."""
 
     ended = False
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._chunks: deque[bytes] = deque()
+        self._chunks: deque[Arrived] = deque()
         self._size = 0
         self._arrived = anyio.Event()
         self._resumed = anyio.Event()
@@ -41,19 +56,22 @@ class Feed:
 
     # -- for the subscription -----------------------------------------------------------------------------------
 
-    def write(self, data: bytes) -> None:
+    def deliver(self, chunk: Chunk) -> None:
+        self._put(Arrived(chunk.data, chunk.events, chunk.seqs))
+
+    def send(self, frame: DaemonFrame) -> None:
+        self._put(Arrived(encode_frame(frame), frame=frame))
+
+    def _put(self, arrived: Arrived) -> None:
         if self.closed:
             return
-        self._chunks.append(data)
-        self._size += len(data)
-        self.bytes_written += len(data)
+        self._chunks.append(arrived)
+        self._size += len(arrived.data)
+        self.bytes_written += len(arrived.data)
         if self._size >= self._limit and self.writable:
             self.writable = False
             self._resumed = anyio.Event()
         self._arrived.set()
-
-    def send(self, frame: DaemonFrame) -> None:
-        self.write(encode_frame(frame))
 
     async def drain(self) -> None:
         """Wait until nearly all chunks have been taken, or the feed is closed."""
@@ -67,15 +85,15 @@ class Feed:
 
     # -- for the reader -----------------------------------------------------------------------------------------
 
-    async def take(self) -> bytes:
-        """Wait for the next chunk and return it; empty at the end."""
+    async def take(self) -> Arrived:
+        """Wait for what comes next and return it."""
         while not self._chunks and not self.closed:
             self._arrived = anyio.Event()
             await self._arrived.wait()
         if not self._chunks:
-            return b""
+            return Arrived(b"")
         chunk = self._chunks.popleft()
-        self._size -= len(chunk)
+        self._size -= len(chunk.data)
         if not self.writable and self._size <= self._limit // 4:
             self.writable = True
             self._resumed.set()
@@ -101,7 +119,7 @@ class Feeds:
             raise WebError(503, "stopping", "the daemon is stopping", RETRY)
         if len(self._open) >= (most := self._config.web.feeds):
             raise WebError(503, "too-many-feeds", f"the daemon serves {most} feeds at a time", RETRY)
-        feed = Feed(self._config.subscriber_bytes)
+        feed = Feed(SUBSCRIBER_BYTES)
         self._open.add(feed)
         subscription = None
         try:
@@ -110,8 +128,8 @@ class Feeds:
                 self._hub,
                 feed,
                 frame,
-                at_interval=self._config.at_interval,
-                read_bytes=self._config.subscriber_bytes,
+                at_interval=AT_INTERVAL,
+                read_bytes=SUBSCRIBER_BYTES,
             )
             subscription.start()
             yield feed

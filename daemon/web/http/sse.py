@@ -12,7 +12,7 @@ from functools import lru_cache
 import anyio
 from starlette.types import Receive, Scope, Send
 
-from tooltap.daemon.web.http.feed import Feed
+from tooltap.daemon.web.http.feed import Arrived, Feed
 from tooltap.daemon.web.http.services import Services
 from tooltap.protocol.frames import At, ErrorFrame, Live, Subscribe, decode_daemon_frame
 
@@ -31,14 +31,14 @@ COMMENT = b":\n\n"
 
 
 class EventStream:
-    """An endless response. `translate` converts a chunk of lines to messages; `regular`, called every second, returns
+    """An endless response. `translate` converts what arrives to messages; `regular`, called every second, returns
     other messages that are due. Both must do slow work in a thread."""
 
     def __init__(
         self,
         services: Services,
         frame: Subscribe,
-        translate: Callable[[bytes], Awaitable[bytes]],
+        translate: Callable[[Arrived], Awaitable[bytes]],
         regular: Callable[[], Awaitable[bytes]] | None = None,
     ) -> None:
         self._feeds = services.feeds
@@ -64,12 +64,12 @@ class EventStream:
     async def _serve(self, feed: Feed, send: Send) -> None:
         sent_at = anyio.current_time()
         while True:
-            chunk = None
+            arrived = None
             with anyio.move_on_after(self._period):
-                chunk = await feed.take()
-            if chunk == b"":
+                arrived = await feed.take()
+            if arrived is not None and not arrived.data:
                 return
-            body = b"" if chunk is None else await self._translate(chunk)
+            body = b"" if arrived is None else await self._translate(arrived)
             body += b"" if self._regular is None else await self._regular()
             if body or anyio.current_time() - sent_at >= self._heartbeat:
                 await _send(send, body or COMMENT)
@@ -83,9 +83,9 @@ def message(name: bytes, data: str, seq: int | None = None) -> bytes:
     return b"event: %b\n%b%b\n" % (name, cursor, lines)
 
 
-async def messages(chunk: bytes) -> bytes:
+async def messages(arrived: Arrived) -> bytes:
     """Convert lines to messages."""
-    return _messages(chunk)
+    return _messages(arrived.data)
 
 
 @lru_cache(maxsize=4)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.web.cards.cards import card_key, key_of
+from tooltap.daemon.show.shown import card_key, key_of
 from tooltap.daemon.web.page.timeline import Page, Selection
 from tooltap.protocol.filters import MAX_VALUES, Filter
 from tooltap.protocol.heads import CallKey

@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.http.guard import LOGIN
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.page.preferences import COOKIE, from_cookie
+from tooltap.daemon.web.templating import template
 
 __all__ = ["doorstep", "routes"]
 

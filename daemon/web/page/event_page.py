@@ -10,22 +10,22 @@ from typing import Any, NamedTuple
 import anyio
 from markupsafe import Markup
 
+from tooltap.daemon.formats import spent
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.show.blocks import attachments, facts, joined, note, plain
+from tooltap.daemon.show.markup import clock, code
+from tooltap.daemon.show.render_options import Look
+from tooltap.daemon.show.skins.html import card_html
+from tooltap.daemon.show.timeline import nest
+from tooltap.daemon.show.tools.edits import changes_body
+from tooltap.daemon.show.tree import tree
+from tooltap.daemon.show.typed_text import typed_text
 from tooltap.daemon.views.of_event import View
-from tooltap.daemon.web.cards.blocks import attachments, facts, joined, note, plain
-from tooltap.daemon.web.cards.tools.edits import changes_body
-from tooltap.daemon.web.cards.tree import tree
-from tooltap.daemon.web.cards.typed_text import typed_text
-from tooltap.daemon.web.html.figures import spent
-from tooltap.daemon.web.html.look import Look
-from tooltap.daemon.web.html.markup import clock, code
 from tooltap.daemon.web.http.errors import WebError, status_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.calls import of_call, states_of
 from tooltap.daemon.web.page.fragments import Fragments
-from tooltap.daemon.web.page.nesting import nest
-from tooltap.daemon.web.page.rows import html_of
 from tooltap.daemon.web.page.session_head import name_of
 from tooltap.daemon.web.page.views.compared import Block, Pair, views_of
 from tooltap.daemon.web.page.views.whole_event import whole_event
@@ -92,7 +92,7 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
 
     def rendered() -> dict[str, Any]:
         return {
-            "cards": [html_of(card) for card in nest(shown, states.of_cards)],
+            "cards": [card_html(card) for card in nest(shown, states.of_cards)],
             "sections": _sections(whole, fragments.output_url),
             "json": [_Json(name, meaning, code(pretty(found[name]), language="json")) for name, meaning in VIEWS],
             "facts": facts(_facts(event)),

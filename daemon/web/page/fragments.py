@@ -10,16 +10,15 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import anyio
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.web.cards.cards import Fragment, fragment_of
-from tooltap.daemon.web.html.look import Call, Level, Look
-from tooltap.protocol.events import AnyEvent, Notice, ToolCall, ToolUpdate, decode
+from tooltap.daemon.show.render_options import Call, Level, Look
+from tooltap.daemon.show.shown import Fragment, rendered
+from tooltap.protocol.events import AnyEvent, ToolCall, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.heads import CallKey, EventHead
 
@@ -33,7 +32,6 @@ DECODED_FACTOR = 4
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
-_log = get_logger("web")
 
 
 LevelOf: TypeAlias = Callable[[EventHead], Level]
@@ -180,17 +178,3 @@ class Fragments:
 def _requests(stored: Sequence[StoredEvent], level_of: LevelOf) -> list[_Request]:
     heads = [one.head for one in stored]
     return [_Request(one, head, level_of(head)) for one, head in zip(stored, heads, strict=True)]
-
-
-def rendered(event: AnyEvent, look: Look) -> Fragment | None:
-    """Render an event. If a renderer fails, log it and show a notice instead, so that the page survives any event."""
-    try:
-        return fragment_of(event, look)
-    except Exception:
-        _log.exception("an event cannot be rendered", seq=event.seq)
-        envelope: dict[str, Any] = {name: getattr(event, name) for name in _ENVELOPE}
-        failure = Notice(**envelope, level="error", code="not shown", text="This event cannot be shown; see it raw.")
-        return fragment_of(failure, look)
-
-
-_ENVELOPE = ("v", "id", "stream", "line", "session", "protocol", "provider", "dialect", "seq", "ts")

@@ -30,24 +30,24 @@ import anyio
 import msgspec
 
 from tooltap.daemon.journal.interface import StoredEvent
+from tooltap.daemon.show.shown import key_of
+from tooltap.daemon.show.skins.html import card_html
+from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.system.sanitize import sanitize
-from tooltap.daemon.web.cards.cards import key_of
+from tooltap.daemon.web.http.feed import Arrived
 from tooltap.daemon.web.http.query import cursor_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream, message
 from tooltap.daemon.web.page.calls import CALL_KINDS
 from tooltap.daemon.web.page.fragments import Fragments
-from tooltap.daemon.web.page.nesting import nest
 from tooltap.daemon.web.page.preferences import Preferences
-from tooltap.daemon.web.page.rows import html_of
 from tooltap.daemon.web.page.session_head import SessionHead
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.timeline import Selection, live_test
 from tooltap.daemon.web.page.turns import numbered, turn_numbers
-from tooltap.protocol.events import Message, Reasoning, ToolUpdate, decode
-from tooltap.protocol.filters import Filter, meta_of
-from tooltap.protocol.frames import At, Gap, Live, Subscribe, decode_daemon_frame
-from tooltap.protocol.heads import EventHead, head_of
+from tooltap.protocol.filters import Filter
+from tooltap.protocol.frames import At, Gap, Live, Subscribe
+from tooltap.protocol.heads import EventHead
 
 __all__ = ["LiveCards"]
 
@@ -55,8 +55,6 @@ SESSIONS_PERIOD = 1.0
 """Seconds between two lists of sessions."""
 STATED = frozenset(["tool-call", "tool-update", "permission-request"])
 """Kinds of events whose cards show a state that later events change."""
-EVENT = b'{"seq":'
-CONTROL = b'{"op":'
 
 
 class LiveCards:
@@ -91,25 +89,28 @@ class LiveCards:
         frame = Subscribe(after=cursor_of(after), filter=self._subscribed, partials=not self._selection.is_searched)
         return EventStream(self._services, frame, self._messages, self._overview)
 
-    async def _messages(self, chunk: bytes) -> bytes:
-        lines = chunk.splitlines()
-        events = [_stored(line) for line in lines if line.startswith(EVENT)]
-        wanted = await anyio.to_thread.run_sync(self._wanted, events) if self._is_selective else events
+    async def _messages(self, arrived: Arrived) -> bytes:
+        if arrived.frame is not None:
+            return _control(arrived)
+        events = {
+            seq: StoredEvent.of(seq, event)
+            for seq, event in zip(arrived.seqs, arrived.events, strict=True)
+            if seq is not None
+        }
+        stored = [*events.values()]
+        wanted = await anyio.to_thread.run_sync(self._wanted, stored) if self._is_selective else stored
         cards = await self._cards(wanted)
-        states = _states({event.seq for event in events} - {event.seq for event in wanted}, events)
+        states = _states(events.keys() - {event.seq for event in wanted}, stored)
         out: list[bytes] = []
-        for line in lines:
-            if line.startswith(CONTROL):
-                out.append(_control(line))
-            elif not line.startswith(EVENT):
-                out.append(self._partial(line))
-            else:
-                out += self._ended(line)
-                seq = _seq(line)
-                if (card := cards.get(seq)) is not None:
-                    out.append(message(b"card", card, seq))
-                elif (state := states.get(seq)) is not None:
-                    out.append(message(b"state", state, seq))
+        for seq, event in zip(arrived.seqs, arrived.events, strict=True):
+            if seq is None:
+                out.append(self._partial(event.head))
+                continue
+            out += self._ended(event.head)
+            if (card := cards.get(seq)) is not None:
+                out.append(message(b"card", card, seq))
+            elif (state := states.get(seq)) is not None:
+                out.append(message(b"state", state, seq))
         return b"".join(out)
 
     def _wanted(self, events: list[StoredEvent]) -> list[StoredEvent]:
@@ -122,37 +123,29 @@ class LiveCards:
         fragments = numbered(found, await turn_numbers(self._services.journal, events))
 
         def rendered() -> dict[int, str]:
-            return {one.seq: html_of(card) for one in fragments for card in nest([one])}
+            return {one.seq: card_html(card) for one in fragments for card in nest([one])}
 
         return await anyio.to_thread.run_sync(rendered)
 
-    def _partial(self, line: bytes) -> bytes:
-        event = decode(line)
-        if not self._selection.narrowed.matches(meta_of(event)):
+    def _partial(self, head: EventHead) -> bytes:
+        if not self._selection.narrowed.matches(head):
             return b""
-        match event:
-            case Message(text=text) | Reasoning(text=text):
-                key = _text_key(head_of(line))
-                self._unfinished[key] = None
-                role = event.role if isinstance(event, Message) else "reasoning"
-                partial = {"key": key, "role": role, "text": sanitize(text), **_extent(event.offset, text)}
-            case ToolUpdate(chunk=chunk) if chunk is not None:
-                into = key_of(event.stream, event.call_id)
-                partial = {
-                    "into": into,
-                    "stream": chunk.stream,
-                    "text": sanitize(chunk.text),
-                    **_extent(chunk.offset, chunk.text),
-                }
-            case _:
-                return b""
+        if head.kind in ("message", "reasoning"):
+            key, text = _text_key(head), head.text
+            self._unfinished[key] = None
+            role = head.role or "reasoning"
+            partial = {"key": key, "role": role, "text": sanitize(text), **_extent(head.offset, text)}
+        elif (chunk := head.chunk) is not None:
+            into, text = key_of(*head.key), sanitize(chunk.text)
+            partial = {"into": into, "stream": chunk.stream, "text": text, **_extent(chunk.offset, chunk.text)}
+        else:
+            return b""
         return message(b"piece", msgspec.json.encode(partial).decode())
 
-    def _ended(self, line: bytes) -> list[bytes]:
+    def _ended(self, head: EventHead) -> list[bytes]:
         """Report which unfinished texts the event ends: a message its own, a turn all of its stream."""
         if not self._unfinished:
             return []
-        head = head_of(line)
         if head.kind == "turn":
             ended = [key for key in self._unfinished if key.startswith(f"{head.stream} ")]
         else:
@@ -181,28 +174,19 @@ def _text_key(head: EventHead) -> str:
     return " ".join(str(one) for one in (head.stream, head.kind, head.agent, head.message_id, head.block))
 
 
-def _stored(line: bytes) -> StoredEvent:
-    return StoredEvent(_seq(line), line)
-
-
 def _extent(offset: int | None, text: str) -> dict[str, int]:
     """Return where the text of a partial begins and ends."""
     return {"offset": offset or 0, "end": (offset or 0) + len(text)}
 
 
-def _seq(line: bytes) -> int:
-    return int(line[7 : line.index(b",")])
-
-
-def _control(line: bytes) -> bytes:
-    frame = decode_daemon_frame(line)
-    match frame:
+def _control(arrived: Arrived) -> bytes:
+    match arrived.frame:
         case Live(seq=seq):
             return message(b"live", str(seq), seq)
         case At(seq=seq):
             return message(b"at", str(seq), seq)
         case Gap():
-            return message(b"gap", line.decode())
+            return message(b"gap", arrived.data.decode().rstrip("\n"))
     return b""
 
 

@@ -22,39 +22,39 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.journal.interface import CorruptError, StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.web.cards.by_tool import TOOL_CARDS
-from tooltap.daemon.web.html.code_css import code_css
-from tooltap.daemon.web.html.look import LEVELS, Level
-from tooltap.daemon.web.html.markup import compile_templates, template
+from tooltap.daemon.show.code_css import code_css
+from tooltap.daemon.show.render_options import LEVELS, Level
+from tooltap.daemon.show.skins.html import RowHtml, Rows, card_html
+from tooltap.daemon.show.timeline import nest
+from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.passes import with_pass
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page import entrance
+from tooltap.daemon.web.page import share as share_routes
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.board.endpoints import BoardEndpoints
 from tooltap.daemon.web.page.calls import calls_of_page, parents_of, states_of
 from tooltap.daemon.web.page.compare.endpoint import Compare
 from tooltap.daemon.web.page.event_page import event_page
-from tooltap.daemon.web.page.export import share_routes
 from tooltap.daemon.web.page.find.palette import FindQuery, find
 from tooltap.daemon.web.page.find.search_page import SearchQuery, choices, search_page
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
 from tooltap.daemon.web.page.home.endpoints import Home
 from tooltap.daemon.web.page.live import LiveCards
 from tooltap.daemon.web.page.moved import to_home
-from tooltap.daemon.web.page.nesting import nest
-from tooltap.daemon.web.page.overview.overviews import Overviews
+from tooltap.daemon.web.page.overviews import Overviews
 from tooltap.daemon.web.page.preferences import COOKIE, PreferenceError, Preferences, from_cookie, from_form, to_cookie
 from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
-from tooltap.daemon.web.page.rows import Row, Rows, html_of
 from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.tabs import tabs
 from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, newer, older
 from tooltap.daemon.web.page.turns import numbered, turns_of
 from tooltap.daemon.web.page.unknown_session import near_sessions
+from tooltap.daemon.web.templating import compile_templates, template
 from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.heads import EventHead
@@ -65,7 +65,7 @@ COOKIE_SECONDS = 365 * 24 * 3600
 MIN_COMPRESSED = 1_000
 """Bytes of a style sheet or a script that is worth compressing. Pages are not compressed: they hold what lets a browser
 in beside what agents print, so that their compressed size would tell an agent something of the one."""
-_STATIC = StaticFiles(packages=[("tooltap.daemon.web", "static")])
+_STATIC = StaticFiles(packages=[("tooltap.daemon.web", "static"), ("tooltap.daemon.show", "static")])
 T = TypeVar("T")
 
 
@@ -211,7 +211,7 @@ class _Page:
         events = await self._events([seq, *query.also])
         states = await states_of(self._services.journal, events, self._bounds.search_bytes)
         fragments = await self._fragments.of(events, level_of)
-        cards = await anyio.to_thread.run_sync(lambda: [html_of(one) for one in nest(fragments, states.of_cards)])
+        cards = await anyio.to_thread.run_sync(lambda: [card_html(one) for one in nest(fragments, states.of_cards)])
         if not cards:
             raise WebError(404, "not-found", f"there is no event {seq} to show")
         return HTMLResponse(cards[0])
@@ -282,9 +282,9 @@ class _Page:
         return await anyio.to_thread.run_sync(rendered)
 
 
-def _with_gaps(cards: list[Row], gaps: list[tuple[int, int]]) -> list[Markup]:
+def _with_gaps(cards: list[RowHtml], gaps: list[tuple[int, int]]) -> list[Markup]:
     """The cards, and in the places of damaged events a note."""
-    notes = [Row(last, template("gap.html", first=first, last=last)) for first, last in gaps]
+    notes = [RowHtml(last, template("gap.html", first=first, last=last)) for first, last in gaps]
     return (
         [html for _, html in sorted([*cards, *notes], key=lambda one: one[0])] if notes else [one for _, one in cards]
     )

@@ -15,7 +15,8 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from tooltap.daemon.web.html.look import Level
+from tooltap.daemon.show.render_options import Level
+from tooltap.normalizers.catalog.registry import session_dialects
 from tooltap.protocol.heads import EventHead
 
 __all__ = [
@@ -32,8 +33,6 @@ __all__ = [
 COOKIE = "tooltap_preferences"
 MAX_COOKIE = 3_800
 """Characters of the value. Browsers store at least 4,096 bytes per cookie, with its name and attributes."""
-TRANSCRIPTS = frozenset({"claude-transcript", "codex-rollout", "gemini-chat"})
-"""Dialects of the agents' own session files."""
 
 Tap: TypeAlias = Literal["expand", "open"]
 Theme: TypeAlias = Literal["auto", "light", "dark"]
@@ -64,7 +63,7 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         full."""
         if head.kind in ("message", "permission-request"):
             return "full"
-        default = self.transcripts if head.dialect in TRANSCRIPTS else self.level
+        default = self.transcripts if head.dialect in session_dialects() else self.level
         return default if head.name is None else self.tools.get(head.name, default)
 
     def showing(self, text: str) -> Preferences:

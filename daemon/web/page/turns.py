@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.web.cards.cards import Fragment, card_key
+from tooltap.daemon.show.shown import Fragment, card_key
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.heads import EventHead
 

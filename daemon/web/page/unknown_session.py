@@ -6,8 +6,8 @@ from typing import Any
 
 import anyio
 
+from tooltap.daemon.did_you_mean import similar
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.similar import similar
 from tooltap.daemon.web.page.session_head import name_of
 
 __all__ = ["near_sessions"]

@@ -18,7 +18,7 @@ def _is_acp(value: dict[str, Any]) -> bool:
     return "agentCapabilities" in result or "stopReason" in result or ("sessionId" in result and "modes" in result)
 
 
-PRODUCT = "any agent that speaks ACP"
+LISTED_AS = "any agent that speaks ACP"
 
 DIALECTS = (
     Dialect(
@@ -32,6 +32,5 @@ DIALECTS = (
         omits="–; what the model saw, as ACP speaks to the client; Gemini CLI reports no output of shell, read and"
         " search tools, Copilot no picture that it reads",
         unproven="v2 and unstable updates, elicitations, terminals run by the client; other agents than the recorded",
-        endless="endless:lines",
     ),
 )

@@ -1,4 +1,4 @@
-"""What the tool of an ACP call answered: the last update and what came before it -> one `Answer`.
+"""Answer of an ACP call's tool, from the call's last update and those before it.
 
 It is read from the raw output, in the forms of the agents that send it; else from the content, the terminal, or what
 the call showed while it ran. Claude's agent sends Claude's own result.
@@ -26,7 +26,7 @@ from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.dialects.vibe.answers import read_state
 from tooltap.normalizers.tools.outcome import stated_status, status_in_words, status_word
 from tooltap.normalizers.tools.views import by_structure, by_view, printed
-from tooltap.normalizers.wire.marks import between, last_part
+from tooltap.normalizers.wire.between import between, last_part
 from tooltap.normalizers.wire.values import first_string, record, records, string, whole
 from tooltap.protocol.events import Display
 
@@ -149,7 +149,7 @@ def _read_codex(raw: dict[str, Any], display: Display | None) -> tuple[dict[str,
 
 
 def _codex_event(event: dict[str, Any]) -> dict[str, Any]:
-    """What Codex's own event states of a result, without what it repeats of the call."""
+    """The result in Codex's own event, without what it repeats of the call."""
     keys = ("stdout", "stderr", "success" if "changes" in event else "exit_code")
     value = {key: event[key] for key in keys if event.get(key) is not None}
     for key in ("aggregated_output", "formatted_output"):  # the model gets `formatted_output`
@@ -181,7 +181,7 @@ def _value(name: str, stated: _Stated) -> Any:
 
 
 def _failed_value(stated: _Stated) -> dict[str, Any]:
-    """What a failed call answered beside its error."""
+    """The output of a failed call beside its error."""
     raw = stated.raw
     if not isinstance(raw, dict):
         return {}
@@ -214,7 +214,7 @@ _STREAMS = ("stdout", "aggregated_output", "formatted_output")
 
 
 def _shell(stated: _Stated) -> dict[str, Any]:
-    """What a command printed, and its exit code, as far as any place states them."""
+    """The output of a command and its exit code, as far as any place states them."""
     raw, terminal = stated.raw, stated.terminal
     value: dict[str, Any] = {}
     output = raw
@@ -251,7 +251,7 @@ _GEMINI_STOPPED = re.compile(
     r"(?P<note>Command cancelled by user\.)(?:\s*Output before cancellation:\n(?P<rest>.*))?", re.S
 )
 _OPENCODE_NOTE = ("<shell_metadata>\n", "\n</shell_metadata>")
-"""Around the note at the end of an output."""
+"""Begin and end of the note at the end of an output."""
 _OPENCODE_INVALID = "Invalid Tool"
 """The title of the tool that runs in place of one that does not exist or was called wrongly. It always succeeds."""
 
@@ -306,7 +306,7 @@ def _read_opencode_file(output: str, display: Line) -> Any:
 
 
 class Relayed(NamedTuple):
-    """What the last update of a call states of its result."""
+    """The result of a call as its last update states it."""
 
     raw: Any
     """The raw output."""
@@ -314,7 +314,7 @@ class Relayed(NamedTuple):
     """The content's texts."""
     status: str
     printed: str | None
-    """What the call showed while it ran."""
+    """Output that the call showed while it ran."""
     given: dict[str, Any]
     """The raw input."""
 
@@ -326,7 +326,7 @@ class Relayed(NamedTuple):
 # -- Qwen Code 0.24.4 -----------------------------------------------------------------------------------------------
 
 _OF_TASK = ("type", "toolCalls", "taskPrompt", "taskDescription", "result", "subagentSessionReady")
-"""What the subagent's own calls, and the call's input and text, have."""
+"""Keys that repeat the subagent's own calls, or the call's input and text."""
 
 
 def _read_qwen(name: str, stated: Relayed) -> Answer | None:
@@ -495,11 +495,11 @@ _SIGNS: tuple[tuple[str, str, _Reader], ...] = (
     ("_meta", "provenance", _read_qwen),
     ("_meta", "effect_kind", _read_vibe),
 )
-"""Where the agent did not say who it is: a part of its updates, and a key in it."""
+"""Signs of an agent that did not state its name: a part of its updates, and a key in it."""
 
 
 def relaying(provider: str, update: Line) -> _Reader | None:
-    """How the agent's tools answer, if it relays their results."""
+    """The reader of the agent's own results, if it relays them; None for other agents."""
     if provider != "acp":
         return _READERS.get(provider)
     return next((read for part, key, read in _SIGNS if key in record(update.get(part))), None)

@@ -23,7 +23,7 @@ from tooltap.normalizers.dialects.acp.answers import ended_shells, printed_so_fa
 from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, text_of
 from tooltap.normalizers.dialects.acp.inputs import ToolUse, json_object, read_input
 from tooltap.normalizers.dialects.acp.names import KINDS, PROXY, mcp_name, raw_name, stated_name
-from tooltap.normalizers.dialects.acp.sessions import Sessions
+from tooltap.normalizers.dialects.acp.sessions import AcpSessions
 from tooltap.normalizers.dialects.acp.state import AcpState
 from tooltap.normalizers.dialects.acp.terminals import Terminals, emit_output
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
@@ -44,7 +44,7 @@ _VERDICTS = {"approved": "allowed", "denied": "denied", "aborted": "cancelled", 
 class ToolCalls:
     update = Lines("sessionUpdate")
 
-    def __init__(self, parser: Parser, state: AcpState, sessions: Sessions, terminals: Terminals) -> None:
+    def __init__(self, parser: Parser, state: AcpState, sessions: AcpSessions, terminals: Terminals) -> None:
         self._parser = parser
         self._calls = parser.calls
         self._state = state

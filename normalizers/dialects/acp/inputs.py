@@ -1,4 +1,4 @@
-"""What the tools of ACP calls were called with.
+"""Inputs of the tools that ACP calls run.
 
 The input is the raw input, if the agent sends one. Gemini CLI and others do not: then it is what the title, the diffs
 and the locations state.
@@ -20,7 +20,7 @@ from tooltap.normalizers.wire.values import record, records, string
 
 
 class ToolUse(msgspec.Struct, omit_defaults=True):
-    """What the updates of an open call have stated so far, merged. `Call.memory` holds it between lines."""
+    """The merged updates of an open call so far. `Call.memory` holds it between lines."""
 
     kind: str | None = None
     title: str | None = None
@@ -38,7 +38,7 @@ class ToolUse(msgspec.Struct, omit_defaults=True):
     """claude-agent-acp: the tool's own result object, which arrives before the result."""
 
     def memory(self) -> dict[str, Any]:
-        """What was stated, as `Call.memory` holds it: in the order of the fields."""
+        """The stated fields as a dict for `Call.memory`, in the order of the struct."""
         memory: dict[str, Any] = {}
         if self.kind is not None:
             memory["kind"] = self.kind
@@ -269,7 +269,7 @@ def _command(title: str, use: ToolUse) -> dict[str, Any]:
 
 
 def _split_note(text: str) -> tuple[str, dict[str, Any] | None]:
-    """What is before the note on a command, and what the note says; None if there is none."""
+    """The text before the note on a command, and the fields of the note; None if there is none."""
     note = _SHELL_NOTE.search(text)
     end = text.find("]", note.end()) if note else -1
     if note is None or end < 0:

@@ -1,8 +1,8 @@
-"""Which tool an ACP call runs.
+"""Name of the tool that an ACP call runs.
 
-The protocol states a kind and a title for each call, and only since recently a name. The name is what states it most
-surely: the update, or a vendor's part of it; Codex's own event; the call's id; the title, if it has the form of a name;
-what only one tool is called with; else the kind.
+The protocol states a kind and a title for each call, and only recently a name. The first of these with a name wins:
+the update, or a vendor's part of it; Codex's own event; the call's id; the title, if it has the form of a name; an
+input that only one tool has; else the kind.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ _MCP_TITLES = {
 }
 """A part of a title -> the form of the whole title."""
 _SERVER_KEYS = (("server", "tool"), ("providerIdentifier", "toolName"))
-"""Where a raw input has an MCP server and its tool: Codex; Cursor."""
+"""Keys of an MCP server and its tool in a raw input: Codex; Cursor."""
 _ANNOUNCED_TITLE = re.compile(r"(?P<server>.+?) - (?P<tool>[\w.-]+)")
 
 

@@ -26,7 +26,7 @@ from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.dialects.acp.calls import ToolCalls
 from tooltap.normalizers.dialects.acp.content import attach, is_block, read_prompt
 from tooltap.normalizers.dialects.acp.permissions import PERMISSIONS, PermissionRequests, id_in
-from tooltap.normalizers.dialects.acp.sessions import Sessions, read_usage
+from tooltap.normalizers.dialects.acp.sessions import AcpSessions, read_usage
 from tooltap.normalizers.dialects.acp.state import AcpState, PendingRequest
 from tooltap.normalizers.dialects.acp.terminals import Terminals
 from tooltap.normalizers.wire.values import first_string, record, string
@@ -73,7 +73,7 @@ _SHAPES = (
 _BY_AGENT: tuple[str, ...] = (AGENT,)
 _BY_CLIENT: tuple[str, ...] = (CLIENT,)
 _BY_BOTH: tuple[str, ...] = (CLIENT, AGENT)
-"""Who asked, where several are possible in the order in which they are looked for."""
+"""Sides that may have asked, in the order in which their requests are looked up."""
 
 _ROLES = {
     "user_message_chunk": "user",
@@ -94,7 +94,7 @@ class Acp(Parser):
     request = Lines(
         "method",
         {**SKIPPED, "initialize": "handshake", "session/close": "request"},
-        sessions=Sessions.request,
+        sessions=AcpSessions.request,
         terminals=Terminals.request,
         permission_requests=PermissionRequests.request,
     )
@@ -102,7 +102,7 @@ class Acp(Parser):
     answer = Lines(
         "method",
         {**SKIPPED, "$/cancel_request": "answer", "session/cancel": "answer"},
-        sessions=Sessions.answer,
+        sessions=AcpSessions.answer,
         terminals=Terminals.answer,
         permission_requests=PermissionRequests.answer,
     )
@@ -110,14 +110,14 @@ class Acp(Parser):
     update = Lines(
         "sessionUpdate",
         {"plan_removed": "unchanged"},
-        sessions=Sessions.update,
+        sessions=AcpSessions.update,
         terminals=Terminals.update,
         tool_calls=ToolCalls.update,
     )
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
-        self.sessions = Sessions(self, self.state)
+        self.sessions = AcpSessions(self, self.state)
         self.terminals = Terminals(self, self.state)
         self.tool_calls = ToolCalls(self, self.state, self.sessions, self.terminals)
         self.permission_requests = PermissionRequests(self, self.sessions, self.tool_calls)

@@ -1,4 +1,4 @@
-"""What an ACP agent asks its client: permissions for calls, questions, and forms (elicitations)."""
+"""Requests of an ACP agent to its user: permissions for calls, questions, and forms (elicitations)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.acp.calls import ToolCalls, response_in, use_of
 from tooltap.normalizers.dialects.acp.content import questions
 from tooltap.normalizers.dialects.acp.inputs import ToolUse
-from tooltap.normalizers.dialects.acp.sessions import Sessions
+from tooltap.normalizers.dialects.acp.sessions import AcpSessions
 from tooltap.normalizers.dialects.acp.state import PendingRequest
 from tooltap.normalizers.wire.values import record, records, string
 
@@ -26,7 +26,7 @@ class PermissionRequests:
     request = Lines("method")
     answer = Lines("method")
 
-    def __init__(self, parser: Parser, sessions: Sessions, tool_calls: ToolCalls) -> None:
+    def __init__(self, parser: Parser, sessions: AcpSessions, tool_calls: ToolCalls) -> None:
         self._parser = parser
         self._permissions = parser.permissions
         self._sessions = sessions

@@ -16,7 +16,7 @@ from tooltap.normalizers.core.bounded import is_short, learn, make_room
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.tokens import token_fields
-from tooltap.normalizers.dialects.acp.state import AcpState, PendingRequest, SessionInfo
+from tooltap.normalizers.dialects.acp.state import AcpSession, AcpState, PendingRequest
 from tooltap.normalizers.wire.values import dollars, record, records, string, whole
 from tooltap.protocol.events import SessionEvent, Usage
 
@@ -68,7 +68,7 @@ def provider_name(agent: str) -> str:
     return _PROVIDERS.get(slug, slug)
 
 
-class Sessions:
+class AcpSessions:
     request = Lines("method")
     answer = Lines("method")
     update = Lines("sessionUpdate")
@@ -78,14 +78,14 @@ class Sessions:
         self._state = state
 
     @property
-    def info(self) -> SessionInfo:
+    def info(self) -> AcpSession:
         """The session that the line belongs to."""
         sessions, session = self._state.sessions, self._parser.session
         try:
-            info: SessionInfo = sessions[session]
+            info: AcpSession = sessions[session]
         except KeyError:
             make_room(sessions, SESSIONS)
-            info = sessions[session] = SessionInfo()
+            info = sessions[session] = AcpSession()
         return info
 
     def enter(self, session_id: Any) -> None:
@@ -245,7 +245,7 @@ class Sessions:
         return None if has_reported else skip
 
     def _configured(self, result: Line) -> dict[str, Any]:
-        """What is new of the modes, models, options or commands in an update or an answer."""
+        """Changes of the mode, model or commands in an update or an answer: field -> new value."""
         mode = (record(result.get("modes")) or result).get("currentModeId")
         model = record(result["models"]).get("currentModelId") if "models" in result else None
         # The options are the newer way to state the same, and what later updates repeat.

@@ -1,4 +1,4 @@
-"""What the ACP dialect remembers between lines, all of it bounded."""
+"""State of the ACP parser between lines, all of it bounded."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class PendingRequest(msgspec.Struct, omit_defaults=True):
     turn: str | None = None
     """The turn that a prompt began."""
     params: dict[str, Any] = {}
-    """What the answer confirms, and nothing large."""
+    """Parameters that the answer confirms; short ones only."""
 
 
-class SessionInfo(msgspec.Struct, omit_defaults=True):
+class AcpSession(msgspec.Struct, omit_defaults=True):
     """A session of the connection."""
 
     cwd: str | None = None
@@ -33,7 +33,7 @@ class SessionInfo(msgspec.Struct, omit_defaults=True):
     usage: tuple[int | None, int | None, float | None] = (None, None, None)
     """Context used, context size, cost in dollars, as last reported."""
     state: str | None = None
-    """The agent's word for what the session does, as last reported."""
+    """The session's state in the agent's word, as last reported."""
     own_turn: str | None = None
     """The open turn that no prompt began."""
     loading: bool = False
@@ -41,7 +41,7 @@ class SessionInfo(msgspec.Struct, omit_defaults=True):
     stopping: bool = False
     """The client asked to stop the turn, and has sent no prompt since."""
     cutting: bool = False
-    """It asked while a call was running."""
+    """The client asked to stop while a call was running."""
     todos: int | None = None
     """CRC of the to-do list that was last shown."""
     last_message: str | None = None
@@ -59,7 +59,7 @@ class Terminal(msgspec.Struct, omit_defaults=True):
 
 
 class AcpState(State, kw_only=True):
-    sessions: dict[str, SessionInfo] = msgspec.field(default_factory=dict)
+    sessions: dict[str, AcpSession] = msgspec.field(default_factory=dict)
     children: dict[str, str] = msgspec.field(default_factory=dict)
     """Session of a subagent -> root session."""
     agents: dict[str, str] = msgspec.field(default_factory=dict)
@@ -76,4 +76,4 @@ class AcpState(State, kw_only=True):
     agent_version: str | None = None
     protocol_version: int = 1
     plans: int = 0
-    """How many plans came without a call."""
+    """Number of plans that came without a call."""

@@ -1,4 +1,4 @@
-"""Terminals: where the output of an ACP call is when it is not in the call itself.
+"""Terminals, which have the output of ACP calls that do not state it themselves.
 
 There are three ways, none of which repeats the output elsewhere: the client runs terminals for the agent (`terminal/*`
 requests), an adapter prints into `_meta.terminal_*` of the call's updates, and in v2 the agent's terminals have updates
@@ -84,7 +84,7 @@ class Terminals:
 
     @answer("terminal/output", "terminal/wait_for_exit")
     def _terminal_printed(self, result: Line, asked: PendingRequest, key: str) -> Skip:
-        """What a terminal has printed so far, and perhaps how it ended."""
+        """The output of a terminal so far, and its exit, if it has ended."""
         terminal_id = asked.params.get("terminal")
         if not isinstance(terminal_id, str):
             return _SKIP

@@ -67,7 +67,6 @@ DIALECTS = (
         "protocol, no prompt that is given as an argument",
         shows_prompts=False,
         unproven="`redacted_thinking`, `conversation_reset`, other control requests than the recorded, SDK notices",
-        endless="endless:claude_stream",
     ),
     Dialect(
         "claude-transcript",
@@ -79,7 +78,6 @@ DIALECTS = (
         omits="permission requests",
         unproven="`progress` lines, `api_error`, `compact_boundary`, `queued_command`, `task_status`, hook "
         "attachments, notifications of 2.0",
-        endless="endless:claude_transcript",
     ),
 )
 

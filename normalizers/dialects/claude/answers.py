@@ -15,8 +15,8 @@ from typing import Any
 from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.tools.outcome import stated_status, status_in_words
 from tooltap.normalizers.tools.views import diff_of
+from tooltap.normalizers.wire.between import last_part
 from tooltap.normalizers.wire.decode import decode_text
-from tooltap.normalizers.wire.marks import last_part
 from tooltap.normalizers.wire.values import record, string, strings, whole
 from tooltap.protocol.events import Display
 
@@ -45,7 +45,7 @@ BACKGROUND_TOOLS = frozenset({"BashOutput", "KillShell", "TaskOutput", "TaskStop
 """Tools that look after another call: their results state how that one goes."""
 
 _REPEATED = frozenset({"content", "oldString", "newString", "edits", "originalFile", "originalFileContents"})
-"""What the twin of a written file repeats of its call, and the whole file before; `structuredPatch` has the change."""
+"""Keys of a written file's twin that repeat its call, and the whole file before; `structuredPatch` has the change."""
 _CHANGING = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
 _SHOWN = _CHANGING | {"Bash"}
 """Tools of which users may see more than the model."""
@@ -301,7 +301,7 @@ def _tagged_text(text: str) -> Any:
     """Read what BashOutput and TaskOutput answer: `<status>running</status>` and so on."""
     fields: dict[str, Any] = {}
     closed = {tag[1]: tag.start() for tag in _CLOSING_TAG.finditer(text)}
-    """Where the last closing tag of each name is."""
+    """Tag -> position of its last closing tag."""
     at = 0
     while tag := _TAG.search(text, at):
         at = tag.end()

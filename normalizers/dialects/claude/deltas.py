@@ -29,7 +29,7 @@ class Streamed(msgspec.Struct):
     block: int | None = None
     """Index of the block that has started and not stopped."""
     whole: bool = False
-    """All of it was printed: what is left of its deltas is not from an attempt that broke off."""
+    """The whole message was printed, so that leftover deltas are not from an attempt that broke off."""
 
 
 class DeltasState(msgspec.Struct):

@@ -38,7 +38,7 @@ _BACKGROUND_NAMES = BACKGROUND_TOOLS | {"KillBash", "AgentOutputTool"}
 _NOT_HUMAN = frozenset({"auto-continuation", "coordinator", "peer", "task-notification"})
 """`origin.kind` of lines that no user wrote (2.1); a user's is `human`, or not stated."""
 _NO_CONTENT = "(no content)"
-"""What Claude Code writes where the model said nothing."""
+"""Claude Code's text for a message without content."""
 _ERROR_KEYS = {
     "error": "error",
     "api_error_status": "status",
@@ -60,13 +60,13 @@ class BlocksState(msgspec.Struct):
 
 
 class TurnNotes(msgspec.Struct):
-    """What was emitted in an open turn, so that its end repeats nothing."""
+    """Flags of what an open turn has emitted, so that its end repeats nothing."""
 
     answered: bool = False
     error: bool = False
     interrupted: bool = False
     stop_reason: str | None = None
-    """Why the last message of the main agent stopped."""
+    """Stop reason of the main agent's last message."""
 
 
 class ClaudeState(State, kw_only=True):
@@ -76,7 +76,7 @@ class ClaudeState(State, kw_only=True):
     reported: dict[str, int] = msgspec.field(default_factory=dict)
     """CRC of what was last emitted of the session, by field."""
     notes: dict[str, TurnNotes] = msgspec.field(default_factory=dict)
-    """By open turn."""
+    """Open turn -> its notes."""
 
 
 class ClaudeMessages:
@@ -105,7 +105,7 @@ class ClaudeMessages:
         return read_answer(name, block, twin, meta, stopped=stopped)
 
     def _shown_to_model(self, block: Line) -> Any:
-        """What the model got as this result: see `Answer.model`."""
+        """The result that the model got: see `Answer.model`."""
         return block.get("content") or ""
 
     def _is_echo(self, value: Line) -> bool:

@@ -1,4 +1,4 @@
-"""What Claude Code reports beside the conversation: running calls, hooks, retries, compaction and notices."""
+"""Reports of Claude Code beside the conversation: running calls, hooks, retries, compaction and notices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Reports:
     system = Lines("subtype", skip=_REPEATING)
     """The stream's lines of type `system`, as of the Agent SDK 0.3.220."""
     transcript = Lines("subtype")
-    """Those of transcripts; seen in transcripts of other projects, 2.0 to 2.1."""
+    """Reports in transcripts; seen in those of other projects, 2.0 to 2.1."""
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
@@ -97,7 +97,7 @@ class Reports:
     @system("local_command_output")
     @transcript("away_summary")
     def _system_text(self, value: Line) -> Skip:
-        """What a command of Claude Code printed, or a summary for a user who comes back."""
+        """Output of a command of Claude Code, or a summary for a user who comes back."""
         text = string(value.get("content"))
         if not text or not text.strip():
             return "empty"

@@ -30,8 +30,7 @@ from tooltap.normalizers.dialects.claude.reports import Reports
 from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.dialects.claude.usage import Usages, result_usage
 from tooltap.normalizers.tools.registry import tool_input
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import record, records, string, whole
+from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole
 from tooltap.protocol.events import Message, Notice
 
 DENIALS = 1_024
@@ -56,7 +55,7 @@ class ControlState(msgspec.Struct):
     """The turn's last failed results, by call: its end may name some of them as denied."""
 
 
-class StreamState(ClaudeState, kw_only=True):
+class ClaudeStreamState(ClaudeState, kw_only=True):
     started: str | None = None
     """The session that was started last."""
     reads_input: bool = False
@@ -67,9 +66,9 @@ class StreamState(ClaudeState, kw_only=True):
 
 
 class StreamMessages(ClaudeMessages):
-    """Knows repetitions of prompts, and the results whose denial is stated later."""
+    """Recognises repeated prompts, and keeps failed results, whose denial may be stated later."""
 
-    _state: StreamState
+    _state: ClaudeStreamState
 
     def _tool_result(self, block: Line, twin: Any, meta: Line) -> Skip:
         outcome = super()._tool_result(block, twin, meta)
@@ -90,11 +89,11 @@ class ClaudeStream(Parser):
     SKIPS = ClaudeMessages.SKIPS | {"control", "echo", "partial", "status", "subagent-result"}
     line = Lines("type", skip={"keep_alive": "keep-alive"}, reports=Reports.lines, tasks=Tasks.lines)
     system = Lines("subtype", reports=Reports.system, tasks=Tasks.system)
-    state_type = StreamState
-    state: StreamState
+    state_type = ClaudeStreamState
+    state: ClaudeStreamState
     MODE_KEY: ClassVar[str] = "permissionMode"
     VERSION_KEY: ClassVar[str] = "claude_code_version"
-    """Of the `init` line."""
+    """Key of the agent's version in the `init` line."""
     IDS_ARE_OF_API: ClassVar[bool] = True
     """Whether a whole message has the id that it has in the API's stream."""
     MESSAGES: ClassVar[type[StreamMessages]] = StreamMessages

@@ -202,6 +202,6 @@ class Tasks:
 
 
 def task_named(given: Any) -> dict[str, Any] | None:
-    """What to remember of a call among `BACKGROUND_TOOLS`: the task that its input names."""
+    """The memory of a call among `BACKGROUND_TOOLS`: the task that its input names."""
     named = first_string(record(given), *_NAMED_KEYS)
     return None if named is None else {"named": named}

@@ -29,8 +29,7 @@ from tooltap.normalizers.dialects.claude.reports import Reports
 from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.dialects.claude.usage import message_tokens, session_usage
 from tooltap.normalizers.tools.payload import without_nulls
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import dollars, record, string, whole
+from tooltap.normalizers.wire.values import dollars, milliseconds, record, string, whole
 from tooltap.protocol.events import Usage
 
 # -- lineage: which agent a line belongs to, and which call spawned that agent ----------------------------------------
@@ -122,7 +121,7 @@ AGENTS = 64
 _CONTINUES = frozenset({None, "tool_use", "pause_turn"})
 """Stop reasons of messages that do not end a turn; none is stated for most lines of versions before 2.1."""
 _FINAL = frozenset({"end_turn", "stop_sequence"})
-"""Those after which Claude Code waits for the user. After `max_tokens` or `refusal` it may ask the model again."""
+"""Stop reasons after which Claude Code waits for the user; after `max_tokens` or `refusal` it may ask again."""
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 _SESSION_KEYS = {
     "ai-title": ("title", "aiTitle"),
@@ -134,7 +133,7 @@ _SESSION_KEYS = {
 """Line type -> (field of the session, key)."""
 
 
-class Step(msgspec.Struct):
+class MessageInProgress(msgspec.Struct):
     """The message an agent is writing. Every line of it states its tokens, and they grow from line to line."""
 
     message_id: str
@@ -146,8 +145,8 @@ class Step(msgspec.Struct):
     model: str | None = None
 
 
-class StepsState(msgspec.Struct):
-    open: dict[str, Step] = {}
+class MessagesInProgress(msgspec.Struct):
+    open: dict[str, MessageInProgress] = {}
     """By agent; empty for the main agent."""
 
 
@@ -157,9 +156,9 @@ class EndedTurn(msgspec.Struct):
     """The message that ended it; it may have more lines."""
 
 
-class TranscriptState(ClaudeState, kw_only=True):
+class ClaudeTranscriptState(ClaudeState, kw_only=True):
     lineage: Lineage = msgspec.field(default_factory=Lineage)
-    steps: StepsState = msgspec.field(default_factory=StepsState)
+    steps: MessagesInProgress = msgspec.field(default_factory=MessagesInProgress)
     started: str | None = None
     """The session that was started last."""
     prompt_id: str | None = None
@@ -206,8 +205,8 @@ class ClaudeTranscript(Parser):
     SKIPS = ClaudeMessages.SKIPS | {QUEUE, "attachment", "hook-progress", "stale-progress", "stale-turn"}
     line = Lines("type", skip={kind: reason for kind, reason in BOOKKEEPING.items() if kind != QUEUE})
     system = Lines("subtype", reports=Reports.transcript)
-    state_type = TranscriptState
-    state: TranscriptState
+    state_type = ClaudeTranscriptState
+    state: ClaudeTranscriptState
     GLANCES = True
     MESSAGES: ClassVar[type[TranscriptMessages]] = TranscriptMessages
 
@@ -282,7 +281,7 @@ class ClaudeTranscript(Parser):
 
     @line("cost-state")
     def _cost(self, value: Line) -> None:
-        """Of the whole session so far, written when Claude Code ends."""
+        """Usage of the whole session so far, written when Claude Code ends."""
         self.emit(Usage, **session_usage(value, dollars(value.get("totalCostUSD"))))
 
     # -- turns --------------------------------------------------------------------------------------------------
@@ -354,7 +353,9 @@ class ClaudeTranscript(Parser):
             return
         self._emit_step(agent)
         if counts and message_id not in self.state.blocks.messages:  # else it was counted before
-            steps[agent] = Step(message_id, self.agent, self.session, self.turn, self.parent, counts, model)
+            steps[agent] = MessageInProgress(
+                message_id, self.agent, self.session, self.turn, self.parent, counts, model
+            )
             while len(steps) > AGENTS:
                 self._emit_step(next(iter(steps)))
 

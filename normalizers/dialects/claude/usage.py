@@ -1,4 +1,4 @@
-"""What Claude states of tokens and cost. The API's `input_tokens` exclude what was cached; ours include it."""
+"""Usage in Claude's lines: tokens and cost. The API's `input_tokens` exclude cached tokens; ours include them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Usages: TypeAlias = tuple[tuple[type[Event], dict[str, Any]], ...]
 """Events that come before the end of a turn."""
 
 MODELS = 64
-"""So many models of `modelUsage` are read."""
+"""Models of `modelUsage` that are read."""
 _SHORT = 200
 """Code points of a model's name."""
 _MODEL_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "thinkingTokens")

@@ -33,7 +33,6 @@ DIALECTS = (
         omits="prompts, permission requests; what the model saw of files and commands, the server of an MCP tool",
         shows_prompts=False,
         unproven="notices, errors, subagents",
-        endless="endless:lines",
     ),
     Dialect(
         "cline-session",
@@ -46,7 +45,6 @@ DIALECTS = (
         "that was interrupted",
         unproven="shortened histories, pictures",
         takes_from=("openai-chat",),
-        endless="endless:documents",
     ),
 )
 

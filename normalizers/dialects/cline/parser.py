@@ -21,8 +21,7 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, SessionState, State
 from tooltap.normalizers.dialects.cline.answers import read_result
 from tooltap.normalizers.tools.outcome import status_word
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import dollars, record, string, whole
+from tooltap.normalizers.wire.values import dollars, milliseconds, record, string, whole
 from tooltap.protocol.events import OutputRef, Usage
 
 MANY_AGENTS = 1_024
@@ -41,7 +40,7 @@ class ClineState(SessionState, kw_only=True):
     """Subagent -> id of the call that spawned it, if that is known."""
     writing: str | None = None
     """The kind of text that is being received."""
-    told: list[str] = msgspec.field(default_factory=list)
+    emitted_kinds: list[str] = msgspec.field(default_factory=list)
     """Kinds of text that were emitted when another began, before their own end came."""
     model: str | None = None
     outcome: str | None = None
@@ -122,7 +121,7 @@ class ClineJson(Parser):
 
     @event("iteration_start")
     def _step_start(self, event: Line) -> Skip:
-        self.state.told.clear()
+        self.state.emitted_kinds.clear()
         return "step"
 
     @event("done")
@@ -210,8 +209,8 @@ class ClineJson(Parser):
         if writing is None:
             return False
         self.texts.flush()
-        if writing not in self.state.told:
-            self.state.told.append(writing)
+        if writing not in self.state.emitted_kinds:
+            self.state.emitted_kinds.append(writing)
         return True
 
     @event("content_end")
@@ -226,8 +225,8 @@ class ClineJson(Parser):
         writing = self.state.writing == kind
         if writing:
             self.state.writing = None
-        if kind in self.state.told:
-            self.state.told.remove(kind)
+        if kind in self.state.emitted_kinds:
+            self.state.emitted_kinds.remove(kind)
             self.texts.flush()
             return None if writing else "repeated"
         if text is None:  # only its chunks are on the wire

@@ -27,7 +27,7 @@ from tooltap.protocol.events import Message, Usage
 MESSAGES = 4_096
 """Latest messages that are remembered."""
 _INPUT = re.compile(r"<user_input mode=\"[a-z]{1,20}\">(.*)</user_input>\s*", re.DOTALL)
-"""What Cline puts around a prompt."""
+"""A prompt in Cline's tags."""
 _FOLDER = re.compile(r"^[0-9]{1,3}\. Working Directory: (.{1,4096})$", re.MULTILINE)
 """The line of the system prompt that names the folder of the session."""
 
@@ -58,7 +58,7 @@ class ClineSession(Parser):
             self.set_session(lead)
             self.agent = agent
         else:
-            self._meet(session, origin, value)
+            self._describe_session(session, origin, value)
         crcs = [zlib.crc32(str(record(message).get("id")).encode()) for message in messages]
         start, is_shorter = self.state.history.unread(crcs, MESSAGES)
         if is_shorter:
@@ -67,7 +67,7 @@ class ClineSession(Parser):
             self._read_message(record(message))
         return None if self.items else "unchanged"
 
-    def _meet(self, session: str, origin: Line, value: Line) -> None:
+    def _describe_session(self, session: str, origin: Line, value: Line) -> None:
         """Begin the session. Its first version may lack the system prompt."""
         if self.state.started != session:
             self.begin_session(session, agent_version=string(origin.get("version")))

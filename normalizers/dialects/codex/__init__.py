@@ -83,7 +83,6 @@ DIALECTS = (
         hides_subagents=True,
         shows_prompts=False,
         unproven="versions before 0.120",
-        endless="endless:codex_exec",
     ),
     Dialect(
         "codex-mcp",
@@ -94,7 +93,6 @@ DIALECTS = (
         arrives="streams text",
         omits="cost; what the model saw of a tool that runs at the API",
         unproven="`codex/event/<type>` methods with `conversationId`, collaboration, review mode, questions by request",
-        endless="endless:codex_mcp",
     ),
     Dialect(
         "codex-app-server",
@@ -105,7 +103,6 @@ DIALECTS = (
         arrives="streams text",
         omits="cost; what the model saw of a result",
         unproven="questions, permission profiles, the older approvals, MCP progress",
-        endless="endless:codex_app_server",
     ),
     Dialect(
         "codex-rollout",
@@ -116,7 +113,6 @@ DIALECTS = (
         arrives="streams blocks",
         omits="permission requests, cost; what the model saw of a tool that runs at the API, or that its script calls",
         unproven="versions before 0.120; sessions forked by users",
-        endless="endless:codex_rollout",
     ),
 )
 

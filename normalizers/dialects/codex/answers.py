@@ -1,4 +1,4 @@
-"""What a Codex tool answered, read from the text that the model gets.
+"""Answers of Codex's tools, read from the text that the model gets.
 
 How that text states an exit code changed with nearly every generation of the shell tool: JSON (`shell`, to 0.58),
 `Exit code:` (`shell_command`, 0.63 to 0.79; `apply_patch` since 0.142), `Process exited with code` (`exec_command`,
@@ -38,7 +38,7 @@ _FAILED = re.compile(
 _MCP_KEYS = {"is_error": "isError", "structured_content": "structuredContent"}
 """Keys of `codex exec` -> MCP's own."""
 _REJECTED = re.compile(r'CreateProcess ?{ ?(?:message: ")?Rejected\(')
-"""Behind the command, in the text of one that was not started (0.120)."""
+"""Text after the command, where it was not started (0.120)."""
 
 
 def read_answer(output: Any) -> Answer:
@@ -56,7 +56,7 @@ def read_answer(output: Any) -> Answer:
 
 
 def model_output(output: Any) -> Any:
-    """What the model gets of `function_call_output.output`: its text, or its content parts; UNSET where it has none."""
+    """Text or content parts that the model gets of `function_call_output.output`; UNSET where it has none."""
     if isinstance(output, dict) and "content" in output:
         output = output["content"]
     return output if isinstance(output, str | list) else UNSET

@@ -66,7 +66,7 @@ _CLIENTS = re.compile(
     r"(account|command/exec|externalAgentConfig|fuzzyFileSearch|mcpServer/oauthLogin|model|process|project|remoteControl"
     r"|windowsSandbox)/"
 )
-"""How the methods of notifications begin that are about the client's account, files and windows."""
+"""Beginnings of notifications' methods about the client's account, files and windows."""
 
 
 class Child(msgspec.Struct):
@@ -323,7 +323,7 @@ def _error(params: Line) -> Line:
 
 
 def _rate_limits(params: Line) -> Line:
-    """How much is used is of no interest while no limit is reached."""
+    """Usage is reported only once a limit is reached."""
     limits = record(params.get("rateLimits"))
     for key, one in limits.items():
         if type(one) is str and snake(key) == "rate_limit_reached_type":

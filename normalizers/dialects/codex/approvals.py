@@ -1,4 +1,4 @@
-"""What Codex asks its user: approvals of commands and patches, permissions, questions, and MCP servers' forms.
+"""Codex's requests to its user: approvals of commands and patches, permissions, questions, and forms.
 
 An approval is asked for by an event, and by `codex mcp-server` once more as a JSON-RPC request (`elicitation/create`),
 which is answered; both are one permission request, known by the id of the call it is about. Where the client's side is
@@ -39,10 +39,10 @@ _ACTIONS = {"accept": "allowed", "decline": "denied", "cancel": "cancelled"}
 """MCP's answers to an elicitation."""
 
 _RESULTS = {"denied": "denied", "cancelled": "cancelled"}
-"""What was answered -> status of a call that only asks."""
+"""Outcome of a request -> status of a call that only asks."""
 
 _MCP_APPROVAL = "mcp_tool_call_approval_"
-"""What Codex 0.120 puts before the call's id when it asks for a tool of an MCP server."""
+"""Prefix of the call's id where Codex 0.120 asks for a tool of an MCP server."""
 
 
 class CodexApprovals:

@@ -338,7 +338,7 @@ class CodexCalls:
 
     @raw_items("custom_tool_call_output", "function_call_output")
     def _output(self, item: Line) -> Skip:
-        """What the model gets of a call; where another line had its result, that is held until here."""
+        """The output that the model gets of a call; a result that another line had is held until here."""
         call_id = call_id_of(item)
         call = self._calls.get(call_id)
         has_result = self._calls.is_over(call_id) if call is None else call.acknowledged

@@ -20,7 +20,7 @@ from tooltap.protocol.events import Message, Usage
 
 _COUNTED_ID = re.compile(r"item_\d+")
 _RETRY = "Reconnecting..."
-"""How an error begins after which Codex continues; there is no other sign."""
+"""Beginning of an error after which Codex continues; there is no other sign."""
 
 
 class CodexExecState(CodexState, kw_only=True):
@@ -78,7 +78,7 @@ class CodexExec(CodexParser):
     def _start(self, turn_id: str | None, *, synthetic: bool = False) -> None:
         turn_id = self.start_turn(turn_id, synthetic=synthetic)
         self.state.id_prefix = "" if self.state.turn_count == 1 else f"{turn_id}/"
-        self.thread.said, self.thread.failed = [], None
+        self.thread.texts, self.thread.failed = [], None
 
     def _give_up_turn(self) -> None:
         """End a turn that was broken off, which has no end of its own."""

@@ -20,9 +20,9 @@ OWN = "<item>"
 """The key under which a translated object holds the provider's own."""
 
 LONGEST_NAME = 64
-"""How long a name may be whose translation is kept. Codex's have 40 characters at most, and come with every line."""
+"""Longest name whose translation is cached. Codex's have at most 40 characters, and come with every line."""
 MANY_NAMES = 1_024
-"""How many names are kept of each translation."""
+"""Names that each translation caches."""
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -239,7 +239,7 @@ def nonempty(value: Line, *keys: str) -> Line:
 
 
 def mode_of(msg: Line) -> str | None:
-    """How free the agent is: `<approval policy>/<sandbox>`, as far as they are stated."""
+    """The agent's mode, `<approval policy>/<sandbox>`, as far as they are stated."""
     policy, sandbox = msg.get("approval_policy"), msg.get("sandbox_policy")
     policy = next(iter(policy), None) if isinstance(policy, dict) else policy
     sandbox = sandbox.get("type") if isinstance(sandbox, dict) else sandbox

@@ -26,9 +26,9 @@ _CONTEXT = (
     "<skill>",
     "# AGENTS.md instructions for ",
 )
-"""How items of the model's begin that the user did not write (Codex; the first two to 0.31)."""
+"""Beginnings of the model's input that the user did not write (Codex; the first two to 0.31)."""
 _NOTIFICATION = re.compile(r"\s*<((?:sub)?agent[-_]notification)>.*</\1>\s*\Z", re.DOTALL)
-"""What other agents report, in the user's role."""
+"""A report of another agent, in the user's role."""
 
 _FORMS = {
     "AgentMessage": ("assistant", "item", ("content",)),
@@ -82,8 +82,8 @@ class CodexMessages:
         text = first_string(msg, "last_agent_message")
         if text is None:
             return
-        for said in self._threads.current.said:
-            if said.role == "assistant":
+        for seen in self._threads.current.texts:
+            if seen.role == "assistant":
                 return
         self._emit_new("assistant", [text], "event", {})
 

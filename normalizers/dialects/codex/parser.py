@@ -120,7 +120,7 @@ class CodexParser(Parser):
 
     @property
     def thread(self) -> Thread:
-        """What is remembered of the thread the line belongs to."""
+        """State of the thread that the line belongs to."""
         return self.threads.current
 
     def enter(self, value: Line) -> None:
@@ -167,7 +167,7 @@ class CodexParser(Parser):
         return skip if skip == UNPARSED or len(self.items) == before else None
 
     def _unless_emitted(self, skip: Skip, before: int) -> Skip:
-        """What a reader returned. A line whose result is held may have emitted something else."""
+        """The outcome of a reader; None if the line's own result is held, but something else was emitted."""
         return None if skip == "held" and len(self.items) > before else skip
 
     def finish(self, reason: str) -> None:
@@ -215,7 +215,7 @@ class CodexParser(Parser):
         if thread.failed is not None and self.turn is not None:
             # An error is the last event of its turn for `codex mcp-server`, which then stops listening.
             self.end_codex_turn("failed", turn_id=self.turn, reason=thread.failed, synthetic=True)
-        thread.said, thread.ended, thread.failed = [], None, None
+        thread.texts, thread.ended, thread.failed = [], None, None
         self.start_turn(self.threads.event_turn)
         return None
 

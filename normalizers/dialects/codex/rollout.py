@@ -15,8 +15,7 @@ from tooltap.normalizers.dialects.codex.items import call_id_of, cwd_of, mode_of
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.dialects.codex.threads import CodexState
 from tooltap.normalizers.tools.payload import decode_json
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import first_string, record, whole
+from tooltap.normalizers.wire.values import first_string, milliseconds, record, whole
 
 
 class CodexRolloutState(CodexState, kw_only=True):
@@ -53,7 +52,7 @@ class CodexRollout(CodexParser):
     state: CodexRolloutState
 
     def read(self, value: Line) -> Skip:
-        """Half of the lines emit nothing by their kind or role alone: nothing else of them is read."""
+        """Skip by kind or role alone the lines that emit nothing, which are half of them."""
         kind, payload = value.get("type"), value.get("payload")
         if kind == "response_item":
             if type(payload) is not dict or self.state.picture is not None:
@@ -162,5 +161,5 @@ class CodexRollout(CodexParser):
                 outcome, reason = ("completed", None) if turn.answered else ("cancelled", "interrupted")
                 self.end_codex_turn(outcome, turn_id=turn.id, reason=reason, synthetic=True)
                 break
-        self.thread.said = self.thread.said[-1:] if prompt else []
+        self.thread.texts = self.thread.texts[-1:] if prompt else []
         self.start_turn(synthetic=True)

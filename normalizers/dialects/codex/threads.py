@@ -1,4 +1,4 @@
-"""Codex's threads: what is remembered of each, and of the connection they share."""
+"""State of Codex's threads, and of the connection that they share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MANY_TEXTS = 256
 """Texts of one turn whose other forms may still arrive."""
 
 
-class SaidText(msgspec.Struct):
+class SeenText(msgspec.Struct):
     """A block of text that was emitted, and the forms in which it has arrived so far."""
 
     role: str
@@ -36,8 +36,8 @@ class Thread(msgspec.Struct, omit_defaults=True):
     ended: str | None = None
     """The turn that ended last."""
     failed: str | None = None
-    """Why the running turn will fail, once an error has been reported."""
-    said: list[SaidText] = []
+    """Reason for which the running turn will fail, once an error has been reported."""
+    texts: list[SeenText] = []
     """Texts of the running turn; newest last."""
     receiving: dict[str, str] = {}
     """Key of a text that arrives in deltas -> its role."""
@@ -66,9 +66,9 @@ class Thread(msgspec.Struct, omit_defaults=True):
 
         A raw item may still hold what was taken out of the message (citations): it then repeats the oldest text of its
         role that has not come raw."""
-        digest, said = zlib.crc32(text.encode()), self.said
+        digest, seen = zlib.crc32(text.encode()), self.texts
         oldest = None
-        for one in said:
+        for one in seen:
             if one.role == role and form not in one.forms:
                 if one.digest == digest:
                     one.forms.append(form)
@@ -78,9 +78,9 @@ class Thread(msgspec.Struct, omit_defaults=True):
         if oldest is not None:
             oldest.forms.append(form)
             return False
-        said.append(SaidText(role, digest, [form]))
-        if len(said) > MANY_TEXTS:
-            del said[:-MANY_TEXTS]
+        seen.append(SeenText(role, digest, [form]))
+        if len(seen) > MANY_TEXTS:
+            del seen[:-MANY_TEXTS]
         return True
 
 
@@ -132,7 +132,7 @@ class Threads:
 
     @property
     def current(self) -> Thread:
-        """What is remembered of the thread the line belongs to: a session's, or a subagent's own."""
+        """State of the thread that the line belongs to: a session's, or a subagent's own."""
         threads, key = self._state.threads, self._parser.agent or self._parser.session
         if next(reversed(threads), None) == key:  # nearly always
             return threads[key]

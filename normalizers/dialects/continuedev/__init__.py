@@ -25,7 +25,6 @@ DIALECTS = (
         omits="reasoning, permission requests; times, so that events have that of the document, and the output of a "
         "command that fails. `cn -p` writes its document when it is done",
         unproven="reasoning, pictures, compaction, denied calls, shortened histories",
-        endless="endless:documents",
     ),
 )
 

@@ -7,6 +7,7 @@ id or a time. A turn lasts from the prompt to the answer that calls no tool.
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import Any
 
@@ -17,7 +18,6 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.dialects.continuedev.answers import blocks_of, read_result
-from tooltap.normalizers.dialects.continuedev.inputs import read_input
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.history import History
 from tooltap.normalizers.wire.values import dollars, record, records, string, whole
@@ -25,6 +25,7 @@ from tooltap.protocol.events import Message, Usage
 
 ITEMS = 4_096
 """Latest items of a history that are remembered."""
+_ENTRY = re.compile(r"^\s{0,20}[-*] \[([ xX])\] (.+)$", re.MULTILINE)
 _UNTITLED = frozenset({"New Session", "Untitled Session"})
 _RUNNING = {"generating": "pending", "generated": "pending", "calling": "running"}
 """State of a call that has not ended -> status; every other has ended."""
@@ -122,7 +123,7 @@ class ContinueSession(Parser):
         status = _RUNNING.get(str(state.get("status")))
         given = state["parsedArgs"] if isinstance(state.get("parsedArgs"), dict) else arguments
         raw: Line = bodies.take({**state, "output": blocks_of(state)} if status is None else state)
-        self.calls.show(call_id, name, read_input(name, given), raw=raw, name=_NAMES.get(name), status=status)
+        self.calls.show(call_id, name, _read_input(name, given), raw=raw, name=_NAMES.get(name), status=status)
         if status is None:
             answer = read_result(self.calls.name_of(call_id) or "", raw)
             answer = answer.replace(attachments=bodies.attachments)
@@ -130,7 +131,7 @@ class ContinueSession(Parser):
 
 
 def _identity(item: Line) -> int:
-    """What identifies an item: all of it but the states of its calls, which change."""
+    """Digest of an item without the states of its calls, which change."""
     message = record(item.get("message"))
     calls = [state.get("toolCallId") for state in records(item.get("toolCallStates"))]
     return zlib.crc32(msgspec.json.encode([message.get("role"), message.get("content"), calls]))
@@ -146,3 +147,15 @@ def _tokens(usage: Line) -> dict[str, int | None]:
         "cache_read_tokens": whole(record(usage.get("prompt_tokens_details")).get("cached_tokens")),
         "reasoning_tokens": whole(record(usage.get("completion_tokens_details")).get("reasoning_tokens")),
     }
+
+
+def _read_input(name: str, given: Any) -> Any:
+    """The input of a tool, where it needs more than another key: a checklist is a text in Markdown."""
+    text = string(record(given).get("checklist")) if name == "Checklist" else None
+    if text is None:
+        return given
+    entries = [
+        {"content": entry[2].strip(), "status": "pending" if entry[1] == " " else "completed"}
+        for entry in _ENTRY.finditer(text)
+    ]
+    return {**given, "todos": entries}

@@ -29,7 +29,6 @@ DIALECTS = (
         arrives="streams text",
         omits="cost; what the model saw of a failure; the session's id arrives last",
         unproven="exit codes other than 0, permission and hook events, background shells, to-do lists as SQL",
-        endless="endless:lines",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Reads the results of Copilot CLI's tools: `content` for the model, `detailedContent` for the user, or an error.
+"""Answers of Copilot CLI's tools: `content` for the model, `detailedContent` for the user, or an error.
 
 `success` says that the tool ran, not that the command succeeded: the command's exit code is in `shellExecution`, and
 again in a line below its output. A note replaces output over 20 kB and says where it was saved; the whole output is in
@@ -45,7 +45,7 @@ def read_result(
 
 
 def _read_content(name: str, data: dict[str, Any], content: str | None) -> Answer:
-    """What a tool other than a shell answered."""
+    """Answer of a tool other than a shell."""
     result = record(data.get("result"))
     kind = record(record(data.get("toolTelemetry")).get("properties")).get("viewType")
     value: Any = content

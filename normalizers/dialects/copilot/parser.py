@@ -23,8 +23,7 @@ from tooltap.normalizers.core.live_output import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.dialects.copilot.answers import read_result
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import first_string, record, records, string, whole
+from tooltap.normalizers.wire.values import first_string, milliseconds, record, records, string, whole
 from tooltap.protocol.events import Message, OutputRef, SessionEvent, Usage
 
 MANY_SERVERS = 256
@@ -69,7 +68,7 @@ _NOTICE_DATA = {
 }
 """Type of line -> what the notice's data has of the line's, unless it is all of it."""
 _OUTCOMES = {"abort": "cancelled", "session.error": "failed"}
-"""Type of line -> how the open turn will end, now that this has happened."""
+"""Type of line -> outcome of the open turn after it."""
 
 
 class CopilotState(State, kw_only=True):
@@ -78,7 +77,7 @@ class CopilotState(State, kw_only=True):
     agents: dict[str, str] = msgspec.field(default_factory=dict)
     """Subagent -> id of the call that spawned it."""
     outcome: str | None = None
-    """How the open turn will end, where something went wrong."""
+    """Outcome of the open turn, where something went wrong."""
     running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
     answered: bool = False
     """The main agent's last message called no tool, so it is the answer unless more comes."""
@@ -92,7 +91,7 @@ class CopilotState(State, kw_only=True):
 
 MANY_AGENTS = 1_024
 _JOINTS = (b"", b"\n", b"\n\n")
-"""What may stand between the pieces of reasoning that a message repeats."""
+"""Separators between the pieces of reasoning that a message repeats."""
 
 _DENIED_BY = {
     "denied-by-rules": "policy",
@@ -222,7 +221,7 @@ class CopilotJson(Parser):
         self.state.outcome, self.state.answered = None, False
 
     def finish(self, reason: str) -> None:
-        """What went wrong is stated, though the end is not."""
+        """End the turn whose failure was stated, though its end was not."""
         if self.state.outcome is not None and self.turn is not None:
             self._end_turn("completed", ended_by="eof")
 
@@ -294,7 +293,7 @@ class CopilotJson(Parser):
 
     @line("assistant.usage", "model.call_finished")
     def _usage(self, value: Line, data: Line) -> Skip:
-        """What one request used. Copilot states tokens for models it serves itself, not for those of one's own key."""
+        """Usage of one request. Copilot states tokens for models it serves itself, not for those of one's own key."""
         self.state.live |= value.get("ephemeral") is True
         return self._emit_usage(data)
 

@@ -1,4 +1,4 @@
-"""Cursor's CLI: Claude Code's lines with small marks of its own."""
+"""Cursor's CLI: Claude Code's lines, with additions of its own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ DIALECTS = (
         omits="permission requests, cost; what the model saw of a result, not recorded yet",
         unproven="everything",
         takes_from=("claude-stream",),
-        endless="endless:lines",
     ),
 )
 

@@ -44,7 +44,6 @@ DIALECTS = (
         arrives="streams blocks",
         omits="permission requests, tokens, cost; exit codes are in texts only",
         unproven="subagents, compaction, interrupts",
-        endless="endless:lines",
     ),
 )
 

@@ -15,8 +15,7 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.dialects.droid.answers import read_result
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import record, records, string
+from tooltap.normalizers.wire.values import milliseconds, record, records, string
 from tooltap.protocol.events import Message
 
 _OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": "cancelled", "aborted": "cancelled"}

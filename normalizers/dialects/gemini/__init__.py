@@ -52,7 +52,6 @@ DIALECTS = (
         "files, exit codes, the server of an MCP tool until one has failed",
         hides_subagents=True,
         unproven="denials by policy, cancelled streams",
-        endless="endless:gemini_stream",
     ),
     Dialect(
         "gemini-chat",
@@ -64,7 +63,6 @@ DIALECTS = (
         omits="permission requests, cost; calls arrive with their results, and only the next prompt shows that a turn "
         "is over",
         unproven="`$rewindTo`, `$patch`, compaction, background shells",
-        endless="endless:gemini_chat",
     ),
 )
 

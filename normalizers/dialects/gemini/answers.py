@@ -1,4 +1,4 @@
-"""Reads the results of Gemini CLI's tools, whichever of their two sides is on the wire.
+"""Answers of Gemini CLI's tools, whichever of their two sides is on the wire.
 
 A tool has an answer for the model (a `functionResponse`) and one for the user (`resultDisplay`). Saved chats hold both;
 the stream prints the user's, where that is a string, and the model's only where it is an error. The answers are prose:
@@ -156,7 +156,7 @@ def read_response(name: str, result: Any, stated: Any = None, shown: Any = None)
 
 
 def _seen_by_model(result: Any, response: dict[str, Any]) -> Any:
-    """What the model got: a text, and the pictures beside it."""
+    """The text that the model got, and the pictures beside it."""
     texts = [text for text in response.values() if isinstance(text, str)]
     text = texts[0] if len(response) == len(texts) == 1 else None
     pictures = [part["inlineData"] for part in parts_of(result) if type(part.get("inlineData")) is dict]
@@ -180,7 +180,7 @@ def _status(stated: Any, error: str | None) -> str:
 
 
 def _display(shown: Any, text: str) -> Display | None:
-    """What the user saw, where it differs from `text`: a change is shown as its diff, a listing as a summary."""
+    """The text shown to the user, where it differs from `text`: the diff of a change, the summary of a listing."""
     if isinstance(shown, str):
         return Display(origin="provider", text=shown) if shown.strip() not in ("", text.strip()) else None
     if type(shown) is not dict:

@@ -33,27 +33,26 @@ from tooltap.normalizers.dialects.gemini.answers import (
     text_of,
 )
 from tooltap.normalizers.tools.outcome import status_word
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import record, records, string, whole
+from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole
 from tooltap.protocol.events import Message, SessionEvent, Usage
 
 _BEFORE_IT_RUNS = {"awaiting_approval": "awaiting-permission", "scheduled": "pending", "validating": "pending"}
 
 
 class EmittedMessage(msgspec.Struct, omit_defaults=True):
-    """What was emitted of a message."""
+    """Parts of a message that were emitted."""
 
     blocks: int = 0
     thoughts: int = 0
     chars: int = 0
     crc: int = 0
-    """Of the emitted text, which has `chars` code points."""
+    """CRC of the emitted text, of `chars` code points."""
     tokens: bool = False
     gone: bool = False
     """The model does not remember the message, or never saw it."""
 
 
-class ChatState(State, kw_only=True):
+class GeminiChatState(State, kw_only=True):
     emitted: dict[str, EmittedMessage] = msgspec.field(default_factory=dict)
     """Message id -> what was emitted of it; the oldest are forgotten."""
     agent: str | None = None
@@ -65,14 +64,14 @@ class ChatState(State, kw_only=True):
     servers: list[str] = msgspec.field(default_factory=list)
     """MCP servers that the chat named."""
     outcome: str = "cancelled"
-    """How the open turn ends if nothing more comes."""
+    """Outcome of the open turn if nothing more comes."""
 
 
 _SNAPSHOT = "<state_snapshot>"
 _HARNESS = ("<session_context>", "<hook_context>", _SNAPSHOT)
 """First words of texts among the user's parts that the user did not write."""
 _AFTER_SNAPSHOT = "Got it. Thanks for the additional context!"
-"""What the CLI has the model answer to a summary of the history (`chatCompressionService.ts`)."""
+"""The model's answer to a summary of the history, as the CLI writes it (`chatCompressionService.ts`)."""
 _NOTES = (
     ("Request cancelled", "interrupt"),
     ("Chat history compressed", "compaction"),
@@ -89,8 +88,8 @@ class GeminiChat(Parser):
     dialect = "gemini-chat"
     protocol = default_provider = "gemini"
     SKIPS = frozenset({"metadata", "prompt-context", "unchanged"})
-    state_type = ChatState
-    state: ChatState
+    state_type = GeminiChatState
+    state: GeminiChatState
     DOCUMENTS = True
     message = Lines("type")
 
@@ -149,7 +148,7 @@ class GeminiChat(Parser):
         return best([self._history(value), outcome, updated])
 
     def _news(self, value: Line) -> dict[str, Any]:
-        """What differs from the session's last events; a subagent's chat does not describe the session."""
+        """Fields that differ from the session's last events; none in a subagent's chat."""
         if self.state.agent is not None:
             return {}
         facts, news = self.state.facts, {}
@@ -404,7 +403,7 @@ def _crc(text: str) -> int:
 
 
 def _usage(tokens: Line) -> dict[str, int | None]:
-    """What one request used. `input` is the prompt without what the API's own tools add to it (`tool`), `output` the
+    """Usage of one request. `input` is the prompt without what the API's own tools add to it (`tool`), `output` the
     answer without its thoughts; `total` is the sum of the four."""
     prompt, tool = whole(tokens.get("input")), whole(tokens.get("tool"))
     answer, thoughts = whole(tokens.get("output")), whole(tokens.get("thoughts"))

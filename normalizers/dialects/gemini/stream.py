@@ -23,15 +23,14 @@ from tooltap.normalizers.dialects.gemini.answers import (
     text_of,
 )
 from tooltap.normalizers.tools.outcome import error_words, status_word
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import record, string, whole
+from tooltap.normalizers.wire.values import milliseconds, record, string, whole
 from tooltap.protocol.events import Message, Usage
 
 _CANCELLED = "FatalCancellationError"
 _LEVELS = ("info", "warning", "error")
 
 
-class StreamState(SessionState, kw_only=True):
+class GeminiStreamState(SessionState, kw_only=True):
     servers: list[str] = msgspec.field(default_factory=list)
     """MCP servers that the stream named."""
 
@@ -41,8 +40,8 @@ class GeminiStream(Parser):
     protocol = default_provider = "gemini"
     SKIPS = frozenset({"empty", "unchanged"})
     line = Lines("type")
-    state_type = StreamState
-    state: StreamState
+    state_type = GeminiStreamState
+    state: GeminiStreamState
 
     def enter(self, value: Line) -> None:
         if "timestamp" in value:
@@ -129,7 +128,7 @@ class GeminiStream(Parser):
 
 
 def _usage(stats: dict[str, Any]) -> tuple[tuple[type[Usage], dict[str, Any]], ...]:
-    """What this process used, which is the turn. `input_tokens` includes cached tokens (`input` does not);
+    """Usage of this process, which is the turn's. `input_tokens` includes cached tokens (`input` does not);
     `output_tokens` excludes thoughts, which only the total includes."""
     prompt, answer = whole(stats.get("input_tokens")), whole(stats.get("output_tokens"))
     total = whole(stats.get("total_tokens"))

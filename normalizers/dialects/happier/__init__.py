@@ -35,7 +35,6 @@ DIALECTS = (
         tapped_with="`tooltap ingest FILE`",
         arrives="recorded",
         omits="prompts, reasoning, tokens, cost; what the model saw of most results, and all but tools and permissions",
-        endless="endless:happier_trace",
     ),
     Dialect(
         "legacy",
@@ -46,6 +45,5 @@ DIALECTS = (
         arrives="recorded",
         omits="–; what the model saw of most results",
         unproven="everything: shapes from public schemas of the ancestor",
-        endless="endless:legacy",
     ),
 )

@@ -25,14 +25,13 @@ from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.dialects.claude.transcript import ClaudeTranscript, TranscriptMessages
 from tooltap.normalizers.dialects.happier.trace import PayloadParser, PayloadsState, is_wrapped
 from tooltap.normalizers.tools.payload import decode_json
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import first_string, record, records, string, whole
+from tooltap.normalizers.wire.values import first_string, milliseconds, record, records, string, whole
 
 _RESULT_KEYS = frozenset(
     {"stdout", "stderr", "aggregated_output", "formatted_output", "output", "content", "exit_code", "exitCode"}
     | {"success", "applied", "error", "errorMessage", "matches", "entries", "results", "_happy"}
 )
-"""What an object that was stored as a string has at least one of; any other JSON is what the tool printed."""
+"""Keys, one of which an object stored as a string has; any other JSON is the tool's own output."""
 _DECISIONS = {"approved": "allowed", "denied": "denied", "canceled": "cancelled", "cancelled": "cancelled"}
 
 

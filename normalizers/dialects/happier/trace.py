@@ -42,7 +42,7 @@ _ID_KEYS = {
 _NAMELESS = ("", "other", "unknown", "unknown tool")
 """Names, lower case, that name no tool; `other` is ACP's kind for any tool without a kind."""
 _NOTES = frozenset({"_acp", "locations", "description"})
-"""What the ancestor adds to an ACP input; one with nothing else is empty."""
+"""Keys that Happier adds to an ACP input; an input with no other key is empty."""
 _NAME_IN_ID = re.compile(r"([A-Za-z]\w*?)(?:__|-\d)", re.ASCII)
 _STATING = frozenset({"status", "error", "ok", "success", "applied", "isError", "is_error", "exit_code", "signal"})
 """Keys of an output that may state how the call ended."""
@@ -294,7 +294,7 @@ def _status(payload: Line, value: Any) -> str:
 
 
 def _request(payload: Line) -> Line:
-    """What a permission is requested for: in `options`, or in `options` of that, or (Claude) in the payload itself."""
+    """The subject of a permission request: `options`, or `options` of that, or (Claude) the payload itself."""
     request: Line = {"input": payload.get("input"), "toolCallId": payload.get("toolCallId")}
     options = payload.get("options")
     while isinstance(options, dict):
@@ -304,7 +304,7 @@ def _request(payload: Line) -> Line:
 
 
 def _hint(tool_call: Line) -> Any:
-    """What the tool is called with, as far as the ACP call in the request shows it."""
+    """The tool's input, as far as the ACP call in the request shows it."""
     if tool_call.get("rawInput") is not None:
         return tool_call["rawInput"]
     if (given := _object_in(first_string(tool_call, "title"))) is not None:

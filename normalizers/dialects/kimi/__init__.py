@@ -67,7 +67,6 @@ DIALECTS = (
         "what its program adds to a result for the model. Wire mode does not tell what the model saw of a result",
         unproven="background tasks of Kimi CLI, notifications, questions, hooks, replays, goals",
         shows_prompts=False,
-        endless="endless:lines",
     ),
     Dialect(
         "kimi-session",
@@ -79,7 +78,6 @@ DIALECTS = (
         omits="permission requests, cost; the session's id and folder, which the file's path has, and what the model "
         "saw of a result beside what the tool returned",
         unproven="background tasks, interrupts, failed requests",
-        endless="endless:session_lines",
     ),
 )
 

@@ -29,7 +29,7 @@ _SUCCESS = "Command executed successfully."
 
 
 class Stated(NamedTuple):
-    """What a result says, whichever form it has."""
+    """The parts of a result, whichever form it has."""
 
     output: list[dict[str, Any]]
     """The parts that the tool returned."""
@@ -38,7 +38,7 @@ class Stated(NamedTuple):
     failed: bool = False
     display: Display | None = None
     is_bare: bool = False
-    """It is an output alone: neither a note nor a field states whether the tool failed."""
+    """The result is an output alone: neither a note nor a field states whether the tool failed."""
     content: Any = None
     """The content of a message, as the model sees it."""
 
@@ -146,7 +146,7 @@ _NOTE_OF_SEARCH = re.compile(
 
 
 def _files(text: str) -> dict[str, Any]:
-    """What `Grep` found in its mode `files_with_matches`, which is the default: names alone, and notes."""
+    """Result of `Grep` in its default mode, `files_with_matches`: names alone, and notes."""
     lines = [line for line in text.splitlines() if line.strip()]
     names = [line for line in lines if not _NOTE_OF_SEARCH.match(line)]
     found: dict[str, Any] = {"matches": [{"filePath": name} for name in names]}
@@ -159,7 +159,7 @@ def task_status(kind: str) -> str | None:
 
 
 class TaskReport(NamedTuple):
-    """What `TaskOutput` and `TaskStop` say of a background task that has ended."""
+    """Report of `TaskOutput` or `TaskStop` on a background task that has ended."""
 
     task: str
     status: str
@@ -214,7 +214,7 @@ _NEVER_RAN = re.compile(
     r'Tool "[^"\n]{1,200}" (?:not found\Z|failed: |returned (?:no|a) )|Invalid args for tool "[^"\n]{1,200}": '
     r"|Aborted before \w+ started\Z|Plan approval dismissed\.|Runtime changed before execution\."
 )
-"""How the text of a call begins that failed before or beside its tool."""
+"""Beginnings of the text of a call that failed before or beside its tool."""
 
 _FAILURES = {
     "Read": re.compile(r'"[^"\n]{1,4096}" (?:does not exist\.|is (?:not|empty|an?|\d+) )'),

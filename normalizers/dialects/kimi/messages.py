@@ -92,9 +92,9 @@ class KimiMessages:
             return None
         return self._calls.show(call_id, raw_name, value, raw=raw, name=name, memory=memory)
 
-    def answer_call(self, call_id: str, value: Line, key: str, *, told: bool = False) -> Skip:
-        """Show the result of a call: `value`, which has its content, or its return value, under `key`. `told`: the
-        model was told that."""
+    def answer_call(self, call_id: str, value: Line, key: str, *, for_model: bool = False) -> Skip:
+        """Show the result of a call: `value`, which has its content, or its return value, under `key`. `for_model`:
+        whether that is what the model saw."""
         call = self._calls.get(call_id)
         bodies = Bodies(self._parser)
         raw = bodies.take(value)
@@ -109,7 +109,7 @@ class KimiMessages:
             self._end_task(text, raw)
         if attachments := bodies.attachments:
             answer = answer.replace(attachments=attachments)
-        if told:
+        if for_model:
             answer = answer.replace(model=stated.content)
         return self._calls.answer(call_id, answer, raw=raw)
 
@@ -149,7 +149,7 @@ def _goes_on(text: str) -> bool:
 
 
 def _memory(raw_name: str, value: Line) -> Line | None:
-    """What the result of a call cannot be read without."""
+    """Facts of the input that reading the result needs."""
     if value.get("run_in_background") is True:
         return {"background": True}
     if raw_name == "Grep" and value.get("output_mode") in (None, "files_with_matches"):

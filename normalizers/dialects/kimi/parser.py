@@ -25,15 +25,15 @@ _RPC_KEYS = frozenset({"jsonrpc", "method", "result"})
 _HOOK = re.compile(r"(\w{1,40}) hook( blocked)?\n\n(.*)", re.ASCII | re.DOTALL)
 """Kimi Code 2.1 prints what a hook said as a message of the assistant."""
 _GOALS = {"blocked": "warning", "paused": "warning"}
-"""How a goal ended -> level; every other is info."""
+"""Status of a goal -> level of its notice; every other is info."""
 
 
 class KimiJsonState(KimiState, kw_only=True):
     wire: WireState = msgspec.field(default_factory=WireState)
     is_code: bool = False
-    """It is Kimi Code, which is today's `kimi`."""
+    """The agent is Kimi Code, which is today's `kimi`."""
     retrying: str | None = None
-    """Why the model's provider is asked again, while it has not answered."""
+    """Error for which the model's provider is asked again, while it has not answered."""
 
 
 class KimiJson(Parser):
@@ -56,7 +56,7 @@ class KimiJson(Parser):
 
     @line.otherwise
     def _beside(self, value: Line) -> Skip:
-        """What is beside the conversation has no role."""
+        """Read a line without a role, which is beside the conversation."""
         if isinstance(value.get("source_kind"), str):
             return self.messages.show_notification(value)
         if value.keys() == {"content", "file_path"}:
@@ -102,7 +102,7 @@ class KimiJson(Parser):
         self.state.retrying = None
 
     def _goal(self, value: Line) -> Skip:
-        """How a goal that `/goal` set was reached."""
+        """The end of a goal that `/goal` set."""
         status = string(value.get("status"))
         data = {key: value[key] for key in ("turnsUsed", "tokensUsed", "wallClockMs") if whole(value.get(key))}
         text = ": ".join(part for part in (status, string(value.get("reason"))) if part)
@@ -142,4 +142,4 @@ class KimiJson(Parser):
         """Its content is what the model sees; Kimi Code's program adds words to some."""
         if not self.calls.is_known(value["tool_call_id"]):
             self.ensure_turn()
-        return self.messages.answer_call(value["tool_call_id"], value, "content", told=True)
+        return self.messages.answer_call(value["tool_call_id"], value, "content", for_model=True)

@@ -13,8 +13,7 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.kimi.messages import KimiMessages, KimiState
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import record, string, whole
+from tooltap.normalizers.wire.values import milliseconds, record, string, whole
 from tooltap.protocol.events import Usage
 
 MAIN = "main"
@@ -129,7 +128,7 @@ class KimiSession(Parser):
 
 
 def _tokens(usage: Line) -> dict[str, Any]:
-    """What one request used; `inputOther` excludes what was read from and written to the cache."""
+    """Usage of one request; `inputOther` excludes tokens read from and written to the cache."""
     parts = [whole(usage.get(key)) for key in ("inputOther", "inputCacheRead", "inputCacheCreation")]
     return {
         "input_tokens": sum(part or 0 for part in parts) if parts[0] is not None else None,

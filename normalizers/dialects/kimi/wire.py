@@ -54,7 +54,7 @@ class PartialCall(msgspec.Struct, omit_defaults=True):
 
 
 class WireState(msgspec.Struct, kw_only=True):
-    """What is remembered of the wire mode."""
+    """State of the wire mode."""
 
     writing: dict[str, PartialCall] = msgspec.field(default_factory=dict)
     """Agent, or nothing for the main one -> the call that it is writing."""
@@ -74,7 +74,7 @@ class WireState(msgspec.Struct, kw_only=True):
     replaying: str | None = None
     """JSON-RPC id of the client's request to send the session's history again."""
     outcome: str | None = None
-    """How the turn ended, while the answer to its prompt is still to come."""
+    """Outcome of the turn, while the answer to its prompt is still to come."""
     interrupted: bool = False
     """The last step of the turn was interrupted."""
 
@@ -92,11 +92,11 @@ class KimiWire:
             "PlanDisplay": "plan-display",
         },
     )
-    """What the agent reports. The methods get the payload."""
+    """Events of the agent. The methods get the payload."""
     request = Lines("type")
-    """What the agent asks of the client. The methods get the payload and the JSON-RPC id."""
+    """Requests of the agent. The methods get the payload and the JSON-RPC id."""
     call = Lines("method", skip=dict.fromkeys(("initialize", "set_plan_mode", "set_yolo_mode", "steer"), "request"))
-    """What the client asks of the agent. The methods get the parameters and the JSON-RPC id."""
+    """Requests of the client. The methods get the parameters and the JSON-RPC id."""
 
     SKIPS = KimiMessages.SKIPS | {
         "answer",  # to a request that is about nothing the agent does
@@ -121,7 +121,7 @@ class KimiWire:
         self._messages = messages
 
     def unparsed(self, reason: str, value: Line) -> Skip:
-        """What the tables call for an object that they cannot read."""
+        """Emit an object that a table cannot read."""
         return self._parser.unparsed(reason, value)
 
     def read(self, value: Line) -> Skip:

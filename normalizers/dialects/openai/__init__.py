@@ -47,7 +47,8 @@ def _is_openai_responses(value: dict[str, Any]) -> bool:
     return value.keys() >= {"model", "input"} and not value.keys().isdisjoint(_REQUEST_KEYS)
 
 
-PRODUCT = "OpenAI-compatible servers"
+PRODUCT = "OpenAI"
+LISTED_AS = "OpenAI-compatible servers"
 
 DIALECTS = (
     Dialect(
@@ -59,7 +60,6 @@ DIALECTS = (
         arrives="one burst; with `stream: true`: streams text",
         omits="permission requests; whether a tool failed, unless the agent wrote it into the text of the result",
         unproven="everything: shapes from public recordings of many servers",
-        endless="endless:openai_chat",
     ),
     Dialect(
         "openai-responses",
@@ -70,6 +70,5 @@ DIALECTS = (
         arrives="one burst; with `stream: true`: streams text",
         omits="–; what the model saw of a tool that runs at the API",
         unproven="everything: shapes from public recordings; `file_search_call` only from the schema",
-        endless="endless:openai_responses",
     ),
 )

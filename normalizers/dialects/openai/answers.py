@@ -29,13 +29,13 @@ _TAIL = re.compile(r"(?:\A|\n)(?:\n?Command exited with code (-?\d+)|\[?exit cod
 """A last line that does (Pi 0.73)."""
 _CODES, _STREAMS = frozenset({"exit_code", "exitCode", "returncode"}), frozenset({"stdout", "output"})
 _FLAGS = ("is_error", "isError", "success", "status")
-"""What some clients put beside the content (LangChain: `status`), or into it."""
+"""Keys that some clients put beside the content (LangChain: `status`), or into it."""
 _LONGEST_FLAGGED = 65_536
 _LAST = 80
 """Characters at the end of a text that may be such a line."""
 _SECTIONS = ("Output: ", "Stdout: ")
 _SECTIONS_END = re.compile(r"\n(?:Exit Code|Signal|Background PIDs|Process Group PGID): [^\n]*\Z")
-"""How the shell results of Gemini CLI and its descendants begin and end."""
+"""Begin and end of shell results of Gemini CLI and its descendants."""
 
 
 def read_result(name: str, message: dict[str, Any]) -> Answer:

@@ -11,7 +11,8 @@ place in the output: GitHub Copilot's server gives it another id each time.
 from __future__ import annotations
 
 import re
-from typing import Any
+import zlib
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,20 +23,11 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.tokens import token_counts
+from tooltap.normalizers.dialects.codex.answers import read_answer
 from tooltap.normalizers.dialects.openai.answers import read_result
-from tooltap.normalizers.dialects.openai.responses_items import (
-    ItemCall,
-    PromptsState,
-    answer_of,
-    call_of,
-    is_answer,
-    item_text,
-    news_of,
-    own_answer,
-    with_image,
-)
+from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.decode import FRAMING
-from tooltap.normalizers.wire.values import number, record, records, string, whole
+from tooltap.normalizers.wire.values import first_string, number, record, records, string, whole
 from tooltap.protocol.events import Message, SessionEvent, Usage
 
 MANY_ITEMS = 1_024
@@ -57,13 +49,20 @@ _PROGRESS = re.compile(
 )
 
 
+class PromptsState(msgspec.Struct):
+    """The user's messages of the last request."""
+
+    count: int = 0
+    crc: int = 0
+
+
 class ResponsesState(State, kw_only=True):
     model: str | None = None
     receiving: bool = False
     """A response has begun and not ended."""
     items: dict[str, str] = msgspec.field(default_factory=dict)
     """Of the response being received: place in the output -> the item's id when it was added."""
-    told: dict[str, None] = msgspec.field(default_factory=dict)
+    items_read: dict[str, None] = msgspec.field(default_factory=dict)
     """Places whose items are complete."""
     waiting: dict[str, None] = msgspec.field(default_factory=dict)
     """Calls of it that are for the client to run."""
@@ -152,9 +151,9 @@ class OpenAIResponses(Parser):
         """The result in an output item; of a shell also where it is in the words of an agent other than Codex."""
         answer = answer_of(item)
         if answer.error is None and self.calls.name_of(call_id) == "Bash" and "exit_code" not in record(answer.value):
-            told = read_result("Bash", {"content": item.get("output")})
-            if told.error is not None or "exit_code" in record(told.value):
-                return told
+            stated = read_result("Bash", {"content": item.get("output")})
+            if stated.error is not None or "exit_code" in record(stated.value):
+                return stated
         return answer
 
     def _approval(self, item: Line) -> None:
@@ -180,7 +179,7 @@ class OpenAIResponses(Parser):
             self.set_session(conversation)
         self._fail_turn()
         state.receiving, state.error = True, None
-        state.items, state.told, state.waiting = {}, {}, {}
+        state.items, state.items_read, state.waiting = {}, {}, {}
         model = response.get("model")
         if isinstance(model, str) and model != state.model:
             self.emit(SessionEvent, state="updated" if state.model else "started", model=model)
@@ -199,7 +198,7 @@ class OpenAIResponses(Parser):
         if not state.receiving:
             self._begin_response(response)
         for index, item in enumerate(records(response.get("output"))):
-            if str(index) not in state.told:
+            if str(index) not in state.items_read:
                 self._read_item(str(index), item, is_whole=True)
         state.ended = response_id
         self._set_time(response.get("completed_at"))
@@ -222,7 +221,7 @@ class OpenAIResponses(Parser):
         else:
             self._end_turn(outcome, string(reason), usage)
         state.receiving = False
-        state.items, state.told, state.waiting = {}, {}, {}
+        state.items, state.items_read, state.waiting = {}, {}, {}
 
     def _end_turn(self, outcome: str, reason: str | None, usage: dict[str, int] | None = None) -> None:
         before = ((Usage, {"scope": "step", **usage}),) if usage else ()
@@ -256,15 +255,15 @@ class OpenAIResponses(Parser):
     def _item(self, value: Line) -> Skip:
         state, item, place = self.state, value["item"], str(value.get("output_index"))
         is_whole = value["type"] == "response.output_item.done"
-        if place in state.told:
+        if place in state.items_read:
             return "unchanged"
-        if len(state.told) >= MANY_ITEMS:
+        if len(state.items_read) >= MANY_ITEMS:
             return "partial"
         if place not in state.items and isinstance(item.get("id"), str):
             state.items[place] = item["id"]
             keep_newest(state.items, MANY_ITEMS)
         if is_whole:
-            state.told[place] = None
+            state.items_read[place] = None
         return self._read_item(place, item, is_whole=is_whole)
 
     def _read_item(self, place: str, item: Line, *, is_whole: bool) -> Skip:
@@ -360,3 +359,165 @@ def _usage(usage: Line) -> dict[str, int]:
     prompt, output, cached = usage.get("input_tokens"), usage.get("output_tokens"), inputs.get("cached_tokens")
     counts = token_counts(prompt, output, cached, inputs.get("cache_write_tokens"), outputs.get("reasoning_tokens"))
     return {key: count for key, count in counts.items() if count is not None}
+
+
+# -- items ------------------------------------------------------------------------------------------------------------
+#
+# A call is an item (`function_call`, `shell_call`, `web_search_call`, …). The client answers the calls it runs with
+# items of their own (`<call>_output`) in the next request; the result of a call that OpenAI runs is in the call's own
+# item, or in an output item after it. A request repeats the conversation, unless it names the response it continues.
+
+
+_ENVELOPE = frozenset({"id", "type", "status", "call_id"})
+_UNDONE = frozenset({"in_progress", "searching", "interpreting", "generating", "incomplete", "None"})
+_RESULTS = frozenset({"outputs", "results", "output", "result", "data", "mimeType", "error"})
+_NAMES = {
+    "local_shell_call": "Bash",
+    "shell_call": "Bash",
+    "apply_patch_call": "Patch",
+    "web_search_call": "WebSearch",
+    "file_search_call": "CodeSearch",
+    "tool_search_call": "ToolSearch",
+}
+_CHANGES = {"create_file": "add", "update_file": "modify", "delete_file": "delete"}
+_CLIENT_ROLES = ("user", "system", "developer")
+
+
+class ItemCall(NamedTuple):
+    id: str
+    raw_name: str
+    value: Any
+    name: str | None
+    """The canonical name, where the item's type determines it."""
+
+
+def call_of(item: Line) -> ItemCall | None:
+    """The tool call an item represents, or None."""
+    kind = str(item.get("type"))
+    call_id = first_string(item, "approval_request_id", "call_id", "id")
+    if call_id is None or not (kind.endswith("_call") or kind == "mcp_approval_request"):
+        return None
+    raw_name = first_string(item, "name") or kind
+    name = _NAMES.get(kind)
+    if kind in ("mcp_call", "mcp_approval_request") and isinstance(item.get("server_label"), str):
+        name = f"mcp__{item['server_label']}__{raw_name}"
+    return ItemCall(call_id, raw_name, _value(kind, item), name)
+
+
+def _value(kind: str, item: Line) -> Any:
+    if kind == "custom_tool_call":
+        return item.get("input")
+    if "arguments" in item:
+        return decode_json(item["arguments"])
+    action = item.get("action")
+    if kind == "web_search_call":  # the sources are what it found
+        return {"action": {k: v for k, v in action.items() if k != "sources"}} if isinstance(action, dict) else None
+    if kind == "apply_patch_call":
+        return _patch(item.get("operation"))
+    if isinstance(action, dict):
+        return {key: value for key, value in action.items() if value not in ([], None)}
+    return {key: value for key, value in item.items() if key not in _ENVELOPE | _RESULTS}
+
+
+def _patch(operation: Any) -> Any:
+    """An operation changes one file; the `diff` of a new file is its lines, each after a `+`."""
+    if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
+        return operation
+    kind, diff = operation.get("type"), operation.get("diff")
+    change: dict[str, Any] = {"type": _CHANGES.get(str(kind), kind)}
+    if kind == "create_file" and isinstance(diff, str):
+        change["content"] = "".join(line.removeprefix("+") for line in diff.splitlines(keepends=True))
+    elif isinstance(diff, str):
+        change["diff"] = diff
+    return {"changes": {operation["path"]: change}}
+
+
+def own_answer(item: Line) -> Answer | None:
+    """The result in a call's own item, where OpenAI ran the tool and has finished."""
+    kind, status, error = item.get("type"), item.get("status"), item.get("error")
+    if status == "failed" and kind not in ("shell_call", "local_shell_call", "apply_patch_call"):
+        return Answer(None, "failed", string(error.get("message") if isinstance(error, dict) else error))
+    if kind == "mcp_call":
+        if error:
+            return Answer(None, "failed", item_text(error) or str(error))
+        return Answer(decode_json(item["output"])) if item.get("output") is not None else None
+    if str(status) in _UNDONE:
+        return None
+    if kind == "web_search_call":
+        sources = record(item.get("action")).get("sources")
+        return Answer({"results": sources} if isinstance(sources, list) else None)
+    if kind == "file_search_call":
+        return Answer({"matches": item["results"]} if isinstance(item.get("results"), list) else None)
+    if kind == "code_interpreter_call":
+        return Answer({"outputs": item.get("outputs")})
+    if kind == "image_generation_call":
+        return Answer({key: item[key] for key in ("data", "outputId", "mimeType") if key in item})
+    return None
+
+
+def with_image(item: Line) -> Line:
+    """The item with the picture it holds, if any, under the keys of an output body."""
+    if item.get("type") != "image_generation_call" or not isinstance(item.get("result"), str):
+        return item
+    rest = {key: value for key, value in item.items() if key != "result"}
+    return {**rest, "data": item["result"], "mimeType": f"image/{item.get('output_format') or 'png'}"}
+
+
+def is_answer(item: Line) -> bool:
+    return str(item.get("type")).endswith("_output")
+
+
+def answer_of(item: Line) -> Answer:
+    """The result in an output item."""
+    output, kind = item.get("output"), item.get("type")
+    if kind == "tool_search_output":
+        return Answer({"tools": item.get("tools")})
+    if kind == "shell_call_output" and isinstance(output, list):
+        return _shell_answer(records(output))
+    read = read_answer(output)
+    if item.get("status") == "failed" and read.status == "completed":
+        return Answer(None if output and isinstance(output, str) else read.value, "failed", string(output))
+    return Answer(read.value, read.status, read.error, read.duration_ms)  # final, though Codex may run a session on
+
+
+def _shell_answer(runs: list[Line]) -> Answer:
+    """The result of a batch, one entry for each command; the batch failed where one of them did."""
+    outcomes = [run["outcome"] for run in runs if isinstance(run.get("outcome"), dict)]
+    codes = [code for one in outcomes if (code := whole(one.get("exit_code"))) is not None]
+    value: dict[str, Any] = {
+        stream: "".join(run[stream] for run in runs if isinstance(run.get(stream), str))
+        for stream in ("stdout", "stderr")
+    }
+    if codes:
+        value["exit_code"] = next((code for code in codes if code), codes[-1])
+    timed_out = any(one.get("type") == "timeout" for one in outcomes)
+    return Answer(value, "failed", "timeout") if timed_out else Answer(value)
+
+
+def item_text(value: Any) -> str | None:
+    """The text of a content part, under whichever key."""
+    if not isinstance(value, dict):
+        return string(value)
+    return next((value[key] for key in ("text", "refusal", "message") if isinstance(value.get(key), str)), None)
+
+
+def news_of(items: list[Line], known: PromptsState, *, continues: bool) -> tuple[int, list[Line]]:
+    """Index of a request's first item since the model's last, and the user's messages that are new; updates `known`.
+
+    New are those that the last request did not hold. Where its messages do not begin this one, or this one continues a
+    response, those since the model's last item are new."""
+    new = next((index + 1 for index in range(len(items) - 1, -1, -1) if not _is_of_client(items[index])), 0)
+    prompts = [(index, item) for index, item in enumerate(items) if item.get("role") == "user"]
+    crc, repeated = 0, 0
+    for count, (_, item) in enumerate(prompts, 1):
+        crc = zlib.crc32(msgspec.json.encode(item.get("content")), crc)
+        if (count, crc) == (known.count, known.crc) and not continues:
+            repeated = count
+    known.count, known.crc = len(prompts), crc
+    if repeated:
+        return new, [item for _, item in prompts[repeated:]]
+    return new, [item for index, item in prompts if index >= new]
+
+
+def _is_of_client(item: Line) -> bool:
+    return is_answer(item) or item.get("role") in _CLIENT_ROLES or item.get("type") == "mcp_approval_response"

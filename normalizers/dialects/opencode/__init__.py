@@ -63,7 +63,6 @@ DIALECTS = (
         omits="prompts, permission requests; calls arrive with their results, the server of an MCP tool is not named, "
         "and after a denial or an interrupt the stream just ends",
         shows_prompts=False,
-        endless="endless:opencode_run",
     ),
     Dialect(
         "opencode-bus",
@@ -74,18 +73,16 @@ DIALECTS = (
         arrives="streams text",
         omits="–; the server of an MCP tool, unless the client asks for the servers",
         unproven="subagents, retries, `permission.updated`, `sync` envelopes, aborts",
-        endless="endless:opencode_bus",
     ),
     Dialect(
         "opencode-db",
-        "store:OpencodeDb",
+        "database:OpencodeDb",
         _is_db,
         reads="OpenCode's database",
         tapped_with="`tooltap serve --follow opencode`",
         arrives="streams blocks",
         omits="permission requests; the server of an MCP tool, and sessions of versions that store no events",
         unproven="retries, aborts",
-        endless="endless:opencode_db",
     ),
 )
 
@@ -114,6 +111,7 @@ AGENTS = (
             ".local/share",
             "opencode",
             re.compile(r"opencode\.db/(?P<session>[\w-]+)"),
+            reader="store:OpencodeStore",
             database="opencode.db",
         ),
         prompt=_PROMPT,

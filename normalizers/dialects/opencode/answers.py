@@ -142,7 +142,7 @@ def listing(display: Line) -> dict[str, Any] | None:
 
 
 def todos_digest(todos: Any) -> int:
-    """What shows whether a to-do list repeats another."""
+    """Digest of a to-do list, by which a repetition is recognised."""
     return crc32(msgspec.json.encode([(todo.get("content"), todo.get("status")) for todo in records(todos)]))
 
 

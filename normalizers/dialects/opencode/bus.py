@@ -18,15 +18,15 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, State
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
-from tooltap.normalizers.dialects.opencode.client import Client, method_and_path
+from tooltap.normalizers.dialects.opencode.client import OpencodeClient, method_and_path
 from tooltap.normalizers.dialects.opencode.parts import (
-    Parts,
+    OpencodeParts,
     model_name,
     outcome_of,
     read_error,
     read_usage,
 )
-from tooltap.normalizers.dialects.opencode.sessions import Sessions
+from tooltap.normalizers.dialects.opencode.sessions import OpencodeSessions
 from tooltap.normalizers.dialects.opencode.state import BusState, PartInfo
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, whole
@@ -59,16 +59,16 @@ class OpencodeBus(Parser):
     dialect = "opencode-bus"
     SKIPS = frozenset({*_SKIPPED.values(), *_REASONS, FRAMING})
     protocol = default_provider = "opencode"
-    line = Lines("type", skip={"server.heartbeat": "heartbeat"}, client=Client.line)
+    line = Lines("type", skip={"server.heartbeat": "heartbeat"}, client=OpencodeClient.line)
     part = Lines("type", skip=_SKIPPED_PARTS)
     state_type = BusState
     state: BusState
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
-        self.parts = Parts(self, self.state)
-        self.sessions = Sessions(self, self.state)
-        self.client = Client(self, self.state, self.sessions)
+        self.parts = OpencodeParts(self, self.state)
+        self.sessions = OpencodeSessions(self, self.state)
+        self.client = OpencodeClient(self, self.state, self.sessions)
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.parts.running.take(call.id)
@@ -157,7 +157,7 @@ class OpencodeBus(Parser):
         return None
 
     def finish(self, reason: str) -> None:
-        """How the turn ends was stated, though not that it has."""
+        """End the turn whose outcome was stated, though its end was not."""
         info = self.sessions.info
         if info.outcome and self.turn is not None:
             self.end_turn(info.outcome[0], reason=info.outcome[1], ended_by="eof")
@@ -272,7 +272,7 @@ class OpencodeBus(Parser):
         return self._prompt(part) if self._role(part) == "user" else self.parts.read_file(part, "assistant")
 
     def _role(self, part: Line) -> str:
-        """Who wrote a part. If the message was not seen: only parts of prompts have no times."""
+        """Role of a part's author. If the message was not seen: only parts of prompts have no times."""
         message_id = first_string(part, "messageID")
         role = self.parts.message(message_id).role if message_id is not None else None
         return role or ("assistant" if "time" in part else "user")

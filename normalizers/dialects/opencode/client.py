@@ -15,7 +15,7 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.opencode.answers import answers_by_question, attachments_of, mcp_name, servers_in
 from tooltap.normalizers.dialects.opencode.parts import read_error
-from tooltap.normalizers.dialects.opencode.sessions import Sessions
+from tooltap.normalizers.dialects.opencode.sessions import OpencodeSessions
 from tooltap.normalizers.dialects.opencode.state import BusState
 from tooltap.normalizers.wire.values import first_string, record, records
 from tooltap.protocol.events import Message
@@ -57,12 +57,12 @@ def _path(url: str) -> str:
         return url
 
 
-class Client:
+class OpencodeClient:
     line = Lines("type")
     post = Lines("path")
     """By path, with `*` for ids. The methods get the body and the last id."""
 
-    def __init__(self, parser: Parser, state: BusState, sessions: Sessions) -> None:
+    def __init__(self, parser: Parser, state: BusState, sessions: OpencodeSessions) -> None:
         self._parser = parser
         self._calls = parser.calls
         self._permissions = parser.permissions

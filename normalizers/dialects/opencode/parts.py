@@ -34,7 +34,7 @@ _STREAM = "stdout"
 """The shell tool merges its streams."""
 
 
-class Parts:
+class OpencodeParts:
     """Reads the parts of messages."""
 
     def __init__(self, parser: Parser, state: OpencodeState) -> None:

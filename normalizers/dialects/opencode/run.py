@@ -13,7 +13,7 @@ from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, State
-from tooltap.normalizers.dialects.opencode.parts import Parts, outcome_of, read_usage
+from tooltap.normalizers.dialects.opencode.parts import OpencodeParts, outcome_of, read_usage
 from tooltap.normalizers.dialects.opencode.state import OpencodeState
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import OutputRef, Usage
@@ -32,7 +32,7 @@ class OpencodeRun(Parser):
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
-        self.parts = Parts(self, self.state)
+        self.parts = OpencodeParts(self, self.state)
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.parts.running.take(call.id)

@@ -11,7 +11,7 @@ from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.text_buffer import TextBuffer
 from tooltap.normalizers.dialects.opencode.parts import model_name, read_usage
-from tooltap.normalizers.dialects.opencode.state import MESSAGES, BusState, SessionInfo
+from tooltap.normalizers.dialects.opencode.state import MESSAGES, BusState, OpencodeSession
 from tooltap.normalizers.wire.values import first_string, record, records
 from tooltap.protocol.events import SessionEvent, Usage
 
@@ -19,7 +19,7 @@ SESSIONS = 256
 SERVERS = 64
 
 
-class Sessions:
+class OpencodeSessions:
     """Emits into the session that a line belongs to. A subagent's session is part of its root session."""
 
     def __init__(self, parser: Parser, state: BusState) -> None:
@@ -28,15 +28,15 @@ class Sessions:
         self._state = state
 
     @property
-    def info(self) -> SessionInfo:
+    def info(self) -> OpencodeSession:
         """The session that the line belongs to: the subagent's own, if it belongs to one."""
         return self._info(self._parser.agent or self._parser.session)
 
-    def _info(self, session_id: str) -> SessionInfo:
+    def _info(self, session_id: str) -> OpencodeSession:
         sessions = self._state.sessions
-        info: SessionInfo | None = sessions.pop(session_id, None)
+        info: OpencodeSession | None = sessions.pop(session_id, None)
         if info is None:
-            info = SessionInfo()
+            info = OpencodeSession()
         sessions[session_id] = info
         if len(sessions) > SESSIONS:
             keep_newest(sessions, SESSIONS)
@@ -114,7 +114,7 @@ class Sessions:
         return None
 
     def show_diff(self, files: list[Any]) -> Skip:
-        """What the turn has changed so far. It is sent again when the turn is over."""
+        """Remember the turn's diff so far, which is sent again when the turn is over."""
         info = self.info
         patches = [file["patch"] for file in records(files) if isinstance(file.get("patch"), str)]
         diff = "".join(patch if patch.endswith("\n") else f"{patch}\n" for patch in patches)

@@ -1,4 +1,4 @@
-"""What the OpenCode dialects remember between lines."""
+"""State of the OpenCode parsers between lines."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OpencodeState(State, kw_only=True):
     """MCP servers that the stream named."""
 
 
-class SessionInfo(msgspec.Struct, omit_defaults=True):
+class OpencodeSession(msgspec.Struct, omit_defaults=True):
     """A session of the bus, perhaps a subagent's."""
 
     root: str | None = None
@@ -67,9 +67,9 @@ class SessionInfo(msgspec.Struct, omit_defaults=True):
     prompts: int = 0
     """Prompts that were sent and have not come back as messages."""
     outcome: list[str] = []
-    """How the running turn will end, once a line stated it: outcome, reason."""
+    """Outcome and reason of the running turn, once a line stated them; else empty."""
     step_reason: str | None = None
-    """Why the last step ended."""
+    """Reason of the last step's end."""
     retry: int = 0
     """The attempt that was last reported."""
     todos: int = 0
@@ -80,7 +80,7 @@ class SessionInfo(msgspec.Struct, omit_defaults=True):
 
 
 class BusState(OpencodeState, kw_only=True):
-    sessions: dict[str, SessionInfo] = msgspec.field(default_factory=dict)
+    sessions: dict[str, OpencodeSession] = msgspec.field(default_factory=dict)
     emitted: dict[str, None] = msgspec.field(default_factory=dict)
     """Ids of steps, answers and removals that were emitted: events may come twice, plain and in `sync` envelopes."""
     questions: dict[str, list[str]] = msgspec.field(default_factory=dict)

@@ -1,46 +1,103 @@
-"""The `opencode-db` dialect: the rows of the table `event` in OpenCode's database, which are durable events of its bus.
+"""Reads OpenCode's database, an event log: its table `event` numbers the rows of each session (`seq`) from 0 on.
 
-Learned from OpenCode 1.18.33. Of what the bus shows, deltas, permissions, questions and the end of a turn are not
-stored. A turn ends with the main agent's message that states how it finished, unless that calls tools.
+Each row is a line. The sessions of subagents are read together with the one that they belong to, in the order of their
+rows. Rows never change; a session may be deleted. Learned from OpenCode 1.18.33.
 """
 
 from __future__ import annotations
 
-import re
+import heapq
+import json
+from collections.abc import Generator, Iterator, Mapping
 
-from tooltap.normalizers.core.lines import Line, Skip
-from tooltap.normalizers.dialects.opencode.bus import OpencodeBus
-from tooltap.normalizers.dialects.opencode.parts import outcome_of
-from tooltap.normalizers.wire.values import first_string, record, whole
+import orjson
 
-_VERSION = re.compile(r"\.\d{1,9}$")
-_CONTINUES = ("tool-calls", "unknown")
-"""How a message finishes that does not end the turn."""
+from tooltap.normalizers.catalog.stores import Query, Row, SessionGoneError, StoredSession
+from tooltap.normalizers.core.bounded import make_room
+
+TIME_BITS = 36
+"""Low bits of the time, in ms, that an id of an event has."""
+MOST_KNOWN = 100_000
+_LAST = "SELECT aggregate_id, seq FROM event_sequence"
+_ID = "SELECT id FROM event WHERE aggregate_id = ? AND seq = ?"
+_FIRST = "SELECT data FROM event WHERE aggregate_id = ? AND seq = 0"
+_NEXT = "SELECT rowid, id, aggregate_id, seq, type, data FROM event WHERE aggregate_id = ? AND seq >= ? ORDER BY seq"
+_NUMBERS = "SELECT rowid, aggregate_id, seq FROM event WHERE aggregate_id = ? ORDER BY seq"
 
 
-class OpencodeDb(OpencodeBus):
-    dialect = "opencode-db"
-    line = OpencodeBus.line.copy()
+class OpencodeStore:
+    """Implements `DatabaseReader`."""
 
-    def read(self, value: Line) -> Skip:
-        kind, data = value.get("type"), value.get("data")
-        if type(kind) is not str or type(data) is not dict:
-            return self.unparsed("unknown-type", value)
-        return super().read({"type": _VERSION.sub("", kind), "properties": data})
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+        """Session -> the session that it belongs to, or an empty text. That never changes."""
 
-    @line("message.updated")
-    def _message(self, properties: Line) -> Skip:
-        skip = super()._message(properties)
-        message = record(properties.get("info"))
-        finish = first_string(message, "finish")
-        is_complete = whole(record(message.get("time")).get("completed")) is not None
-        is_last = finish not in _CONTINUES and (finish is not None or "error" in message)
-        if self.agent is not None or self.turn is None or message.get("role") != "assistant":
-            return skip
-        if not is_complete or not is_last:
-            return skip
-        info = self.sessions.info
-        outcome, reason = info.outcome or (outcome_of(finish), finish)
-        self.end_turn(outcome, reason=reason, ended_by="answer")
-        info.outcome, info.step_reason, info.retry = [], None, 0
-        return None
+    def sessions(self, query: Query, changed: int) -> Iterator[StoredSession]:
+        found: dict[str, tuple[int, int]] = {}
+        last = dict(query(_LAST))
+        owners = self._owners(query, last)
+        for session, seq in last.items():
+            root = _root(session, owners)
+            rows, at = found.get(root, (0, 0))
+            found[root] = rows + seq + 1, max([at, *(_time(one, changed) for (one,) in query(_ID, (session, seq)))])
+        for session, (rows, at) in found.items():
+            yield StoredSession(session, rows, at)
+
+    def numbers(self, query: Query, session: str) -> Generator[tuple[str, int], None, None]:
+        for _, owner, seq in heapq.merge(*(query(_NUMBERS, (one,)) for one in self._family(query, session))):
+            yield owner, seq
+
+    def rows(self, query: Query, session: str, taken: Mapping[str, int], changed: int) -> Generator[Row, None, None]:
+        family = self._family(query, session)
+        for row in heapq.merge(*(query(_NEXT, (one, taken.get(one, 0))) for one in family)):
+            _, event, owner, seq, kind, data = row
+            head = json.dumps({"id": event, "aggregate_id": owner, "seq": seq, "type": kind})
+            line = f'{head[:-1]}, "data": {data}}}'.replace("\n", " ").encode(errors="replace")
+            yield Row(owner, seq, line, _time(event, changed))
+
+    def _family(self, query: Query, session: str) -> list[str]:
+        """Return a session and those of its subagents. Raises `SessionGoneError`."""
+        known = dict(query(_LAST))
+        owners = self._owners(query, known)
+        family = [one for one in known if _root(one, owners) == session]
+        if not family:
+            raise SessionGoneError
+        return family
+
+    def _owners(self, query: Query, sessions: Mapping[str, int]) -> dict[str, str]:
+        """Return which of these sessions belong to which. The first row of a session says so."""
+        for session in sessions:
+            if session not in self._known:
+                for (data,) in query(_FIRST, (session,)):
+                    make_room(self._known, MOST_KNOWN)
+                    self._known[session] = _owner(data)
+        owners = {session: self._known.get(session, "") for session in sessions}
+        return {session: owner for session, owner in owners.items() if owner in sessions}
+
+
+def _owner(data: str) -> str:
+    try:
+        value = orjson.loads(data)
+        owner = value["info"].get("parentID")
+    except (orjson.JSONDecodeError, AttributeError, LookupError, TypeError):
+        return ""
+    return owner if isinstance(owner, str) else ""
+
+
+def _root(session: str, owners: Mapping[str, str]) -> str:
+    seen = {session}
+    while (owner := owners.get(session)) is not None and owner not in seen:
+        session = owner
+        seen.add(owner)
+    return session
+
+
+def _time(event: str, near: int) -> int:
+    """Return when an event was made, in ms since the epoch: its id has the low bits. `near`: a time not long before or
+    after it."""
+    try:
+        low = int(event.partition("_")[2][:12], 16) >> 12
+    except ValueError:
+        return near
+    time = near & ~((1 << TIME_BITS) - 1) | low
+    return min((time + shift for shift in (-(1 << TIME_BITS), 0, 1 << TIME_BITS)), key=lambda at: abs(at - near))

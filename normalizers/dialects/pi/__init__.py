@@ -81,7 +81,6 @@ DIALECTS = (
         arrives="streams text",
         omits="permission requests; the exit code 0",
         unproven="exit codes, retries, automatic compaction; in RPC mode, dialogs of extensions and refused prompts",
-        endless="endless:lines",
     ),
     Dialect(
         "pi-session",
@@ -92,7 +91,6 @@ DIALECTS = (
         arrives="streams blocks",
         omits="permission requests; the exit code 0",
         unproven="compaction, branches, entries of extensions",
-        endless="endless:session_lines",
     ),
 )
 

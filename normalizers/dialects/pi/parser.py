@@ -22,8 +22,7 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, SessionState
 from tooltap.normalizers.dialects.pi.answers import Shown, read_result
 from tooltap.normalizers.tools.payload import blocks_text
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import dollars, record, records, string, whole
+from tooltap.normalizers.wire.values import dollars, milliseconds, record, records, string, whole
 from tooltap.protocol.events import Chunk, Message, OutputRef, ToolUpdate, Usage
 
 MANY_COMMANDS = 256
@@ -69,7 +68,7 @@ _SKIPPED = {
 """Type of a line that repeats what others state -> reason of the skip."""
 
 _OUTCOMES = {"error": "failed", "aborted": "cancelled"}
-"""Why the model stopped -> how the turn ended; every other reason completes it."""
+"""Stop reason -> outcome of the turn; every other reason completes it."""
 
 _ROLES = {"text": "assistant", "thinking": "reasoning"}
 """Type of a block -> role."""

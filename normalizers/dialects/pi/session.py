@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.pi.parser import PiJson, PiState
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import string
+from tooltap.normalizers.wire.values import milliseconds, string
 
 _SKIPPED = {
     "thinking_level_change": "setting",
@@ -17,7 +16,7 @@ _SKIPPED = {
     "label": "session-file",
 }
 _ENDS = {"stop": "completed", "length": "completed", "aborted": "cancelled"}
-"""Why the model stopped -> how the turn ended. After an error Pi may ask the model again."""
+"""Stop reason -> outcome of the turn. After an error Pi may ask the model again."""
 
 
 class PiSessionState(PiState, kw_only=True):

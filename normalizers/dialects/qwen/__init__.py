@@ -1,4 +1,4 @@
-"""Qwen Code: Claude Code's lines with small marks of its own."""
+"""Qwen Code: Claude Code's lines, with additions of its own."""
 
 from __future__ import annotations
 
@@ -65,7 +65,6 @@ DIALECTS = (
         omits="prompts, permission requests, cost; partials only with `--include-partial-messages`",
         unproven="`tool_progress`, `active_goal`, the control protocol, subagents",
         takes_from=("claude-stream",),
-        endless="endless:lines",
     ),
     Dialect(
         "qwen-chat",
@@ -77,7 +76,6 @@ DIALECTS = (
         omits="permission requests, cost; the end of a turn that was interrupted",
         unproven="compression, titles, MCP servers",
         takes_from=("claude-transcript",),
-        endless="endless:chat_lines",
     ),
 )
 

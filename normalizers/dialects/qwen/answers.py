@@ -35,7 +35,7 @@ def read_qwen_answer(name: str, block: dict[str, Any]) -> Answer:
 
 
 def _shell_fields(text: str) -> dict[str, str] | None:
-    """What a failed command printed, and how it ended. Its output may look like one of the fields."""
+    """The output and the end of a failed command. Its output may look like one of the fields."""
     head = _OUTPUT.search(text) if text.startswith("Command: ") else None
     if head is None:
         return None

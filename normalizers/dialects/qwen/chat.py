@@ -15,12 +15,11 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.tools.outcome import error_words
-from tooltap.normalizers.wire.times import milliseconds
-from tooltap.normalizers.wire.values import record, records, string, whole
+from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole
 from tooltap.protocol.events import Display, Message, Usage
 
 _PROXY = "tool_call"
-"""Calls tools that were not offered up front."""
+"""Tool that calls others, which were not offered up front."""
 _SKIPPED = {
     "attribution_snapshot": "snapshot",
     "file_history_snapshot": "snapshot",
@@ -70,7 +69,7 @@ class QwenChat(Parser):
 
     @system.otherwise
     def _other(self, value: Line) -> Skip:
-        """What the program notes for itself."""
+        """Skip the program's own notes."""
         return "system" if isinstance(value.get("subtype"), str) else self.unparsed("unknown-type", value)
 
     # -- messages -----------------------------------------------------------------------------------------------
@@ -150,7 +149,7 @@ class QwenChat(Parser):
 
 
 def _tokens(usage: Line) -> dict[str, Any]:
-    """What one request used: the answer's tokens include its thoughts."""
+    """Usage of one request; the answer's tokens include its thoughts."""
     prompt, answer = whole(usage.get("promptTokenCount")), whole(usage.get("candidatesTokenCount"))
     if not prompt and not answer:
         return {}

@@ -13,7 +13,7 @@ from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.messages import message_of
-from tooltap.normalizers.dialects.claude.stream import ClaudeStream, StreamMessages, StreamState
+from tooltap.normalizers.dialects.claude.stream import ClaudeStream, ClaudeStreamState, StreamMessages
 from tooltap.normalizers.dialects.claude.usage import Usages, turn_usage
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.wire.values import record, string, whole
@@ -21,7 +21,7 @@ from tooltap.normalizers.wire.values import record, string, whole
 _PROXY = "tool_call"
 _API_ERROR = "[API Error: "
 _GOALS = ("active_goal", "goal_state")
-"""What the session is to reach, repeated at each change; setting it is a call of its own."""
+"""Events that repeat the session's goal at each change; setting it is a call of its own."""
 _COUNTS = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
@@ -33,7 +33,7 @@ _COUNTS = {
 _RESULT_KEYS = ("subtype", "is_error", "result", "duration_ms", "usage")
 
 
-class QwenState(StreamState, kw_only=True):
+class QwenState(ClaudeStreamState, kw_only=True):
     early: dict[str, Any] | None = None
     """The `result` line that came while a call was open."""
 
@@ -91,7 +91,7 @@ class QwenStream(ClaudeStream):
         return outcome
 
     def _result(self, value: Line) -> Skip:
-        """One that comes while a call of the main agent runs does not end the turn, unless nothing follows."""
+        """A result that comes while a call of the main agent runs does not end the turn, unless nothing follows."""
         turn = self.turn if self.messages.is_main and value.get("is_error") is not True else None
         if turn is not None and self.calls.is_open(self.session, turn, self.agent):
             self.state.early = {key: value[key] for key in _RESULT_KEYS if key in value}

@@ -30,7 +30,6 @@ DIALECTS = (
         tapped_with="`tooltap ingest FILE`",
         arrives="recorded",
         omits="–; what the model saw, where the traced stream leaves it out",
-        endless="endless:tooltap_trace",
     ),
     Dialect(
         "display-tools",
@@ -40,6 +39,5 @@ DIALECTS = (
         tapped_with="`tooltap mcp`",
         arrives="streams blocks",
         omits="prompts, reasoning, permission requests, tokens, cost; it contains only calls of its own tools",
-        endless="endless:display_tools",
     ),
 )

@@ -29,7 +29,6 @@ DIALECTS = (
         arrives="streams blocks",
         omits="tokens, cost; what the model saw of a result, and calls arrive with their results",
         unproven="growing entries, texts of failing commands, questions",
-        endless="endless:lines",
     ),
     Dialect(
         "vibe-session",
@@ -40,7 +39,6 @@ DIALECTS = (
         arrives="streams blocks",
         omits="cost; what the model saw of a result",
         unproven="growing entries, texts of failing commands, questions, subagents, interrupts",
-        endless="endless:documents",
     ),
 )
 
@@ -55,7 +53,7 @@ AGENTS = (
             ".vibe",
             "logs/session/unified",
             re.compile(r"(?P<session>[^/]+)/meta\.json"),
-            parts=re.compile(r"(?P<session>[^/]+)/(?:CURRENT|journal/[0-9]{16}\.jsonl)"),
+            reader="store:VibeStore",
         ),
         prompt=Prompt(options=("-p", "--prompt"), words="none"),
     ),

@@ -25,8 +25,8 @@ _OUTCOMES = {"completed": "completed", "failed": "failed", "errored": "failed"}
 
 
 class VibeSessionState(VibeState, kw_only=True):
-    told: dict[str, str | None] = msgspec.field(default_factory=dict)
-    """What was emitted of the session itself."""
+    described: dict[str, str | None] = msgspec.field(default_factory=dict)
+    """Fields of the session -> value that was emitted last."""
     tokens: int = 0
     """All tokens that usage was emitted for."""
     history: History = msgspec.field(default_factory=History)
@@ -75,8 +75,8 @@ class VibeSession(VibeJson):
             "title": string(meta.get("title")),
             "model": string(config.get("model_name")),
         }
-        changes = {key: text for key, text in known.items() if text and self.state.told.get(key) != text}
-        self.state.told.update(changes)
+        changes = {key: text for key, text in known.items() if text and self.state.described.get(key) != text}
+        self.state.described.update(changes)
         self.state.cwd = changes.get("cwd", self.state.cwd)
         self.update_session(changes)
 

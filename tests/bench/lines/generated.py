@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tests.bench.lines.recorded import Recorded
-from tooltap.normalizers.stream.contract import Line
+from tooltap.testing import Line
 
 __all__ = ["DIALECTS", "KINDS", "conversation", "generate"]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from tests.bench.harness import ROOT
-from tooltap.normalizers.stream.contract import Line, read_recording
+from tooltap.testing import Line, read_recording
 
 __all__ = ["FIXTURES", "Recorded", "amount", "enough", "golden_records", "recordings", "renewed"]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.bench.lines.generated import KINDS, generate
 from tests.bench.lines.recorded import Recorded, recordings, renewed
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, normalize
+from tooltap.testing import Line, normalize
 
 DIALECTS = sorted({one.dialect for one in recordings(())})
 

@@ -11,7 +11,7 @@ import orjson
 from tests.bench.lines.recorded import Recorded
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
-from tooltap.normalizers.stream.contract import Line
+from tooltap.testing import Line
 
 __all__ = ["TEXT", "open_stream", "message_line", "message_lines", "message_recording", "peak", "publish", "resident"]
 

@@ -47,7 +47,7 @@ MAY = {
     ),
     "daemon/taps/sent_signals.py": ({"/dev/tty"}, "reads who is at the terminal"),
     "daemon/taps/mcp/keeper.py": ({"os.fork", "os.execv"}, "becomes a display tool's command, whose output is a pipe"),
-    "daemon/web/html/terminal.py": ({"rich"}, "reads colours; it prints nothing"),
+    "daemon/show/ansi.py": ({"rich"}, "reads colours; it prints nothing"),
 }
 """Module -> what it may use, and why."""
 STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}

@@ -21,7 +21,7 @@ from tests.daemon.running import Running
 from tooltap.cli.common.completion import SHELLS
 from tooltap.cli.subcommands import COMMANDS
 from tooltap.cli.subcommands import tooltap as root
-from tooltap.daemon.taps.follow.places import AGENTS
+from tooltap.normalizers.catalog.registry import stores
 
 SESSION = "101730e3-98ed-4d2b-8e93-5caa86bfc39f"
 """The session of the recording."""
@@ -122,7 +122,7 @@ def complete(*words: str) -> list[str]:
     ("words", "wanted"),
     [
         (["serve", "st"], ["status", "stop"]),
-        (["serve", "--follow", ""], [*AGENTS, "all"]),
+        (["serve", "--follow", ""], [*stores(), "all"]),
         (["serve", "--follow", "codex,claude,g"], ["codex,claude,gemini"]),
         (["tail", "--kind", "tool-"], ["tool-call", "tool-update", "tool-result"]),
         (["tail", "--tool", "Web"], ["WebFetch", "WebSearch"]),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.command import COMMAND, TIMEOUT, Child, environment, serving, start
+from tests.daemon.constants import write_settings
 from tests.daemon.running import Wire
 
 POLL = 0.01
@@ -64,8 +65,8 @@ class Place:
     def serving(self, *settings: str) -> Iterator[Daemon]:
         """`settings`: lines of the configuration file."""
         config = self.folder / "tooltap.toml"
-        config.write_text("\n".join(["drain_interval = 0.05", *settings]))
-        with serving(self.socket, self.folder, "--config", config, **self.variables) as daemon:
+        constants = write_settings(config, "\n".join(["drain_interval = 0.05", *settings]))
+        with serving(self.socket, self.folder, "--config", config, **self.variables, **constants) as daemon:
             yield Daemon(self, daemon)
 
 

@@ -19,8 +19,9 @@ from tooltap.daemon.system.logs import faults
 from tooltap.daemon.taps.follow import watch
 from tooltap.daemon.taps.follow.file import FollowedFile
 from tooltap.daemon.taps.follow.follower import Follower
-from tooltap.daemon.taps.follow.places import AGENTS, Root, scan
+from tooltap.daemon.taps.follow.stores import Root, scan
 from tooltap.daemon.taps.stream_ids import recording_id
+from tooltap.normalizers.catalog.registry import stores
 
 LINES = lines_of(CLAUDE)
 NAMES = ("a", "b", "c")
@@ -146,9 +147,9 @@ def test_entry_that_cannot_be_examined_hides_no_other(tmp_path: Path, monkeypatc
             raise OSError(5, "Input/output error", path)
         return usual(path)
 
-    monkeypatch.setattr("tooltap.daemon.taps.follow.places.os.lstat", lstat)
+    monkeypatch.setattr("tooltap.daemon.taps.follow.stores.os.lstat", lstat)
     troubles: list[OSError] = []
-    root = Root("claude", AGENTS["claude"], str(tmp_path.parent))
+    root = Root("claude", stores()["claude"], str(tmp_path.parent))
     found = sorted(Path(one.path).name for one in scan(root, str(tmp_path), troubles.append))
     assert found == ["b.jsonl", "c.jsonl"]
     assert [one.filename for one in troubles] == [str(tmp_path / "a.jsonl")]

@@ -17,9 +17,9 @@ from tooltap.daemon.sessions.projection import Projection
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.taps.delivery.quarantine import QuarantineLimits
 from tooltap.daemon.taps.drain import Drain
-from tooltap.normalizers.stream.contract import check_events
 from tooltap.protocol.events import decode
 from tooltap.protocol.frames import Ack, Done
+from tooltap.testing import check_events
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
 

@@ -153,7 +153,7 @@ async def test_size_of_files_that_are_gone_is_zero(journal: SqliteJournal, path:
 
 
 async def test_commits_are_reported_in_the_context_of_the_opener(path: Path) -> None:
-    """Which says that an event loop runs. Where Trio is installed, too, anyio asks it before it starts a task."""
+    """It says which event loop runs. If Trio is installed beside tooltap, anyio needs that to start a task."""
     opener: ContextVar[str] = ContextVar("opener", default="nobody")
     opener.set("the daemon")
     journal = await SqliteJournal.open(path)

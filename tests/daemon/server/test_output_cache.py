@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.daemon.constants import write_settings
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Running, Wire, running
 from tooltap.daemon.server.output_cache import CannotFitError, OutputCache
@@ -87,7 +88,7 @@ def test_unknown_id_has_not_expired(cache: OutputCache, clock: Clock) -> None:
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Running]:
-    with running(tmp_path, output_bytes=100_000) as daemon:
+    with running(tmp_path, output_cache_bytes=100_000) as daemon:
         yield daemon
 
 
@@ -184,9 +185,9 @@ def test_incomplete_or_too_large_body_ends_the_connection(
 
 def test_memory_is_bounded(tmp_path: Path) -> None:
     config = tmp_path / "tooltap.toml"
-    config.write_text("output_bytes = 4_194_304\n")
+    constants = write_settings(config, "output_cache_bytes = 4_194_304\n")
     body = b"0123456789abcde\n" * 16_384
-    with DaemonProcess(tmp_path, "--config", config).wait_ready() as daemon, daemon.connect() as wire:
+    with DaemonProcess(tmp_path, "--config", config, **constants).wait_ready() as daemon, daemon.connect() as wire:
         ids = []
         for number in range(1_001):
             if number == 1:

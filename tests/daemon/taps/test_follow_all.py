@@ -19,13 +19,13 @@ from tests.daemon.taps.following import (
     lines_of,
     make_old,
 )
-from tooltap.daemon.taps.follow.backfill import Backfill
-from tooltap.daemon.taps.follow.entry import Entry
 from tooltap.daemon.taps.follow.file import Seen
 from tooltap.daemon.taps.follow.follower import AHEAD
-from tooltap.daemon.taps.follow.places import AGENTS, Found, Root
-from tooltap.daemon.taps.follow.queues import Queues
+from tooltap.daemon.taps.follow.queues import Backfill, Entry, Queues
+from tooltap.daemon.taps.follow.reading import Found
+from tooltap.daemon.taps.follow.stores import Root
 from tooltap.daemon.taps.stream_ids import recording_id
+from tooltap.normalizers.catalog.registry import stores
 from tooltap.protocol.stats import FollowStatistics
 
 LINES = lines_of(CLAUDE)
@@ -121,7 +121,7 @@ def test_newest_sessions_are_complete_first(tmp_path: Path) -> None:
 
 
 def test_old_session_that_changes_does_not_wait_in_the_backlog() -> None:
-    place = Root("claude", AGENTS["claude"], "/projects")
+    place = Root("claude", stores()["claude"], "/projects")
     entries = {
         name: Entry(place, Found(name, 1, at), Seen(0, None)) for at, name in enumerate(("oldest", "old", "new"))
     }

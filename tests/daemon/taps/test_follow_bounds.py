@@ -22,7 +22,6 @@ from tests.daemon.taps.following import (
     make_old,
     prompt_line,
 )
-from tooltap.daemon.taps.follow import file as followed_file
 from tooltap.daemon.taps.follow import reading
 from tooltap.daemon.taps.follow import watch as follow_watch
 from tooltap.daemon.taps.stream_ids import recording_id
@@ -213,7 +212,7 @@ def test_unreadable_file_is_one_warning(projects: Path, tmp_path: Path, monkeypa
             raise PermissionError(13, "Permission denied", place)
         return reading.read_head(place, limit)
 
-    monkeypatch.setattr(followed_file, "FILES", reading.FILES._replace(head=read_head))
+    monkeypatch.setattr(reading.Files, "head", staticmethod(read_head))
     with capture_logs() as log, following(tmp_path) as daemon:
         for number in range(3):
             append(path, [LINES[2]])

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from tests.daemon.taps.following import FIXTURES, Follower, events_of, ids
-from tooltap.daemon.taps.follow.database import DATABASES, list_sessions
+from tooltap.daemon.taps.follow.database import Database
 from tooltap.daemon.taps.follow.reading import Position, ReplacedError
 from tooltap.daemon.taps.stream_ids import recording_id
+from tooltap.normalizers.dialects.opencode.store import OpencodeStore
 
 RECORDED = FIXTURES / "opencode-db" / "opencode-1.18.33"
 NAMES = ("edit", "shell-fails", "subagent")
@@ -143,6 +144,7 @@ def test_finished_database_is_backfilled(follower: Follower, agent: Agent) -> No
 def test_agent_is_never_locked_out(agent: Agent) -> None:
     """A writer that waits for nobody writes between any two reads, and a checkpoint completes."""
     agent.create()
+    database = Database(str(agent.path), OpencodeStore())
     rows = list(woven(*NAMES))
     position = Position()
     lines: list[bytes] = []
@@ -150,11 +152,11 @@ def test_agent_is_never_locked_out(agent: Agent) -> None:
     for row in rows:
         agent.write(row)
         if row["data"].get("sessionID") == session_of("subagent") or lines:
-            chunk = DATABASES.read_from(path, position, 1)
+            chunk = database.read_from(path, position, 1)
             position = chunk.after
             lines += chunk.data.splitlines()
     [(busy, _, _)] = agent.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    while chunk := DATABASES.read_from(path, position, 1_000):
+    while chunk := database.read_from(path, position, 1_000):
         if not chunk.data:
             break
         position = chunk.after
@@ -168,17 +170,18 @@ def test_session_that_is_deleted_or_replaced(agent: Agent) -> None:
     agent.create()
     for row in rows_of("edit"):
         agent.write(row)
-    [found] = list_sessions(str(agent.path))
-    DATABASES.position_after(found.path, 5, None)
+    database = Database(str(agent.path), OpencodeStore())
+    [found] = database.list_sessions()
+    database.position_after(found.path, 5, None)
     with pytest.raises(ReplacedError):
-        DATABASES.position_after(found.path, 5, 12345)
+        database.position_after(found.path, 5, 12345)
     with pytest.raises(ReplacedError):
-        DATABASES.position_after(found.path, len(rows_of("edit")) + 1, None)
+        database.position_after(found.path, len(rows_of("edit")) + 1, None)
     agent.connection.executescript("DELETE FROM event; DELETE FROM event_sequence;")
     with pytest.raises(FileNotFoundError):
-        DATABASES.read_from(found.path, Position(), 1_000)
+        database.read_from(found.path, Position(), 1_000)
 
-    assert list_sessions(str(agent.path)) == []
+    assert database.list_sessions() == []
     os.unlink(agent.path)
     with pytest.raises(FileNotFoundError):
-        list_sessions(str(agent.path))
+        database.list_sessions()

@@ -20,7 +20,7 @@ from tests.daemon.taps.following import (
     publish,
     publish_more,
 )
-from tooltap.daemon.taps.follow.coverage import Span, covering, spans
+from tooltap.daemon.taps.follow.overlap import Span, covering, spans
 
 LINES = lines_of(CLAUDE)
 PRINT = lines_of(PRINTED)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.daemon.taps.following import FIXTURES, Follower
-from tooltap.daemon.taps.follow.snapshots import SNAPSHOTS
+from tooltap.daemon.taps.follow.folders import SessionFolders
 from tooltap.normalizers.core.items import Context, Produced
+from tooltap.normalizers.dialects.vibe.store import VibeStore
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 
 RECORDING = FIXTURES / "vibe-session" / "vibe-3.0.3" / "edit.jsonl"
@@ -58,7 +59,7 @@ class Session:
             journal.writelines(json.dumps(one, separators=(",", ":")) + "\n" for one in records)
 
     def read(self) -> Any:
-        return json.loads(SNAPSHOTS.head(str(self.meta), LIMIT)[0])
+        return json.loads(SessionFolders(VibeStore()).head(str(self.meta), LIMIT)[0])
 
 
 @pytest.fixture
@@ -135,7 +136,7 @@ def test_document_above_the_limit_is_not_read_whole(session: Session) -> None:
         session.change(step)
 
     for limit in (10, 500, 2_000):  # of a manifest, of the state, of the journal
-        assert len(SNAPSHOTS.head(str(session.meta), limit)[0]) > limit
+        assert len(SessionFolders(VibeStore()).head(str(session.meta), limit)[0]) > limit
 
 
 def test_long_record_that_changes_nothing_is_passed_over(session: Session) -> None:

@@ -11,9 +11,9 @@ import pytest
 from tests.normalizers.reading import recording
 from tooltap.normalizers.changes.session_files import KINDS, SessionFiles
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import normalize
 from tooltap.protocol.events import encode
 from tooltap.protocol.replies import FileDiff
+from tooltap.testing import normalize
 
 CWD = "/tmp/ws"
 APP = """\

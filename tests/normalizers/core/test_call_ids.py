@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.normalizers.reading import emitted
 from tests.normalizers.toy import Toy
 from tooltap.normalizers.core.items import Context, Limits
-from tooltap.normalizers.stream.contract import Line, check_recording
 from tooltap.protocol.events import ToolCall, ToolResult
+from tooltap.testing import Line, check_recording
 
 ID = "call_0"
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.normalizers.reading import of, read
-from tooltap.normalizers.stream.contract import Line
 from tooltap.protocol.events import Message, Notice, PermissionResponse, ToolCall, ToolResult, Turn, Unparsed
+from tooltap.testing import Line
 
 
 def result_of(found: list[Any]) -> tuple[str, str | None]:

@@ -9,8 +9,8 @@ import pytest
 
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, check_recording, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.testing import Line, check_recording, read_recording
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RECORDINGS = sorted(path for dialect in builtin() for path in (FIXTURES / dialect).rglob("*.jsonl"))

@@ -10,11 +10,13 @@ import pytest
 
 from tooltap.normalizers.core.calls import Calls
 from tooltap.normalizers.core.items import Context, Produced
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.permissions import Permissions
-from tooltap.normalizers.stream.contract import check_events
+from tooltap.normalizers.stream.guard import may_have_changed
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen
 from tooltap.protocol.events import Event, ToolCall, ToolResult
+from tooltap.testing import check_events
 
 
 def line(**value: Any) -> bytes:
@@ -76,6 +78,16 @@ def test_state_in_doubt_is_reset_at_that_line(stream: StreamNormalizer, monkeypa
     assert (statistics.lines, statistics.with_events, statistics.unparsed) == (5, 4, 1)
 
 
+@pytest.mark.parametrize(("method", "is_in_doubt"), [("end_turn", True), ("set_session", True), ("_read_all", False)])
+def test_what_the_parser_itself_raises(method: str, is_in_doubt: bool) -> None:
+    """What leads a line to its reader changes nothing that is open; sessions and turns are kept account of."""
+    nothing = {"end_turn": ("completed",), "set_session": ("s",), "_read_all": ([1], b"", None)}[method]
+    with pytest.raises(AttributeError) as raised:
+        getattr(Parser, method)(None, *nothing)
+
+    assert may_have_changed(raised.value) is is_in_doubt
+
+
 def test_turns_are_numbered_as_if_there_had_been_no_reset(toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = StreamNormalizer(Context(stream="s"), toy)
     monkeypatch.setattr(Calls, "_bury", raising_once(Calls._bury))
@@ -118,14 +130,14 @@ def test_line_whose_recognition_raises_is_unparsed_and_the_next_one_decides(
 ) -> None:
     stream = StreamNormalizer(Context(stream="s"))
     with monkeypatch.context() as patched:
-        patched.setattr("tooltap.normalizers.stream.held.recognise", fail)
+        patched.setattr("tooltap.normalizers.stream.undecided.recognise", fail)
         assert stream.feed(line(do="say", text="x")) == []
     reloaded = StreamNormalizer.load(stream.dump(), Context(stream="s"))
 
     found = events(reloaded.feed(line(do="say", text="y")))
 
     assert [one.__class__.__name__ for one in found] == ["Unparsed", "Message"]
-    assert shown(found)[0] == ("parser-error: MemoryError at normalizers.stream.held:_recognise",)
+    assert shown(found)[0] == ("parser-error: MemoryError at normalizers.stream.undecided:_recognise",)
     assert reloaded.statistics.lines == 2
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.model_texts import compared, main, wire_texts
 from tests.normalizers.reading import FIXTURES
-from tooltap.normalizers.stream.contract import read_recording
+from tooltap.testing import read_recording
 
 
 def test_texts_of_the_recordings(subtests: pytest.Subtests) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from tests.kit.coverage import MCP, has_content, proofs
 from tooltap.normalizers.catalog.registry import builtin
-from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
-from tooltap.traces.checks.coverage import MCP, has_content, proofs
+from tooltap.testing import normalize, read_recording
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 STRING = 160

@@ -12,9 +12,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.normalizers.stream.quirks import QUIRKS
 from tooltap.normalizers.core.items import Context, Produced
-from tooltap.normalizers.stream.contract import check_recording, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Event
+from tooltap.testing import check_recording, read_recording
 
 COUNTED = 28
 """Quirks counted in public recordings; those that were searched for and not found have no number."""

@@ -24,9 +24,9 @@ from tests.normalizers.stream.lines import (
     rollout,
 )
 from tooltap.normalizers.core.items import Context, OutputChunk, Produced
-from tooltap.normalizers.stream.contract import Line, check_recording, normalize
 from tooltap.normalizers.stream.normalizer import AUTO, StreamNormalizer
 from tooltap.protocol.events import Event, Message, Notice, SessionEvent, ToolResult, ToolUpdate, Turn, Unparsed
+from tooltap.testing import Line, check_recording, normalize
 
 
 def read(dialect: str, *values: dict[str, Any] | bytes) -> list[Event]:

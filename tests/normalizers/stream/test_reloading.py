@@ -15,9 +15,8 @@ from tooltap.normalizers.core.items import Context, Limits, Produced
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
-from tooltap.normalizers.stream.contract import ContractError, check_recording, check_survives
-from tooltap.normalizers.stream.reloading import check_framing, run, steps_of
 from tooltap.protocol.events import Message, ToolCall, ToolResult, Turn, Usage
+from tooltap.testing import ContractError, check_framing, check_recording, check_survives, run, steps_of
 
 HUGE = 2**64 - 1
 
@@ -91,7 +90,7 @@ def test_what_is_not_in_the_dump_is_found(parser: type[Parser], monkeypatch: pyt
     _lines.clear()
     parsers = {"forgetful": parser}
     monkeypatch.setattr("tooltap.normalizers.stream.normalizer.parser_class", parsers.__getitem__)
-    monkeypatch.setattr("tooltap.normalizers.stream.contract.parser_class", parsers.__getitem__)
+    monkeypatch.setattr("tooltap.testing.parser_class", parsers.__getitem__)
     monkeypatch.setitem(registry.builtin(), "forgetful", _described())
 
     with pytest.raises(ContractError):

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.normalizers.toy import TOY, Toy
 from tooltap.normalizers.catalog.registry import UnknownDialectError, builtin
 from tooltap.normalizers.core.items import Context, Item, Limits, Produced
-from tooltap.normalizers.stream.contract import Line, check_recording, check_survives
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import Message, Notice, SessionEvent, Unparsed
+from tooltap.testing import Line, check_recording, check_survives
 
 NOISE = b'{"hello":"world"}'
 SAY = orjson.dumps({"do": "say", "text": "hi"})
@@ -189,7 +189,7 @@ def test_any_order_of_commands_keeps_contract(commands: list[dict[str, Any]]) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(builtin(), "toy", TOY)
         patch.setattr("tooltap.normalizers.stream.normalizer.parser_class", lambda name: Toy)
-        patch.setattr("tooltap.normalizers.stream.contract.parser_class", lambda name: Toy)
+        patch.setattr("tooltap.testing.parser_class", lambda name: Toy)
         check_recording("toy", [Line(prepared(command)) for command in commands])
 
 

@@ -5,9 +5,9 @@ import pytest
 from tests.normalizers.reading import outline
 from tests.normalizers.stream.unsupported import UNSUPPORTED
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, check_survives, normalize
 from tooltap.normalizers.stream.normalizer import AUTO, StreamNormalizer
 from tooltap.protocol.events import Event, Unparsed
+from tooltap.testing import Line, check_survives, normalize
 
 FITTING = {
     "amp": (

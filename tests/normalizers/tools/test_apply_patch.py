@@ -1,6 +1,6 @@
 """The patch format of `apply_patch`."""
 
-from tooltap.normalizers.tools.apply_patch import parse_patch
+from tooltap.normalizers.tools.patches import parse_patch
 from tooltap.normalizers.tools.registry import tool_input
 
 PATCH = """*** Begin Patch

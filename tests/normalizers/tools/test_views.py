@@ -15,8 +15,8 @@ from tests.normalizers.dialects.codex import helpers as codex
 from tests.normalizers.dialects.opencode import helpers as opencode
 from tests.normalizers.reading import answer, of, read
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import normalize
 from tooltap.protocol.events import Display, ToolResult
+from tooltap.testing import normalize
 
 
 def block(text: str, *audience: str) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from tests.normalizers.reading import FIXTURES, emitted, outline, recording
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Context, Limits, Produced
 from tooltap.normalizers.dialects.gemini.chat import GeminiChat
-from tooltap.normalizers.stream.contract import Line, check_recording, read_recording
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.wire.documents import beginning
 from tooltap.protocol.events import Event, Message, Unparsed
+from tooltap.testing import Line, check_recording, read_recording
 
 DOCUMENT = {"sessionId": "a", "projectHash": 'b"]}', "messages": [{"id": "m", "n": [1, {}]}, {}], "x": None}
 

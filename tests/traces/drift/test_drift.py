@@ -15,8 +15,8 @@ from tests.traces.drift.altering import FIXTURES, altered, objects, pascal, rena
 from tooltap.traces.drift.baselines import PACKAGED, Agent, load
 from tooltap.traces.drift.drift import MAX_AGENTS, MAX_FINDINGS, Drift, Finding, Found, Report
 from tooltap.traces.drift.watch import watch_stream
-from tooltap.traces.recording.streams import read_stream
-from tooltap.traces.recording.streams import sources as sources_of
+from tooltap.traces.recording.reader import read_stream
+from tooltap.traces.recording.reader import sources as sources_of
 
 RECORDED = sorted(
     folder

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from tests.cli.command import here
+from tests.kit import renames
+from tests.kit.renames import main, render
 from tests.traces.drift.altering import FIXTURES
 from tests.traces.drift.test_drift import RECORDED
-from tooltap.cli.make.renames import main, render
-from tooltap.traces.drift import renames
 from tooltap.traces.drift.baselines import PACKAGED, UNKNOWN, Agent, Baseline, Observed, load, observe
 from tooltap.traces.drift.drift import Drift, Finding
 from tooltap.traces.drift.watch import watch_stream
-from tooltap.traces.recording.streams import read_stream
+from tooltap.traces.recording.reader import read_stream
 
 AGENTS = [folder for folder in RECORDED if len(list(folder.glob("*.jsonl"))) > 2]
 KIMI = FIXTURES / "kimi-json" / "kimi-1.40.0"

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from tests.secrets.measure import is_masked, lines_of, seconds_for_each_byte, touched
 from tests.secrets.shapes import Fake, fakes
 from tooltap.traces.recording import secrets
-from tooltap.traces.recording.secret_finder import Literal, find_with_hyperscan, find_with_re
-from tooltap.traces.recording.secret_rules import rules
+from tooltap.traces.recording.secret_rules import Literal, find_with_hyperscan, find_with_re, rules
 from tooltap.traces.recording.secrets import find_secrets, mask_body, mask_lines, mask_secrets
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tooltap.normalizers.wire.framing import LongLine
-from tooltap.traces.recording.streams import read_stream, read_streams
+from tooltap.traces.recording.reader import read_stream, read_streams
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 ODDITIES = FIXTURES / "tooltap-trace/tooltap-0.1/recorder-oddities.jsonl"

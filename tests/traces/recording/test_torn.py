@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.cli.command import here
+from tests.kit.corpus import run
 from tests.traces.recording.tracing import record, trace
-from tooltap.traces.checks.corpus import run
-from tooltap.traces.recording.files import parts
 from tooltap.traces.recording.reader import TraceReader
+from tooltap.traces.recording.rotation import parts
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 TRACES = {

@@ -139,7 +139,7 @@ OTHERWISE = {
     "daemon/system/loop/watchdog.py": "standard error, opened once more",
     "daemon/system/listener.py": "a lock holds the process id, for a message",
     "daemon/system/failpoints.py": "only tests set it",
-    "daemon/web/page/export/file_source.py": "output bodies in a temporary folder",
+    "daemon/export/source.py": "output bodies in a temporary folder",
     "cli/check/normalize.py": "output bodies grow with the lines, like the standard output beside them",
     "cli/manage/demo.py": "a log in a temporary folder",
     "clients/python/subscribe_async.py": "written beside and renamed: an example uses nothing but the client",

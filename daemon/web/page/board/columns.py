@@ -13,12 +13,12 @@ import anyio
 from markupsafe import Markup
 
 from tooltap.daemon.system.clock import Clock, wall_clock
-from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.board.facts import RECENT_MS, Facts, Gathered, SessionsNow
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of
+from tooltap.daemon.web.templating import template
 
 __all__ = ["Board", "Column", "Columns"]
 

@@ -10,14 +10,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp
 
-from tooltap.daemon.web.cards.by_tool import TOOL_CARDS
-from tooltap.daemon.web.html.markup import template
+from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.board.columns import Board
 from tooltap.daemon.web.page.board.live import LiveBoard
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.preferences import COOKIE, from_cookie
+from tooltap.daemon.web.templating import template
 
 __all__ = ["BoardEndpoints"]
 

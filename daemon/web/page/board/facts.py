@@ -15,8 +15,8 @@ import anyio
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.sessions.running import RunningSession, find_running
-from tooltap.daemon.web.cards.blocks import short
-from tooltap.daemon.web.cards.cards import Fragment, key_of
+from tooltap.daemon.show.blocks import short
+from tooltap.daemon.show.shown import Fragment, key_of
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.session_head import status_of
 from tooltap.daemon.web.page.timeline import NEWEST

@@ -15,13 +15,15 @@ from collections.abc import Sequence
 import anyio
 import msgspec
 
+from tooltap.daemon.journal.interface import StoredEvent
+from tooltap.daemon.show.ansi import final_screen
+from tooltap.daemon.show.shown import key_of
 from tooltap.daemon.system.sanitize import sanitize, visible
-from tooltap.daemon.web.cards.cards import key_of
-from tooltap.daemon.web.html.screen import final_screen
+from tooltap.daemon.web.http.feed import Arrived
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream
 from tooltap.daemon.web.page.board.columns import Board, Columns
-from tooltap.protocol.events import ToolUpdate, decode
+from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Subscribe
 
@@ -29,7 +31,6 @@ __all__ = ["LiveBoard"]
 
 PERIOD = 1.0
 """Seconds between two versions of a column."""
-PARTIAL = b'{"kind":"tool-update"'
 MOST_CALLS = 64
 """Running calls whose output is remembered."""
 TAIL = 4_096
@@ -79,21 +80,20 @@ class LiveBoard:
         frame = Subscribe(after="now", filter=Filter(kind=("tool-update",)), partials=True)
         return EventStream(self._services, frame, self._note, self._news)
 
-    async def _note(self, chunk: bytes) -> bytes:
+    async def _note(self, arrived: Arrived) -> bytes:
         """Remember what calls print. Everything else the board reads from the journal."""
-        partials = [line for line in chunk.splitlines() if line.startswith(PARTIAL)]
+        partials = [event for event, seq in zip(arrived.events, arrived.seqs, strict=True) if seq is None]
         if partials:
             await anyio.to_thread.run_sync(self._remember, partials)
         return b""
 
-    def _remember(self, partials: list[bytes]) -> None:
-        for line in partials:
-            event = decode(line)
-            if isinstance(event, ToolUpdate) and event.chunk is not None:
-                key = key_of(event.stream, event.call_id)
+    def _remember(self, partials: list[Produced | StoredEvent]) -> None:
+        for head in (one.head for one in partials):
+            if (chunk := head.chunk) is not None:
+                key = key_of(*head.key)
                 tail = self._tails.setdefault(key, Tail())
                 self._tails.move_to_end(key)
-                tail.add(event.chunk.stream, event.chunk.text, event.chunk.offset)
+                tail.add(chunk.stream, chunk.text, chunk.offset)
                 self._changed.add(key)
         while len(self._tails) > MOST_CALLS:
             self._changed.discard(self._tails.popitem(last=False)[0])

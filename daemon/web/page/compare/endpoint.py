@@ -15,9 +15,8 @@ from starlette.responses import HTMLResponse, Response
 
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.web.cards.by_tool import TOOL_CARDS
-from tooltap.daemon.web.html.markup import template
-from tooltap.daemon.web.html.products import product
+from tooltap.daemon.show.markup import product
+from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.compare.aligning import LEAST, aligned
@@ -26,6 +25,7 @@ from tooltap.daemon.web.page.compare.files import ComparedFile, compared_files, 
 from tooltap.daemon.web.page.compare.turns import Turn, Turns, turns_of
 from tooltap.daemon.web.page.preferences import COOKIE, from_cookie
 from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
+from tooltap.daemon.web.templating import template
 
 __all__ = ["Compare"]
 

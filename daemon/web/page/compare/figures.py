@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tooltap.daemon.web.html.figures import amount, spent
-from tooltap.daemon.wording import dollars
+from tooltap.daemon.formats import amount, dollars, spent
 
 __all__ = ["Figure", "figures_of", "signed"]
 

@@ -14,9 +14,9 @@ import msgspec
 from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.web.cards.tools.edits import TAGS
-from tooltap.daemon.web.html.diffs import Change, Hunk, cut, hunks_of_diff
-from tooltap.daemon.web.html.markup import template
+from tooltap.daemon.show.diff import Change, Hunk, cut, hunks_of_diff
+from tooltap.daemon.show.tools.edits import TAGS
+from tooltap.daemon.web.templating import template
 from tooltap.normalizers.changes.content import Content
 from tooltap.normalizers.changes.hunks import hunks_of, unified
 from tooltap.normalizers.changes.session_files import SessionFiles

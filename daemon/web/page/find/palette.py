@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from tooltap.daemon.journal.interface import CorruptError, Journal
-from tooltap.daemon.web.html.products import product
+from tooltap.daemon.show.markup import product
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.find.hits import ShownHit, shown_hit

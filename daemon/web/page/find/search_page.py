@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.show.markup import product
 from tooltap.daemon.system.clock import wall_clock
-from tooltap.daemon.web.html.products import product
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.find.hits import ShownHit, shown_hit

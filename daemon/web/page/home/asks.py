@@ -7,10 +7,10 @@ from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.session_head import asked_in, name_of, project_of
+from tooltap.daemon.web.templating import template
 
 __all__ = ["what_waits"]
 

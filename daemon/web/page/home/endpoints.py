@@ -7,7 +7,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp
 
-from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.fragments import Fragments
@@ -18,6 +17,7 @@ from tooltap.daemon.web.page.home.query import PERIOD_WORDS, HomeQuery, LiveRows
 from tooltap.daemon.web.page.home.totals import Totals
 from tooltap.daemon.web.page.moved import timeline_of
 from tooltap.daemon.web.page.preferences import COOKIE, from_cookie
+from tooltap.daemon.web.templating import template
 
 __all__ = ["Home"]
 

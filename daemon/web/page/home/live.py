@@ -17,9 +17,10 @@ from typing import Any
 import anyio
 import msgspec
 
+from tooltap.daemon.formats import amount, dollars
 from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.system.sanitize import visible
-from tooltap.daemon.web.html.figures import amount
+from tooltap.daemon.web.http.feed import Arrived
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream, message
 from tooltap.daemon.web.page.fragments import Fragments
@@ -28,7 +29,6 @@ from tooltap.daemon.web.page.home.listing import Counts, count
 from tooltap.daemon.web.page.home.query import LiveRowsQuery
 from tooltap.daemon.web.page.home.rows import row_html
 from tooltap.daemon.web.page.home.totals import GOING_ON, Total, Totals
-from tooltap.daemon.wording import dollars
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Subscribe
 
@@ -136,5 +136,5 @@ def _counts(counts: Counts, total: Total) -> str:
     return msgspec.json.encode(values).decode()
 
 
-async def _nothing(_: bytes) -> bytes:
+async def _nothing(_: Arrived) -> bytes:
     return b""

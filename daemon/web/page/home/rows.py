@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from tooltap.daemon.sessions.filter import SessionPlace, place_of
-from tooltap.daemon.web.html.markup import clock, template
+from tooltap.daemon.show.markup import clock
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
+from tooltap.daemon.web.templating import template
 
 __all__ = ["PART", "parts_of", "row_html"]
 

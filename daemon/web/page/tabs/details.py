@@ -5,11 +5,10 @@ from __future__ import annotations
 from shlex import quote
 from typing import Any, ClassVar, NamedTuple
 
+from tooltap.daemon.formats import amount, counted, spent
 from tooltap.daemon.journal.interface import StreamInfo
-from tooltap.daemon.web.html.figures import amount, spent
-from tooltap.daemon.web.html.products import product
+from tooltap.daemon.show.markup import product
 from tooltap.daemon.web.page.session_head import STATUSES, status_of
-from tooltap.daemon.wording import counted
 from tooltap.normalizers.wire.values import records, string
 from tooltap.protocol.events import SessionEvent, decode
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from tooltap.daemon.web.cards.tools.edits import TAGS
-from tooltap.daemon.web.html import diffs
+from tooltap.daemon.show import diff as diffs
+from tooltap.daemon.show.tools.edits import TAGS
 from tooltap.daemon.web.page.tabs.places import Place, TurnCount
 from tooltap.normalizers.changes.session_files import KINDS, SessionFiles
 from tooltap.normalizers.changes.steps import TOOLS

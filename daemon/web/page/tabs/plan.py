@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tooltap.daemon.web.cards.tools.todos import MARKS, word_of
+from tooltap.daemon.show.tools.todos import MARKS, word_of
 from tooltap.daemon.web.page.tabs.places import Place
 from tooltap.daemon.web.page.tabs.todo_lists import Change, Entry, Step, TodoList, TodoLists
 

@@ -15,7 +15,6 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Scope
 
 from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.web.html.markup import template
 from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
@@ -30,6 +29,7 @@ from tooltap.daemon.web.page.tabs.plan import plan_values
 from tooltap.daemon.web.page.tabs.spending import Spending
 from tooltap.daemon.web.page.tabs.todo_lists import TodoLists
 from tooltap.daemon.web.page.tabs.usage import costs_of, usage_values
+from tooltap.daemon.web.templating import template
 
 __all__ = ["TITLES", "Tab", "routes", "tabs_of"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, ClassVar, NamedTuple
 
-from tooltap.daemon.web.cards.blocks import short
+from tooltap.daemon.show.blocks import short
 from tooltap.daemon.web.page.tabs.places import Place, TurnCount
 from tooltap.normalizers.wire.values import record, records, string
 from tooltap.protocol.events import AnyEvent, ToolCall, ToolResult, ToolUpdate, Turn, decode

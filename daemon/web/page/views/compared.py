@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from tooltap.daemon.formats import counted
+from tooltap.daemon.show.diff import Change, between, near
+from tooltap.daemon.show.readable import Place, lines_of, objects_in, texts_in
 from tooltap.daemon.views.text import result_text, without_meta
-from tooltap.daemon.web.html.diffs import Change, between, near
-from tooltap.daemon.web.page.views.readable import Place, lines_of, objects_in, texts_in
-from tooltap.daemon.wording import counted
 from tooltap.protocol.events import Attachment
 from tooltap.protocol.model_view import model_blocks
 

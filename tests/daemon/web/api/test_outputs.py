@@ -241,7 +241,7 @@ def test_unknown_output_is_not_found(stored: Browser, suffix: str) -> None:
 
 @pytest.mark.parametrize("suffix", ["", "?format=json"])
 def test_expired_output_is_gone(tmp_path: Path, suffix: str) -> None:
-    with browsed(tmp_path, output_bytes=4_096) as (daemon, browser):
+    with browsed(tmp_path, output_cache_bytes=4_096) as (daemon, browser):
         output_id = store(daemon.connect(), b"x" * 3_000)
         store(daemon.connect(), b"y" * 3_000)
         keep(daemon, BODY)
@@ -257,7 +257,7 @@ def test_expired_output_is_gone(tmp_path: Path, suffix: str) -> None:
 
 def test_body_expiring_while_sent_breaks_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     size = 30_000_000
-    with browsed(tmp_path, output_bytes=size + 1) as (daemon, browser):
+    with browsed(tmp_path, output_cache_bytes=size + 1) as (daemon, browser):
         output_id = store(daemon.connect(), b"x" * size)
         with browser.connect() as connection:
             head = f"GET /api/outputs/{output_id} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {browser.token}"

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from tests.daemon.web.cards.carding import made, recorded, result
+from tests.daemon.show.carding import made, recorded, result
 from tests.daemon.web.parsed import Element, parse
-from tooltap.daemon.web.page.export import html_page
-from tooltap.daemon.web.page.export.bodies import Bodies, Body, body_ids
-from tooltap.daemon.web.page.export.html_page import ExportedPage
-from tooltap.daemon.web.page.overview.session_map import BARS
+from tooltap.daemon.export import html as html_page
+from tooltap.daemon.export.html import ExportedPage
+from tooltap.daemon.export.source import Bodies, Body, body_ids
+from tooltap.daemon.show.minimap import BARS
 from tooltap.protocol.events import AnyEvent, ToolCall, decode, encode
 
 

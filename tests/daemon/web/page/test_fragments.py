@@ -11,8 +11,8 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.web.cards.cards import Fragment, fragment_of
-from tooltap.daemon.web.html.look import Level, Look
+from tooltap.daemon.show.render_options import Level, Look
+from tooltap.daemon.show.shown import Fragment, fragment_of
 from tooltap.daemon.web.page import fragments as module
 from tooltap.daemon.web.page.fragments import Cache, Fragments
 from tooltap.protocol.events import Event, ToolUpdate

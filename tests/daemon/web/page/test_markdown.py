@@ -11,11 +11,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from tests.browser.test_hostile import HOSTILE
-from tests.daemon.web.cards.carding import made, recorded, result
-from tooltap.daemon.web.page.export import markdown_page
-from tooltap.daemon.web.page.export.bodies import Bodies
-from tooltap.daemon.web.page.export.inert_markdown import code_span, fenced, inert, line
-from tooltap.daemon.web.page.export.markdown_page import MarkdownPage
+from tests.daemon.show.carding import made, recorded, result
+from tooltap.daemon.export import markdown as markdown_page
+from tooltap.daemon.export.markdown import MarkdownPage, code_span, fenced, inert, line
+from tooltap.daemon.export.source import Bodies
 from tooltap.protocol.events import AnyEvent, Event
 
 ATTACKS = [

@@ -14,7 +14,7 @@ from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser
 from tests.model_texts import wire_texts
 from tests.normalizers.reading import FIXTURES
-from tooltap.normalizers.stream.contract import read_recording
+from tooltap.testing import read_recording
 
 WRITTEN = FIXTURES / "claude-stream" / "claude-code-2.1.330-written"
 

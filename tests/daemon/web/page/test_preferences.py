@@ -14,6 +14,7 @@ from tooltap.daemon.web.page.preferences import (
     from_form,
     to_cookie,
 )
+from tooltap.normalizers.catalog.registry import agents
 from tooltap.protocol.heads import EventHead
 
 
@@ -50,6 +51,17 @@ def test_tool_level_overrides_default() -> None:
     assert preferences.level_of(head(dialect="claude-transcript")) == "full"
     assert preferences.level_of(head(dialect="claude-transcript", name="Read")) == "summary"
     assert preferences.level_of(head(kind="notice", name=None)) == "title"
+
+
+@pytest.mark.parametrize("dialect", sorted(agent.store.dialect for agent in agents().values() if agent.store))
+def test_level_of_session_files_is_for_those_of_every_agent(dialect: str) -> None:
+    """But for an agent that prints the same dialect as it stores: its events do not tell."""
+    is_printed = any(
+        agent.store.printed for agent in agents().values() if agent.store and agent.store.dialect == dialect
+    )
+    preferences = Preferences(level="title", transcripts="full")
+
+    assert preferences.level_of(head(dialect=dialect)) == ("title" if is_printed else "full")
 
 
 def test_messages_are_always_full() -> None:

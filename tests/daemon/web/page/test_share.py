@@ -12,7 +12,7 @@ from tests.daemon.web.browsing import Browser, Response
 from tests.daemon.web.page.reading import Element, seqs, shown
 from tests.daemon.web.parsed import parse
 from tests.secrets.shapes import fakes
-from tooltap.daemon.web.page.export import journal_source
+from tooltap.daemon.export import source as journal_source
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import Message, OutputRef, SessionEvent, Turn
 

@@ -20,7 +20,7 @@ from tests.daemon.web.page.reading import Element, shown
 from tooltap.daemon.journal.interface import Commit
 from tooltap.daemon.web.page.timeline import STATES
 from tooltap.normalizers.core.items import Context, Produced
-from tooltap.normalizers.stream.contract import normalize, read_recording
+from tooltap.testing import normalize, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 RECORDINGS = {

@@ -11,12 +11,12 @@ import pytest
 
 from tests.cli.command import here
 from tests.daemon.running import Running
+from tests.daemon.show.carding import FIXTURES, made, recorded, result
 from tests.daemon.web.browsing import Browser
-from tests.daemon.web.cards.carding import FIXTURES, made, recorded, result
 from tests.daemon.web.page.reading import Element, shown
-from tooltap.daemon.web.html.diffs import between, near
+from tooltap.daemon.show.diff import between, near
+from tooltap.daemon.show.readable import lines_of, texts_in
 from tooltap.daemon.web.page.views.compared import Views, views_of
-from tooltap.daemon.web.page.views.readable import lines_of, texts_in
 from tooltap.protocol.events import Event, ToolResult, encode
 
 FILES = sorted(path.relative_to(FIXTURES).as_posix() for path in FIXTURES.glob("claude-*/**/*.jsonl"))

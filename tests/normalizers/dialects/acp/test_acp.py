@@ -32,9 +32,9 @@ from tests.normalizers.dialects.acp.helpers import (
 )
 from tests.normalizers.reading import of
 from tooltap.normalizers.core.items import Context, OutputChunk
-from tooltap.normalizers.stream.contract import read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Message, Notice, Reasoning, ToolCall, ToolResult, Turn, Unparsed, Usage
+from tooltap.testing import read_recording
 
 ALL = sorted(FIXTURES.rglob("*.jsonl"))
 

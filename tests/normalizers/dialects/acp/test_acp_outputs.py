@@ -23,9 +23,9 @@ from tests.normalizers.dialects.acp.helpers import (
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk, Produced
 from tooltap.normalizers.dialects.acp.parser import Acp
-from tooltap.normalizers.stream.contract import Line
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate
+from tooltap.testing import Line
 
 # -- outputs -----------------------------------------------------------------------------------------------------------
 

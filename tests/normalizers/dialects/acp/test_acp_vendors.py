@@ -29,7 +29,6 @@ from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.dialects.acp.names import raw_name
 from tooltap.normalizers.dialects.acp.parser import Acp, is_extension
-from tooltap.normalizers.stream.contract import read_recording
 from tooltap.protocol.events import (
     Event,
     Message,
@@ -41,6 +40,7 @@ from tooltap.protocol.events import (
     Turn,
     Usage,
 )
+from tooltap.testing import read_recording
 
 
 def recorded(agent: str, name: str) -> list[Event]:

@@ -9,9 +9,9 @@ from tests.normalizers import reading
 from tests.normalizers.reading import answer as answer
 from tests.normalizers.reading import of as of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, check_recording, normalize, read_recording
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, Turn
 from tooltap.protocol.stats import Statistics
+from tooltap.testing import Line, check_recording, normalize, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "claude-stream"
 V2 = "claude-code-2.1.330"

@@ -7,9 +7,9 @@ import pytest
 
 from tests.normalizers.dialects.claude.helpers import assistant, init, recording, tool_result, use, user
 from tooltap.normalizers.core.items import Context, OutputChunk, Produced
-from tooltap.normalizers.stream.contract import Line
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.model_view import model_blocks, model_text
+from tooltap.testing import Line
 
 WRITTEN = "claude-code-2.1.330-written"
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -23,7 +23,6 @@ from tests.normalizers.dialects.claude.helpers import (
 )
 from tests.normalizers.reading import of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, check_recording, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (
     Event,
@@ -39,6 +38,7 @@ from tooltap.protocol.events import (
     Unparsed,
     Usage,
 )
+from tooltap.testing import Line, check_recording, read_recording
 
 ALL = sorted(FIXTURES.rglob("*.jsonl"))
 

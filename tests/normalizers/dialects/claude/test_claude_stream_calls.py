@@ -24,9 +24,9 @@ from tests.normalizers.dialects.claude.helpers import (
 )
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context, OutputChunk, Produced
-from tooltap.normalizers.stream.contract import normalize
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Message, PermissionResponse, ToolResult, ToolUpdate
+from tooltap.testing import normalize
 
 
 def task(subtype: str, task_id: str = "task", **more: Any) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import pytest
 from tests.normalizers.dialects.claude.helpers import assistant, events, init, read, recording, results, statistics, use
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import normalize
 from tooltap.protocol.events import (
     Event,
     Message,
@@ -19,6 +18,7 @@ from tooltap.protocol.events import (
     ToolUpdate,
     Turn,
 )
+from tooltap.testing import normalize
 
 
 def ask(request_id: str, call_id: str, name: str, **given: Any) -> dict[str, Any]:

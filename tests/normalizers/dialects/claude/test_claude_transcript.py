@@ -24,7 +24,6 @@ from tests.normalizers.reading import of
 from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, check_recording, normalize, read_recording
 from tooltap.normalizers.wire.decode import decode_line
 from tooltap.protocol.events import (
     Message,
@@ -37,6 +36,7 @@ from tooltap.protocol.events import (
     Unparsed,
     Usage,
 )
+from tooltap.testing import Line, check_recording, normalize, read_recording
 
 ALL = sorted(FIXTURES.rglob("*.jsonl"))
 IDS = [f"{path.parent.name}/{path.stem}" for path in ALL]

@@ -5,7 +5,6 @@ from typing import Any
 from tests.normalizers.dialects.claude.transcripts import V1, V2, events, line, read, recording, said, turns
 from tests.normalizers.reading import of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import normalize
 from tooltap.protocol.events import (
     Message,
     PermissionResponse,
@@ -16,6 +15,7 @@ from tooltap.protocol.events import (
     Turn,
     Usage,
 )
+from tooltap.testing import normalize
 
 # -- calls --------------------------------------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@ import orjson
 from tests.normalizers import reading
 from tests.normalizers.reading import of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, check_recording, normalize, read_recording
 from tooltap.protocol.events import Event, Turn
 from tooltap.protocol.stats import Statistics
+from tooltap.testing import Line, check_recording, normalize, read_recording
 
 V1, V2 = "claude-code-1.0.128", "claude-code-2.1.330"
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "claude-transcript"

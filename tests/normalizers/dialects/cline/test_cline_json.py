@@ -8,7 +8,6 @@ import pytest
 
 from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, turns
 from tooltap.normalizers.core.items import Context, Produced
-from tooltap.normalizers.stream.contract import Line, normalize
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (
     Event,
@@ -22,6 +21,7 @@ from tooltap.protocol.events import (
     Usage,
 )
 from tooltap.protocol.model_view import model_text
+from tooltap.testing import Line, normalize
 
 TS = "2026-11-21T21:05:00.812Z"
 

@@ -10,9 +10,9 @@ from tests.normalizers import reading
 from tests.normalizers.reading import of
 from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, check_events, normalize, read_recording
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult
 from tooltap.protocol.stats import Statistics
+from tooltap.testing import Line, check_events, normalize, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "codex-mcp" / "codex-0.120"
 THREAD = "01a1ffe4-397b-7750-b2a9-211578d3d7e7"

@@ -9,7 +9,6 @@ import pytest
 from tests.normalizers.dialects.codex.helpers import agents_side, calls, recognised, results, statistics
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, check_recording, check_survives, normalize, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (
     Event,
@@ -24,6 +23,7 @@ from tooltap.protocol.events import (
     Turn,
     Usage,
 )
+from tooltap.testing import Line, check_recording, check_survives, normalize, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "codex-app-server" / "codex-0.169"
 ALL = sorted(FIXTURES.glob("*.jsonl"))

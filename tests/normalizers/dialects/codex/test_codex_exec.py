@@ -8,9 +8,9 @@ import pytest
 from tests.normalizers.dialects.codex.helpers import calls, plain, recognised, results, statistics
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, check_recording, check_survives, normalize, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Event, Message, Notice, Reasoning, SessionEvent, ToolUpdate, Turn, Usage
+from tooltap.testing import Line, check_recording, check_survives, normalize, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "codex-exec"
 ALL = sorted(FIXTURES.glob("*/*.jsonl"))

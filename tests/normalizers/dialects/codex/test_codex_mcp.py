@@ -16,7 +16,6 @@ from tests.normalizers.dialects.codex.helpers import (
 )
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context, OutputChunk
-from tooltap.normalizers.stream.contract import check_recording, normalize, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (
     Event,
@@ -30,6 +29,7 @@ from tooltap.protocol.events import (
     Turn,
     Usage,
 )
+from tooltap.testing import check_recording, normalize, read_recording
 
 ALL = sorted(FIXTURES.glob("*.jsonl"))
 

@@ -25,7 +25,6 @@ from tests.normalizers.dialects.codex.helpers import (
 )
 from tests.normalizers.reading import of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import normalize
 from tooltap.protocol.events import (
     Message,
     Notice,
@@ -37,6 +36,7 @@ from tooltap.protocol.events import (
     Unparsed,
     Usage,
 )
+from tooltap.testing import normalize
 
 # -- messages in other versions ---------------------------------------------------------------------------------------
 

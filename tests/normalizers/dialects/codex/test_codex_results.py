@@ -29,9 +29,9 @@ from tests.normalizers.dialects.codex.test_codex_rollout import read as read_rol
 from tests.normalizers.reading import answer, of
 from tests.normalizers.reading import recording as recorded
 from tooltap.normalizers.core.items import Context, Limits
-from tooltap.normalizers.stream.contract import check_recording, normalize
 from tooltap.protocol.events import Notice, PermissionResponse, ToolResult, Turn
 from tooltap.protocol.model_view import model_text
+from tooltap.testing import check_recording, normalize
 
 OLD = "codex-0.58"
 

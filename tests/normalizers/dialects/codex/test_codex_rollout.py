@@ -9,8 +9,8 @@ import pytest
 from tests.normalizers.dialects.codex.helpers import calls, plain, recognised, results, statistics
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, check_recording, check_survives, normalize, read_recording
 from tooltap.protocol.events import Event, Message, Notice, SessionEvent, ToolUpdate, Turn, Usage
+from tooltap.testing import Line, check_recording, check_survives, normalize, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "codex-rollout"
 ALL = sorted(FIXTURES.glob("*/*.jsonl"))

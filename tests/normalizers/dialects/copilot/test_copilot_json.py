@@ -6,7 +6,6 @@ import pytest
 
 from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, turns
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import normalize
 from tooltap.protocol.events import (
     Event,
     Message,
@@ -20,6 +19,7 @@ from tooltap.protocol.events import (
     ToolUpdate,
     Usage,
 )
+from tooltap.testing import normalize
 
 PROMPT_ID = "i"
 

@@ -9,9 +9,9 @@ import pytest
 from tests.normalizers.dialects.claude.helpers import calls, results
 from tests.normalizers.reading import answer, of, outline
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, check_recording, read_recording
 from tooltap.normalizers.stream.normalizer import AUTO, StreamNormalizer
 from tooltap.protocol.events import Event, Message, Reasoning, ToolResult, Turn, Unparsed, Usage
+from tooltap.testing import Line, check_recording, read_recording
 
 FIXTURE = Path(__file__).parents[3] / "fixtures/cursor-stream/cursor-written/session.jsonl"
 INIT = {"type": "system", "subtype": "init", "apiKeySource": "login", "cwd": "/ws", "model": "Auto"}

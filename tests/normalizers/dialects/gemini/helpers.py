@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.normalizers.reading import recording
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import normalize
 from tooltap.protocol.events import Event
+from tooltap.testing import normalize
 
 RECORDED = "gemini-0.61.0"
 WRITTEN = "gemini-written"

@@ -7,7 +7,6 @@ import pytest
 from tests.normalizers.dialects.gemini.helpers import HEADER, RECORDED, WRITTEN, call, chat, message, response
 from tests.normalizers.reading import FIXTURES, calls, of, outline, read, recording, results, said, statistics, turns
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import check_recording, check_survives, normalize, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (
     Message,
@@ -20,6 +19,7 @@ from tooltap.protocol.events import (
     Unparsed,
     Usage,
 )
+from tooltap.testing import check_recording, check_survives, normalize, read_recording
 
 ALL = sorted((FIXTURES / "gemini-chat").rglob("*.json*"))
 

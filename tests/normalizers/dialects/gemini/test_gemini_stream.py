@@ -19,7 +19,6 @@ from tests.normalizers.reading import (
     turns,
 )
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, normalize, read_recording
 from tooltap.protocol.events import (
     Display,
     Notice,
@@ -31,6 +30,7 @@ from tooltap.protocol.events import (
     Unparsed,
     Usage,
 )
+from tooltap.testing import Line, normalize, read_recording
 
 ALL = sorted((FIXTURES / "gemini-stream").rglob("*.jsonl"))
 NOW = "2026-11-21T20:45:09.996Z"

@@ -11,7 +11,6 @@ import pytest
 from tests.normalizers.reading import emitted
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.dialects.happier.trace import HappierTrace
-from tooltap.normalizers.stream.contract import check_recording, read_recording
 from tooltap.protocol.events import (
     Event,
     PermissionRequest,
@@ -21,6 +20,7 @@ from tooltap.protocol.events import (
     ToolUpdate,
     Unparsed,
 )
+from tooltap.testing import check_recording, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "happier-trace" / "happier-1-written"
 

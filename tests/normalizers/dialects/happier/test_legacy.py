@@ -11,7 +11,6 @@ import pytest
 from tests.normalizers.reading import emitted
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.dialects.happier.legacy import Legacy
-from tooltap.normalizers.stream.contract import check_events, check_recording, read_recording
 from tooltap.protocol.events import (
     Event,
     Message,
@@ -23,6 +22,7 @@ from tooltap.protocol.events import (
     ToolResult,
     Turn,
 )
+from tooltap.testing import check_events, check_recording, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "legacy" / "happy-written"
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, turns
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import normalize
 from tooltap.protocol.events import Event, Message, Notice, Reasoning, ToolCall, ToolResult, Unparsed
+from tooltap.testing import normalize
 
 RECORDED = "kimi-1.40.0"
 WRITTEN = "kimi-written"

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.normalizers.reading import read
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, normalize, read_recording
 from tooltap.protocol.events import Event
+from tooltap.testing import Line, normalize, read_recording
 
 __all__ = ["chat", "chunk", "completion", "read_chat", "recording", "request", "result", "shell", "use", "user"]
 

@@ -12,7 +12,6 @@ import pytest
 from tests.normalizers.reading import emitted
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.dialects.openai.responses import OpenAIResponses
-from tooltap.normalizers.stream.contract import check_recording, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (
     Event,
@@ -29,6 +28,7 @@ from tooltap.protocol.events import (
     Usage,
 )
 from tooltap.protocol.model_view import model_text
+from tooltap.testing import check_recording, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "openai-responses" / "responses-written"
 

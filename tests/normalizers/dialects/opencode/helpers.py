@@ -7,8 +7,8 @@ import orjson
 from tests.normalizers import reading
 from tests.normalizers.reading import read
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, normalize
 from tooltap.protocol.events import Event
+from tooltap.testing import Line, normalize
 
 VERSION = "opencode-1.18.33"
 SESSION = "ses_one"

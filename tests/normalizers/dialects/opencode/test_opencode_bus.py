@@ -19,7 +19,6 @@ from tests.normalizers.dialects.opencode.helpers import (
 )
 from tests.normalizers.reading import lines_of, of, outline, statistics
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, check_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (
     Message,
@@ -32,6 +31,7 @@ from tooltap.protocol.events import (
     Unparsed,
     Usage,
 )
+from tooltap.testing import Line, check_recording
 
 # -- sessions ---------------------------------------------------------------------------------------------------------
 

@@ -21,9 +21,9 @@ from tests.normalizers.dialects.opencode.helpers import (
 )
 from tests.normalizers.reading import answer, lines_of, of, outline
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolCall, ToolResult, ToolUpdate
+from tooltap.testing import Line
 
 # -- tools ------------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ import orjson
 
 from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, statistics, turns
 from tooltap.normalizers.core.items import Context, Produced
-from tooltap.normalizers.stream.contract import Line, normalize
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (
     Event,
@@ -19,6 +18,7 @@ from tooltap.protocol.events import (
     ToolUpdate,
     Usage,
 )
+from tooltap.testing import Line, normalize
 
 START = {"type": "agent_start"}
 

@@ -10,7 +10,6 @@ from tests.normalizers.reading import answer, of
 from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import Line, check_recording, normalize, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (
     Event,
@@ -24,6 +23,7 @@ from tooltap.protocol.events import (
     Unparsed,
     Usage,
 )
+from tooltap.testing import Line, check_recording, normalize, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 OWN = FIXTURES / "qwen-stream" / "qwen-0.24.4"

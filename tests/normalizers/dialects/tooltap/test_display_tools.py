@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.normalizers.reading import answer, of, outline, read, recording
-from tooltap.normalizers.stream.contract import normalize
 from tooltap.protocol.events import Display, SessionEvent, ToolCall, ToolResult
+from tooltap.testing import normalize
 
 FILE, RUN, IMAGE = (f"mcp__tooltap__{name}" for name in ("render_file_contents", "run_and_display", "display_image"))
 EVENTS = normalize("display-tools", recording("display-tools", "three-tools", "tooltap-0.1"))

@@ -10,9 +10,9 @@ import orjson
 from tests.normalizers.reading import emitted
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.dialects.tooltap.trace import TooltapTrace
-from tooltap.normalizers.stream.contract import Line, check_recording, normalize, read_recording
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Event, Message, Notice, SessionEvent, ToolCall, ToolResult, Turn, Unparsed, encode
+from tooltap.testing import Line, check_recording, normalize, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 TRACES = FIXTURES / "tooltap-trace" / "tooltap-0.1"

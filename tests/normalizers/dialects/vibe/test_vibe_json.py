@@ -5,7 +5,6 @@ from typing import Any
 from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, statistics, turns
 from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.contract import normalize
 from tooltap.protocol.events import (
     Event,
     Message,
@@ -16,6 +15,7 @@ from tooltap.protocol.events import (
     ToolResult,
     ToolUpdate,
 )
+from tooltap.testing import normalize
 
 
 def stream(name: str) -> list[Event]:

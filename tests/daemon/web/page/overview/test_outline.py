@@ -8,8 +8,8 @@ import pytest
 
 from tests.daemon.events import call, event, message
 from tests.daemon.web.page.overview.histories import ended, prompt, started, stored, took
-from tooltap.daemon.web.page.overview.history import History
-from tooltap.daemon.web.page.overview.session_map import drawn, map_of
+from tooltap.daemon.show.history import History
+from tooltap.daemon.show.minimap import drawn, map_of
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import PermissionRequest, Usage
 

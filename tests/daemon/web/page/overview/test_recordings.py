@@ -8,10 +8,10 @@ import pytest
 
 from tests.daemon.web.page.overview.histories import FIXTURES, RECORDINGS, stored
 from tooltap.daemon.sessions.row import SessionRow
-from tooltap.daemon.web.page.overview.session_map import LANES, WIDTH, map_of
+from tooltap.daemon.show.minimap import LANES, WIDTH, map_of
 from tooltap.normalizers.core.items import Context, Produced
-from tooltap.normalizers.stream.contract import normalize, read_recording
 from tooltap.protocol.events import Event, ToolCall, ToolResult, Turn
+from tooltap.testing import normalize, read_recording
 
 DIALECTS = sorted({path.relative_to(FIXTURES).parts[0] for path in RECORDINGS})
 

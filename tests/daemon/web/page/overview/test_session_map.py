@@ -9,8 +9,8 @@ import pytest
 
 from tests.daemon.events import call, event
 from tests.daemon.web.page.overview.histories import ended, prompt, started, stored, took
-from tooltap.daemon.web.page.overview.history import CALLS, TURNS, History
-from tooltap.daemon.web.page.overview.session_map import BARS, LANES, WIDTH, Bar, SessionMap, drawn, map_of
+from tooltap.daemon.show.history import CALLS, TURNS, History
+from tooltap.daemon.show.minimap import BARS, LANES, WIDTH, Bar, SessionMap, drawn, map_of
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import PermissionRequest, PermissionResponse
 

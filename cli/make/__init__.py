@@ -1,1 +1,0 @@
-"""Programs of `make` that report on recordings. Knows `common`."""

@@ -1,0 +1,99 @@
+"""Removes secrets from what goes into an exported file, and says which: how many of each kind, with examples."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from tooltap.daemon.formats import counted
+from tooltap.normalizers.tools.preview import preview
+from tooltap.protocol.events import AnyEvent, ToolCall, ToolUpdate, decode
+from tooltap.traces.recording.secrets import find_secrets, mask_secrets
+
+__all__ = ["Example", "Redaction", "masked_event", "masked_title", "remark"]
+
+BEGINNING = 4
+"""Characters of a secret that an example shows."""
+EXAMPLES = 3
+"""Examples of each kind."""
+CUT_WORD = 16
+"""Characters of the last word of a title that is cut, from which on it may be a part of a secret."""
+
+
+class Example(NamedTuple):
+    shown: str
+    """The beginning of the secret, if it is long; the rest is hidden."""
+    length: int
+    seq: int | None
+    """The event that has it; None: the title."""
+
+
+class Redaction:
+    """`masks`: False: secrets are counted, and stay."""
+
+    def __init__(self, *, masks: bool = True) -> None:
+        self.masks = masks
+        self.counts: Counter[str] = Counter()
+        self.examples: defaultdict[str, list[Example]] = defaultdict(list)
+
+    def mask(self, data: bytes, seq: int | None = None) -> bytes:
+        """Mask an event or an output body of it. One that is binary has no secrets."""
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return data
+        spans = find_secrets(data)
+        for start, end, kind in spans:
+            self.counts[kind] += 1
+            if len(self.examples[kind]) < EXAMPLES:
+                self.examples[kind].append(_example(data[start:end], seq))
+        return mask_secrets(data) if spans and self.masks else data
+
+    def remark(self) -> str:
+        """Say in the file what was done."""
+        return remark(self.counts) if self.masks else "Secrets are not masked in this file."
+
+
+def remark(counts: Counter[str]) -> str:
+    """Say how many secrets are masked, and of which kinds."""
+    if not counts:
+        return "No secret was found to be masked."
+    kinds = ", ".join(f"{kind} {number:,}" for kind, number in sorted(counts.items()))
+    return f"{counted(counts.total(), 'secret is', 'secrets are')} masked: {kinds}."
+
+
+def masked_event(body: bytes, mask: Callable[[bytes], bytes]) -> AnyEvent:
+    """Decode an event without its secrets, and without the provider's own object, which no exported file shows.
+
+    The preview of a call is cut, maybe within a secret, which nothing would recognise then: it is made from the
+    masked input again. `mask` returns the same object where there is no secret."""
+    shown = None
+    if b'"_raw":' in body or b'"preview":' in body:
+        fields = msgspec.json.decode(body)
+        shown = fields.pop("preview", None)
+        for name in ("input", "output"):
+            if isinstance(payload := fields.get(name), dict):
+                payload.pop("_raw", None)
+        body = msgspec.json.encode(fields)
+    masked = mask(body)
+    event = decode(masked)
+    if shown is not None and isinstance(event, ToolCall | ToolUpdate):
+        event.preview = shown if masked is body else preview(event.name, event.input or {}, None)
+    return event
+
+
+def masked_title(title: str, mask: Callable[[bytes], bytes]) -> str:
+    """Mask a title. One that was cut within a long word, maybe a secret, loses that word."""
+    words = title.split(" ")
+    if title.endswith("…") and len(words[-1]) > CUT_WORD:
+        title = " ".join([*words[:-1], "…"])
+    return mask(title.encode(errors="replace")).decode()
+
+
+def _example(secret: bytes, seq: int | None) -> Example:
+    text = secret.decode(errors="replace")
+    beginning = "".join(char if char.isascii() and char.isprintable() else "?" for char in text[:BEGINNING])
+    return Example(f"{beginning if len(text) >= 4 * BEGINNING else ''}…", len(text), seq)

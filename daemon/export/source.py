@@ -1,0 +1,226 @@
+"""Sources of exported events: a session of the journal, or a file. Both are bounded, and yield events with bodies.
+
+    source = JournalSource(journal, session, part, bodies, redaction)
+    async for batch in source:          # of `(event, its output bodies)`
+        ...
+    source.is_cut                       # the session has more than an export may have
+
+`FileSource` reads a recording or event lines. `Bodies` decides which output bodies go into the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, NamedTuple, Self, TypeAlias
+
+import anyio
+import msgspec
+
+from tooltap.daemon.export.redaction import Redaction, masked_event
+from tooltap.daemon.journal.interface import Journal, StoredEvent
+from tooltap.daemon.views.model_view import whole_body
+from tooltap.normalizers.core.items import Context, OutputChunk
+from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
+from tooltap.normalizers.wire.framing import LongLine, Splitter
+from tooltap.protocol.events import AnyEvent, Message, ToolResult, ToolUpdate, decode
+from tooltap.protocol.filters import Filter
+from tooltap.traces.recording.feed import RecordingFeed
+
+
+class Body(NamedTuple):
+    data: bytes
+    mime_type: str
+
+
+class Bodies:
+    """Decides which output bodies go into the file, within limits, and counts the others."""
+
+    def __init__(self, max_each: int, max_all: int) -> None:
+        self._max_each = max_each
+        self._left = max_all
+        self.left_out = 0
+        self.left_out_bytes = 0
+
+    def has_room(self, size: int) -> bool:
+        """Say whether a body of this size goes into the file; if not, count it as left out."""
+        if size <= min(self._max_each, self._left):
+            self._left -= size
+            return True
+        self.left_out += 1
+        self.left_out_bytes += size
+        return False
+
+
+def body_ids(event: AnyEvent) -> Iterator[tuple[str, int, str]]:
+    """Yield `(output id, bytes, MIME type)` of each body that the event refers to; 0 bytes if it does not say."""
+    for ref in (event.outputs or {}).values():
+        yield ref.output_id, ref.bytes, ref.mime_type
+    for one in (event.attachments or []) if isinstance(event, Message | ToolResult) else []:
+        if one.output_id is not None:
+            yield one.output_id, one.bytes or 0, one.mime_type
+    display = event.display if isinstance(event, ToolResult | ToolUpdate) else None
+    if display is not None and display.output_id is not None:
+        yield display.output_id, display.bytes or 0, display.mime_type or "text/plain"
+
+
+class FileSource:
+    """Iterates over `(event, its output bodies)`. Events are numbered from 1; bodies are held on disk until needed.
+
+    `stream`: the stream id of a recording. `chunks`: the bytes of the file; whatever they raise passes through. `mask`:
+    removes secrets from the bytes of an event or a body; its second argument says which.
+    """
+
+    def __init__(
+        self, stream: str, chunks: Iterable[bytes], bodies: Bodies, mask: Callable[[bytes, str], bytes]
+    ) -> None:
+        self._chunks = chunks
+        self._bodies = bodies
+        self._mask = mask
+        self._seq = 0
+        self._normalizer = StreamNormalizer(Context(stream=stream))
+        self._feed = RecordingFeed(self._normalizer)
+        self._directory = tempfile.TemporaryDirectory(prefix="tooltap-export-")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._directory.cleanup()
+
+    def __iter__(self) -> Iterator[tuple[AnyEvent, dict[str, Body]]]:
+        for event in self._events():
+            self._seq += 1
+            event.seq = self._seq
+            yield event, self._bodies_of(event)
+
+    def _events(self) -> Iterator[AnyEvent]:
+        splitter = Splitter(self._normalizer.context.limits.line_bytes)
+        lines = self._lines(splitter)
+        first = next(lines, None)
+        if first is None:
+            return
+        event = self._event(first)
+        if event is not None:
+            yield event
+            yield from (event for line in lines if (event := self._event(line)) is not None)
+            return
+        yield from self._store_bodies(self._feed.feed([first]))
+        for line in lines:
+            yield from self._store_bodies(self._feed.feed([line]))
+        yield from self._store_bodies(self._normalizer.close("end"))
+
+    def _lines(self, splitter: Splitter) -> Iterator[bytes | LongLine]:
+        for chunk in self._chunks:
+            yield from splitter.feed(chunk)
+        last = splitter.finish()
+        if last is not None:
+            yield last
+
+    def _store_bodies(self, produced: Iterable[Output]) -> Iterator[AnyEvent]:
+        """Write all output bodies to disk, then yield the events."""
+        events: list[AnyEvent] = []
+        for output in produced:
+            if isinstance(output, OutputChunk):
+                with self._body_file(output.output_id).open("r+b" if output.offset else "wb") as file:
+                    file.seek(output.offset)
+                    file.write(output.data)
+            else:
+                events.append(self._masked(output.body, self._seq + len(events) + 1))
+        yield from events
+
+    def _bodies_of(self, event: AnyEvent) -> dict[str, Body]:
+        found: dict[str, Body] = {}
+        for output_id, size, mime_type in body_ids(event):
+            path = self._body_file(output_id)
+            length = path.stat().st_size if path.exists() else None
+            if self._bodies.has_room(size if length is None else length) and length is not None:
+                found[output_id] = Body(self._mask(path.read_bytes(), f"output {output_id}"), mime_type)
+        return found
+
+    def _body_file(self, output_id: str) -> Path:
+        return Path(self._directory.name) / hashlib.sha256(output_id.encode()).hexdigest()
+
+    def _event(self, line: bytes | LongLine) -> AnyEvent | None:
+        """The line as an event; None if it is not one."""
+        if isinstance(line, LongLine) or not line.strip():
+            return None
+        try:
+            decode(line)
+        except (msgspec.ValidationError, msgspec.DecodeError):
+            return None
+        return self._masked(line, self._seq + 1)
+
+    def _masked(self, body: bytes, number: int) -> AnyEvent:
+        return masked_event(body, lambda masked: self._mask(masked, f"event {number}"))
+
+
+READ = 262_144
+"""Bytes of events that are read at a time."""
+MAX_BYTES = 67_108_864
+"""Bytes of events in an export; `tooltap export` has no such limit."""
+CONVERSATION = ("message", "turn")
+
+Batch: TypeAlias = list[tuple[AnyEvent, dict[str, Body]]]
+
+
+class Part(NamedTuple):
+    """What of a session is exported."""
+
+    first: int = 0
+    last: int | None = None
+    """The range of `seq`."""
+    content: Literal["all", "conversation"] = "all"
+    """`conversation`: what the user and the agent said to each other, without calls and subagents."""
+
+    def has(self, stored: StoredEvent) -> bool:
+        return self.content == "all" or stored.head.agent is None
+
+
+class JournalSource:
+    def __init__(self, journal: Journal, session: str, part: Part, bodies: Bodies, redaction: Redaction) -> None:
+        self._journal = journal
+        self._wanted = Filter(session=(session,), kind=CONVERSATION if part.content == "conversation" else None)
+        self._part = part
+        self._bodies = bodies
+        self._redaction = redaction
+        self.is_cut = False
+
+    async def __aiter__(self) -> AsyncIterator[Batch]:
+        """Raises `JournalError`."""
+        last = self._journal.latest if self._part.last is None else min(self._part.last, self._journal.latest)
+        reached, left = max(self._part.first - 1, self._journal.oldest - 1), MAX_BYTES
+        while reached < last:
+            events, reached = await self._journal.read(reached, self._wanted, up_to=last, max_bytes=READ)
+            left -= sum(len(one.body) for one in events)
+            if left < 0:
+                self.is_cut = True
+                return
+            decoded = await anyio.to_thread.run_sync(self._decoded, events)
+            batch = [(event, await self._bodies_of(event)) for event in decoded]
+            if batch:
+                yield batch
+
+    def _decoded(self, events: list[StoredEvent]) -> list[AnyEvent]:
+        return [self._masked(one) for one in events if self._part.has(one)]
+
+    def _masked(self, stored: StoredEvent) -> AnyEvent:
+        event = masked_event(stored.body, lambda body: self._redaction.mask(body, stored.seq))
+        event.seq = stored.seq
+        return event
+
+    async def _bodies_of(self, event: AnyEvent) -> dict[str, Body]:
+        found: dict[str, Body] = {}
+        for output_id, size, mime_type in body_ids(event):
+            if not self._bodies.has_room(size):
+                continue
+            data = await whole_body(self._journal, output_id)
+            if data is not None:
+                masked = await anyio.to_thread.run_sync(self._redaction.mask, data, event.seq)
+                found[output_id] = Body(masked, mime_type)
+        return found

@@ -1,0 +1,71 @@
+"""Numbers as people read them: how many of what, what it cost, how long it took."""
+
+from __future__ import annotations
+
+MOST_DOLLARS = 1e9
+"""No session costs more: a figure that is larger, or negative, is no cost."""
+
+
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """`1 event`, `1,200 events`. `several`: a plural that is not `one` with an s."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+def dollars(cost: float | None, digits: int = 2) -> str | None:
+    """`$0.03`; None for what cannot be a cost. Agents write these figures, so that any number can come."""
+    return None if cost is None or not 0 <= cost <= MOST_DOLLARS else f"${cost:,.{digits}f}"
+
+
+def duration(milliseconds: float) -> str:
+    """`80 ms`, `12.3 s`, `2 min 3 s`, `1 h 4 min`, `3 d 2 h`. A clock that went back gives `0 ms`."""
+    if milliseconds < 1_000:
+        return f"{max(milliseconds, 0):.0f} ms"
+    seconds = milliseconds / 1_000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, second = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {second} s"
+    hours, minute = divmod(minutes, 60)
+    return f"{hours} h {minute} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def rounded(number: int) -> str:
+    """`950`, `12.3k`, `4.5M`: for tokens, of which nobody needs the last digits."""
+    for size, letter in ((1_000_000, "M"), (1_000, "k")):
+        if number >= size:
+            return f"{number / size:.1f}{letter}"
+    return str(number)
+
+
+_UNITS = ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k"))
+
+
+def spent(milliseconds: float | None) -> str | None:
+    """`0.3 s`, `14 s`, `1 m 40 s`, `41 min`, `1 h 03`, `3 d`; None for what cannot be a duration."""
+    if milliseconds is None or not 0 <= milliseconds < 1e14:
+        return None
+    seconds = milliseconds / 1000
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 10:
+        return f"{minutes} m {rest} s" if rest else f"{minutes} min"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest:02}" if hours < 48 else f"{hours // 24} d"
+
+
+def amount(number: int | None) -> str | None:
+    """`88`, `640 k`, `1.8 M`; None for what cannot be a number of things."""
+    if number is None or number < 0:
+        return None
+    for size, letter in _UNITS:
+        if number >= size:
+            scaled = number / size
+            return f"{scaled:.1f} {letter}" if scaled < 9.95 else f"{scaled:,.0f} {letter}"
+    return str(number)

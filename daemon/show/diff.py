@@ -1,0 +1,237 @@
+"""Changes of files as signed lines, made from two texts, a unified diff, or Claude Code's hunks.
+
+Comparing takes quadratic time or more. So long texts are not compared line by line: the change removes all old lines,
+adds all new ones, and says so. Only lines that are shown are searched for what changed inside them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+
+from tooltap.daemon.formats import counted
+from tooltap.daemon.show.render_options import brief as shortened
+from tooltap.normalizers.tools import unified_diff
+
+COMPARED_LINES = 1_000
+"""Lines of both texts, without their common beginning and end, up to which they are compared."""
+COMPARED_CHARACTERS = 300
+"""Characters of a line up to which it is searched for what changed inside."""
+COMPARED_PAIRS = 200
+"""Pairs of lines of one hunk that are searched for what changed inside."""
+CONTEXT = 3
+"""Unchanged lines shown around changed ones."""
+
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+class Line(NamedTuple):
+    sign: str
+    """`+`, `-`, or a space; `\\` for a remark of the diff."""
+    text: str
+    number: int | None = None
+    """Line number in the new file; of a removed line, in the old file."""
+    segments: tuple[tuple[str, bool], ...] = ()
+    """The text in segments, and whether each has changed; empty unless some have changed and some have not."""
+
+
+class Hunk(NamedTuple):
+    title: str
+    """The place according to the diff, such as the function around it."""
+    lines: Sequence[Line]
+
+
+class Change(NamedTuple):
+    """The change of one file."""
+
+    path: str
+    kind: str
+    """`add`, `modify`, `delete`, `rename`, or the provider's own word; empty if unknown."""
+    hunks: Sequence[Hunk]
+    moved_to: str = ""
+    note: str = ""
+    hidden: int = 0
+    """How many lines are not shown."""
+    added: int = 0
+    removed: int = 0
+
+    @classmethod
+    def of(cls, path: str, kind: str, hunks: Sequence[Hunk], *, moved_to: str = "", note: str = "") -> Change:
+        signs = [line.sign for hunk in hunks for line in hunk.lines]
+        return cls(path, kind, hunks, moved_to, note, 0, signs.count("+"), signs.count("-"))
+
+
+def between(old: str, new: str) -> tuple[list[Hunk], str]:
+    """Compare two texts. Return the hunks, and a remark, which may be empty. Lines have no numbers, since the texts may
+    be parts of files."""
+    before, after = _lines(old.replace("\r\n", "\n")), _lines(new.replace("\r\n", "\n"))
+    if before == after and old != new:
+        if old.removesuffix("\n") == new.removesuffix("\n"):
+            return [], "Only the newline at the end changes."
+        before, after = _lines(old), _lines(new)  # line ends change
+    start = _common(before, after)
+    end = _common(before[start:][::-1], after[start:][::-1])
+    middle_before, middle_after = before[start : len(before) - end], after[start : len(after) - end]
+    opcodes: Sequence[tuple[str, int, int, int, int]]
+    opcodes, note = [("replace", 0, len(middle_before), 0, len(middle_after))], ""
+    if len(middle_before) + len(middle_after) > COMPARED_LINES:
+        if middle_before and middle_after:
+            note = "Too long to be compared line by line: the old text, then the new one."
+    else:
+        opcodes = SequenceMatcher(None, middle_before, middle_after).get_opcodes()
+    lines = [Line(" ", text) for text in after[:start]]
+    for tag, a, b, c, d in opcodes:
+        if tag == "equal":
+            lines += [Line(" ", middle_after[at]) for at in range(c, d)]
+        else:
+            lines += [Line("-", middle_before[at]) for at in range(a, b)]
+            lines += [Line("+", middle_after[at]) for at in range(c, d)]
+    lines += [Line(" ", text) for text in after[len(after) - end :]]
+    return [Hunk("", lines)], note
+
+
+def near(hunks: Iterable[Hunk]) -> list[Hunk]:
+    """Keep the changed lines and those around them; the title of each hunk says how many equal lines are left out
+    before it."""
+    shown: list[Hunk] = []
+    for hunk in hunks:
+        lines: list[Line] = []
+        last = -1
+        for at in sorted(_places_near_changes(hunk.lines)):
+            if at < 0 or at >= len(hunk.lines):
+                continue
+            if at != last + 1 or not lines:
+                left_out = at - last - 1
+                lines = []
+                shown.append(Hunk(f"{counted(left_out, 'line is', 'lines are')} the same" if left_out else "", lines))
+            lines.append(hunk.lines[at])
+            last = at
+    return shown
+
+
+def whole(text: str, sign: str) -> list[Hunk]:
+    """Return the lines of a file that is added (`+`) or deleted (`-`)."""
+    return [Hunk("", [Line(sign, line, at) for at, line in enumerate(_lines(text), 1)])]
+
+
+def changes_of_diff(text: str) -> list[Change]:
+    """Parse a unified diff of one or several files. If it names no file, the change has no path."""
+    files = unified_diff.split_files(text)
+    if not files:
+        hunks = hunks_of_diff(text)
+        return [Change.of("", "", hunks)] if hunks else []
+    return [Change.of(one.path, one.kind, hunks_of_diff(one.text), moved_to=one.move_path or "") for one in files]
+
+
+def hunks_of_diff(text: str) -> list[Hunk]:
+    """Parse the part of a unified diff about one file. Hunks written by models may have no line numbers."""
+    return [
+        Hunk(one.title, _numbered(one.lines, one.old_start, one.new_start))
+        for one in unified_diff.hunks(text)
+        if one.lines
+    ]
+
+
+def _numbered(signed: Iterable[str], old: int | None, new: int | None) -> list[Line]:
+    """Lines that begin with their sign; an unchanged one may lack its space. `old`, `new`: the first numbers."""
+    lines: list[Line] = []
+    for text in signed:
+        sign = text[:1] if text[:1] in ("+", "-", "\\") else " "
+        rest = text[1:] if text.startswith((sign, " ")) else text
+        lines.append(Line(sign, rest, None if sign == "\\" else old if sign == "-" else new))
+        old = None if old is None else old + (sign in "- ")
+        new = None if new is None else new + (sign in "+ ")
+    return lines
+
+
+def hunks_of_claude(patch: Iterable[dict[str, Any]]) -> list[Hunk]:
+    """Convert Claude Code's hunks, `{oldStart, newStart, lines}` each; every line begins with its sign."""
+    hunks: list[Hunk] = []
+    for one in patch:
+        old, new = (one[key] if isinstance(one.get(key), int) else None for key in ("oldStart", "newStart"))
+        given = one.get("lines")
+        if lines := _numbered(
+            (text for text in given if isinstance(text, str)) if isinstance(given, list) else (), old, new
+        ):
+            hunks.append(Hunk("", lines))
+    return hunks
+
+
+def cut(changes: Sequence[Change], lines: int, *, brief: bool = False) -> list[Change]:
+    """Return at most `lines` lines in all, with what changed inside them. `brief`: only changed lines and those around
+    them, and only the beginning of long lines."""
+    shown: list[Change] = []
+    left = lines
+    for change in changes:
+        hunks: list[Hunk] = []
+        hidden = 0
+        for hunk in change.hunks:
+            kept = (_near_changes(hunk.lines) if brief else hunk.lines)[:left]
+            hidden += len(hunk.lines) - len(kept)
+            left -= len(kept)
+            if kept:
+                hunks.append(Hunk(hunk.title, _with_segments(kept)))
+        shown.append(change._replace(hunks=hunks, hidden=hidden))
+    return shown
+
+
+def _near_changes(lines: Sequence[Line]) -> list[Line]:
+    kept = _places_near_changes(lines)
+    return [line._replace(text=shortened(line.text)) for at, line in enumerate(lines) if at in kept]
+
+
+def _places_near_changes(lines: Sequence[Line]) -> set[int]:
+    kept: set[int] = set()
+    for at, line in enumerate(lines):
+        if line.sign != " ":
+            kept.update(range(at - CONTEXT, at + CONTEXT + 1))
+    return kept
+
+
+def _with_segments(lines: Sequence[Line]) -> list[Line]:
+    done = list(lines)
+    at = pairs = 0
+    while at < len(done) and pairs < COMPARED_PAIRS:
+        removed = _run(done, at, "-")
+        added = _run(done, at + removed, "+")
+        for pair in range(min(removed, added, COMPARED_PAIRS - pairs)):
+            one, other = at + pair, at + removed + pair
+            done[one], done[other] = _compared(done[one], done[other])
+            pairs += 1
+        at += removed + added or 1
+    return done
+
+
+def _run(lines: Sequence[Line], start: int, sign: str) -> int:
+    end = start
+    while end < len(lines) and lines[end].sign == sign:
+        end += 1
+    return end - start
+
+
+def _compared(old: Line, new: Line) -> tuple[Line, Line]:
+    if max(len(old.text), len(new.text)) > COMPARED_CHARACTERS:
+        return old, new
+    before, after = _WORDS.findall(old.text), _WORDS.findall(new.text)
+    opcodes = SequenceMatcher(None, before, after).get_opcodes()
+    unchanged = sum(len("".join(before[a:b]).strip()) for tag, a, b, _, _ in opcodes if tag == "equal")
+    if 2 * unchanged < min(len(old.text.strip()), len(new.text.strip())):
+        return old, new  # two different lines rather than a changed one
+    taken = tuple(("".join(before[a:b]), tag != "equal") for tag, a, b, _, _ in opcodes if a < b)
+    put = tuple(("".join(after[c:d]), tag != "equal") for tag, _, _, c, d in opcodes if c < d)
+    return old._replace(segments=taken), new._replace(segments=put)
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Count the lines that both texts begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

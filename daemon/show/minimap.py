@@ -1,0 +1,431 @@
+"""The overview of a session as figures: its minimap, and the outline of its turns and their subagents.
+
+    html = template("minimap.html", map=map_of(events), link="#e{0}")
+
+The main agent has a lane, and each subagent one below, at most `LANES` in all: where there are more subagents, those
+that did not run at the same time share one. A lane has a bar for each call. Where there are more than `BARS`, bars that
+lie close together are merged; failures are never merged with the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from math import log
+from operator import attrgetter
+from typing import Literal, NamedTuple, TypeAlias
+
+from tooltap.daemon.formats import counted, dollars, spent
+from tooltap.daemon.journal.interface import StoredEvent
+from tooltap.daemon.sessions.turn_costs import cost_of
+from tooltap.daemon.sessions.usage import Cost
+from tooltap.daemon.show.history import Agent, Call, History, Share, Turn, Wait
+from tooltap.normalizers.tools.registry import family_of
+
+WIDTH = 1200
+LANES = 6
+BARS = 600
+"""Most bars of all lanes."""
+NARROWEST = 2.0
+MARKS = 150
+"""Most lines where turns begin."""
+FRAMES = 50
+"""Most frames around times in which somebody was waited for."""
+NOTICED = 3_000
+"""Milliseconds. A question that was answered sooner has no frame: a rule has answered it."""
+MAIN_TOP, MAIN_HEIGHT = 8, 12
+LANE_TOP, LANE_STEP, LANE_HEIGHT = 28, 12, 8
+
+
+class Bar(NamedTuple):
+    """A call, or several of them."""
+
+    seq: int
+    x: float
+    width: float
+    family: str
+    failed: bool
+    running: bool
+    title: str
+    seconds: int
+    """From the beginning of the map."""
+    calls: int = 1
+
+
+class Lane(NamedTuple):
+    name: str
+    """The names of its subagents; empty for the main agent."""
+    y: int
+    height: int
+    bars: list[Bar]
+
+
+class Mark(NamedTuple):
+    """Where a turn begins."""
+
+    seq: int
+    x: float
+    number: int
+    title: str
+    seconds: int
+
+
+class Frame(NamedTuple):
+    """A time in which an agent waited for a person."""
+
+    seq: int
+    x: float
+    width: float
+    y: int
+    height: int
+    is_open: bool
+
+
+class SessionMap(NamedTuple):
+    start: int | None
+    """Milliseconds since the epoch; None: nothing in it has a time."""
+    height: int
+    lanes: list[Lane]
+    marks: list[Mark]
+    frames: list[Frame]
+    outline: list[Entry]
+    earlier_turns: int
+    """How many of the oldest turns are not in the outline."""
+    calls: int
+    width: int = WIDTH
+
+
+class _Placed(NamedTuple):
+    call: Call
+    x: float
+    end: float
+
+
+def map_of(events: Iterable[StoredEvent]) -> SessionMap:
+    """Return the map of all these events of one session."""
+    history = History()
+    history.add(events)
+    return drawn(history, is_live=False)
+
+
+def drawn(history: History, *, is_live: bool) -> SessionMap:
+    """Return the map of what happened so far. `is_live`: the session is running. It may take a second: call it in a
+    thread."""
+    axis = _Axis(history)
+    numbers = _lanes_of(history.agents.values())
+    count = 1 + max(numbers.values(), default=0)
+    placed: list[list[_Placed]] = [[] for _ in range(count)]
+    for call in history.calls:
+        placed[numbers.get(call.agent, 0)].append(_Placed(call, *axis.extent(call)))
+    names = [", ".join(_names(history, numbers, lane)) for lane in range(count)]
+    start = history.first or 0
+    lanes = [
+        Lane(name, *_extent_of_lane(lane), [_bar(several, start) for several in bars])
+        for lane, (name, bars) in enumerate(zip(names, _merged(placed), strict=True))
+    ]
+    return SessionMap(
+        start=history.first,
+        height=MAIN_TOP + LANE_TOP + LANE_STEP * (count - 1) - 8,
+        lanes=lanes,
+        marks=_marks(history, axis, start),
+        frames=_frames(history, axis, numbers),
+        outline=outline_of(history, is_live=is_live),
+        earlier_turns=history.earlier_turns + max(len(history.turns) - SHOWN, 0),
+        calls=sum(call.calls for call in history.calls),
+    )
+
+
+class _Axis:
+    def __init__(self, history: History) -> None:
+        now = max([history.last or 0, *(one.start for one in history.calls[-1:])])
+        is_open = any(call.end is None for call in history.calls) or any(wait.end is None for wait in history.waits)
+        if is_open:
+            now += IDLE  # so that what is open has room
+        moments = [Moment(turn.start, turn.seq) for turn in history.turns]
+        moments.append(Moment(now, history.seq))
+        for call in history.calls:
+            moments += _ends(call, is_call=True, size=call.calls)
+        for wait in history.waits:
+            moments += _ends(wait, is_call=False, size=1)
+        moments.sort()
+        self._places: dict[tuple[int, int], float] = {}
+        for moment, x in zip(moments, places(moments, WIDTH), strict=True):
+            self._places.setdefault(moment[:2], x)
+        self._now = self._places[now, history.seq]
+
+    def at(self, ts: int, seq: int) -> float:
+        return self._places[ts, seq]
+
+    def extent(self, one: Call | Wait) -> tuple[float, float]:
+        start = self.at(one.start, one.seq)
+        return start, max(start, self._now if one.end is None else self.at(one.end, one.end_seq))
+
+
+def _ends(one: Call | Wait, *, is_call: bool, size: int) -> Iterator[Moment]:
+    running, waiting = (size, 0) if is_call else (0, size)
+    yield Moment(one.start, one.seq, is_call, running, waiting)
+    if one.end is not None:
+        yield Moment(one.end, one.end_seq, False, -running, -waiting)
+
+
+def _lanes_of(agents: Iterable[Agent]) -> dict[str, int]:
+    """Return the lane of each subagent; the main agent has lane 0."""
+    ordered = sorted(agents, key=attrgetter("start", "seq"))
+    if len(ordered) < LANES:
+        return {agent.id: lane for lane, agent in enumerate(ordered, 1)}
+    free = [0] * (LANES - 1)
+    found = {}
+    for agent in ordered:
+        lane = next((one for one, end in enumerate(free) if end <= agent.start), free.index(min(free)))
+        free[lane] = max(free[lane], agent.end)
+        found[agent.id] = lane + 1
+    return found
+
+
+def _names(history: History, numbers: dict[str, int], lane: int) -> list[str]:
+    agents = [agent for agent in history.agents.values() if numbers[agent.id] == lane]
+    if len(agents) > 3:
+        return [counted(len(agents), "subagent")]
+    return [history.title_of(agent) or "Subagent" for agent in agents]
+
+
+def _extent_of_lane(lane: int) -> tuple[int, int]:
+    return (LANE_TOP + LANE_STEP * (lane - 1), LANE_HEIGHT) if lane else (MAIN_TOP, MAIN_HEIGHT)
+
+
+def _merged(lanes: list[list[_Placed]]) -> list[list[list[_Placed]]]:
+    """Return the bars of each lane, each as the calls that it represents."""
+    apart = 0.0
+    while True:
+        found = [_joined(lane, apart) for lane in lanes]
+        if sum(map(len, found)) <= BARS or apart > WIDTH:
+            return found
+        apart = 2 * apart or 0.5
+
+
+def _joined(lane: list[_Placed], apart: float) -> list[list[_Placed]]:
+    """Join calls that end alike and begin less than `apart` after one another; those that run stay alone."""
+    if not apart:
+        return [[one] for one in lane]
+    groups: list[list[_Placed]] = []
+    latest: dict[bool, list[_Placed]] = {}
+    for one in sorted(lane, key=attrgetter("x")):
+        group = latest.get(one.call.failed)
+        if one.call.end is None or group is None or one.x - group[0].x > apart:
+            group = []
+            groups.append(group)
+            if one.call.end is not None:
+                latest[one.call.failed] = group
+        group.append(one)
+    return groups
+
+
+def _bar(group: list[_Placed], start: int) -> Bar:
+    first = group[0].call
+    calls = sum(one.call.calls for one in group)
+    families: Counter[str] = Counter()
+    names: Counter[str] = Counter()
+    for one in group:
+        families[family_of(one.call.name)] += one.call.calls
+        names[one.call.name] += one.call.calls
+    title = _title(first) if calls == 1 else _title_of_several(names, calls, first.failed)
+    x = min(group[0].x, WIDTH - NARROWEST)
+    return Bar(
+        first.seq,
+        round(x, 1),
+        round(max(max(one.end for one in group) - x, NARROWEST), 1),
+        families.most_common(1)[0][0],
+        first.failed,
+        first.end is None,
+        title,
+        max(first.start - start, 0) // 1000,
+        calls,
+    )
+
+
+def _title(call: Call) -> str:
+    took = None if call.end is None or call.end == call.start else spent(call.end - call.start)
+    state = "failed" if call.failed else "running" if call.end is None else None
+    return " · ".join(part for part in (f"{call.name} {call.preview}".strip(), state, took) if part)
+
+
+def _title_of_several(names: Counter[str], calls: int, failed: bool) -> str:
+    common = ", ".join(f"{count:,} {name}" for name, count in names.most_common(3))
+    more = " …" if len(names) > 3 else ""
+    return f"{counted(calls, 'failed call' if failed else 'call')}: {common}{more}"
+
+
+def _marks(history: History, axis: _Axis, start: int) -> list[Mark]:
+    turns = [turn for turn in history.turns if turn.number]
+    step = -(-len(turns) // MARKS)
+    return [
+        Mark(
+            turn.seq,
+            round(min(axis.at(turn.start, turn.seq), WIDTH - 1), 1),
+            turn.number,
+            turn.prompt,
+            max(turn.start - start, 0) // 1000,
+        )
+        for turn in turns[:: step or 1]
+    ]
+
+
+def _frames(history: History, axis: _Axis, numbers: dict[str, int]) -> list[Frame]:
+    found = []
+    for wait in history.waits:
+        if wait.end is not None and wait.end - wait.start < NOTICED:
+            continue
+        x, end = axis.extent(wait)
+        x = min(x, WIDTH - 6.0)
+        lane = numbers.get(wait.agent, 0)
+        found.append(
+            Frame(wait.seq, round(x, 1), round(max(end - x, 6.0), 1), *_extent_of_lane(lane), wait.end is None)
+        )
+    return found[-FRAMES:]
+
+
+IDLE = 20_000
+BUSY = 60_000
+APART = 200
+"""Milliseconds."""
+
+
+class Moment(NamedTuple):
+    """Something begins or ends. Moments are sorted by their time, then by their place in the journal."""
+
+    ts: int
+    seq: int
+    is_call: bool = False
+    """Whether a call begins."""
+    running: int = 0
+    """How many more calls run from here on."""
+    waiting: int = 0
+    """How many more questions are open from here on."""
+
+
+def places(moments: Sequence[Moment], width: float) -> list[float]:
+    """Return where each of these sorted moments is, from 0 to `width`. Time is compressed, so that what happened has
+    room. Between two moments it takes its length, except that
+
+    - where nothing runs, or all that runs waits for a person, it takes at most `IDLE`;
+    - where a call runs, what is longer than `BUSY` counts by its logarithm;
+    - every call begins at least `APART` after what was before, so that calls of one moment, or without times, lie side
+      by side.
+    """
+    reached, found = 0.0, []
+    running = waiting = 0
+    before: Moment | None = None
+    for moment in moments:
+        if before is not None:
+            step = _length(moment.ts - before.ts, is_busy=running > waiting)
+            reached += max(step, APART) if moment.is_call else step
+        found.append(reached)
+        running, waiting = running + moment.running, waiting + moment.waiting
+        before = moment
+    scale = width / reached if reached else 0.0
+    return [one * scale for one in found]
+
+
+def _length(milliseconds: int, *, is_busy: bool) -> float:
+    if not is_busy:
+        return min(milliseconds, IDLE)
+    return milliseconds if milliseconds <= BUSY else BUSY * (1 + log(milliseconds / BUSY))
+
+
+SHOWN = 300
+"""Most turns that are listed, the latest."""
+SUBAGENTS = 12
+"""Most subagents that are listed of one turn."""
+State: TypeAlias = Literal["running", "waiting", "failed", "cancelled", ""]
+
+
+class SubEntry(NamedTuple):
+    seq: int
+    title: str
+    facts: list[str]
+
+
+class Entry(NamedTuple):
+    seq: int
+    number: int
+    """0: what came before the first turn."""
+    prompt: str
+    """Its beginning; empty if the stream does not have it."""
+    answer: str
+    """Its beginning."""
+    state: State
+    calls: int
+    errors: int
+    duration: int | None
+    """Milliseconds."""
+    cost: Cost | None
+    facts: list[str]
+    """What it did and cost, in words."""
+    subagents: list[SubEntry]
+    more_subagents: int
+
+
+def outline_of(history: History, *, is_live: bool) -> list[Entry]:
+    """`is_live`: the session is running."""
+    agents: defaultdict[int, list[Agent]] = defaultdict(list)
+    for agent in history.agents.values():
+        agents[history.turn_of(agent)].append(agent)
+    waiting = is_live and any(wait.end is None for wait in history.waits)
+    entries = []
+    for turn in history.turns[-SHOWN:]:
+        own = sorted(agents[turn.number], key=lambda agent: agent.seq)
+        if turn.number or turn.share.calls or own:
+            entries.append(_entry(history, turn, own, is_live, waiting and turn is history.turns[-1]))
+    return entries
+
+
+def _entry(history: History, turn: Turn, agents: list[Agent], is_live: bool, is_waiting: bool) -> Entry:
+    shares = [turn.share, *(agent.share for agent in agents)]
+    calls, errors = sum(share.calls for share in shares), sum(share.errors for share in shares)
+    cost = cost_of([share.spent for share in shares])
+    duration = _duration(history, turn)
+    return Entry(
+        seq=turn.seq,
+        number=turn.number,
+        prompt=turn.prompt,
+        answer=turn.answer,
+        state=_state(turn, is_live, is_waiting),
+        calls=calls,
+        errors=errors,
+        duration=duration,
+        cost=cost,
+        facts=_facts(calls, errors, duration, cost),
+        subagents=[_sub_entry(history, agent) for agent in agents[:SUBAGENTS]],
+        more_subagents=max(len(agents) - SUBAGENTS, 0),
+    )
+
+
+def _sub_entry(history: History, agent: Agent) -> SubEntry:
+    share: Share = agent.share
+    facts = _facts(share.calls, share.errors, max(agent.end - agent.start, 0) or None, cost_of([share.spent]))
+    return SubEntry(agent.seq, history.title_of(agent), facts)
+
+
+def _state(turn: Turn, is_live: bool, is_waiting: bool) -> State:
+    if is_waiting:
+        return "waiting"
+    if turn.state == "started":
+        return "running" if is_live else "cancelled"
+    return turn.state if turn.state in ("failed", "cancelled") else ""  # type: ignore[return-value]
+
+
+def _duration(history: History, turn: Turn) -> int | None:
+    if turn.duration is not None:
+        return turn.duration
+    end = history.last if turn.end is None else turn.end
+    return None if end is None or history.first is None else max(end - turn.start, 0)
+
+
+def _facts(calls: int, errors: int, duration: int | None, cost: Cost | None) -> list[str]:
+    facts = [
+        counted(calls, "call") if calls else None,
+        counted(errors, "error") if errors else None,
+        spent(duration) if duration else None,
+        None if cost is None or not cost.usd else f"{'about ' if cost.estimated else ''}{dollars(cost.usd) or ''}",
+    ]
+    return [fact for fact in facts if fact]

@@ -1,0 +1,169 @@
+"""The bodies of results and updates, of any tool.
+
+In this order: tooltap's notes about the result, its error, its display or else its output, its attachments. The
+`display` of a result is what the user sees instead of the output; a rule, a rewriter or the provider sets it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markupsafe import Markup
+
+from tooltap.daemon.formats import spent
+from tooltap.daemon.show.blocks import (
+    IMAGES,
+    attachments,
+    facts,
+    folded,
+    joined,
+    note,
+    plain,
+    short,
+)
+from tooltap.daemon.show.facts import Fact, outcome_facts, said
+from tooltap.daemon.show.model_view import DIFFERS, is_different, model_view_body
+from tooltap.daemon.show.render_options import Look
+from tooltap.daemon.show.tools.registry import error_body, output_body
+from tooltap.daemon.show.tree import text_or_tree, tree
+from tooltap.daemon.show.typed_text import DIFFS, typed_text
+from tooltap.protocol.events import Attachment, Display, ToolResult, ToolUpdate
+
+SILENT = "Silent: the user is shown nothing of this result."
+ASK = "Shown when it is asked for."
+ASYNC = "The work continues in the background; its end is a result of its own."
+FINAL = "The end of work in the background."
+INFERRED = "Inferred: the agent itself gave no result."
+REPLACES: dict[bool | None, tuple[str, str]] = {
+    True: ("replaces the inferred one", "The agent's own result, which replaces the inferred one."),
+    False: ("corrects the one before", "The agent's own correction: a later line says how the call really ended."),
+    None: ("replaces an earlier one", "Replaces an earlier result, which was inferred or is corrected."),
+}
+"""By whether the replaced result was inferred: the fact in the header, and what it means."""
+NOTABLE = 50
+"""Milliseconds between call and result from which on they are shown."""
+UNKNOWN_VIEW = "What the model saw is not known, because the agent's stream does not state it."
+
+
+def result_facts(event: ToolResult, look: Look) -> tuple[Fact, ...]:
+    """Return the facts at the end of the call's row."""
+    duration = took(event, look)
+    return (
+        *outcome_facts(event, look),
+        *said(
+            "continues in the background" if event.async_ else None,
+            "from the background" if event.final else None,
+            "inferred" if event.synthetic else None,
+            REPLACES[look.replaces_inferred][0] if event.replaces else None,
+            "silent" if event.silent else None,
+            "on request" if event.ask else None,
+            DIFFERS if look.level != "title" and is_different(event) else None,
+        ),
+        *(() if duration is None else (Fact(duration, "took"),)),
+    )
+
+
+def took(event: ToolResult, look: Look) -> str | None:
+    """Return how long the call took: as the agent states it, or by the times of call and result."""
+    if event.duration_ms is not None:
+        return spent(event.duration_ms)
+    began = look.call and look.call.ts
+    if began is None or event.ts is None or event.synthetic or event.async_ or event.ts - began < NOTABLE:
+        return None
+    return spent(event.ts - began)
+
+
+def result_body(event: ToolResult, look: Look) -> Markup:
+    if event.silent:
+        return note(SILENT)
+    if event.ask and not look.is_full:
+        return note(ASK)
+    seen = model_view_body(event, look) if look.is_full else Markup()
+    return joined(_notes(event, look), _shown(event, look), attachments(event.attachments, look), seen)
+
+
+def _notes(event: ToolResult, look: Look) -> Markup:
+    """Explain the facts of the header, at level `full`."""
+    if not look.is_full:
+        return Markup()
+    return joined(
+        note(ASYNC) if event.async_ else Markup(),
+        note(FINAL) if event.final else Markup(),
+        note(INFERRED) if event.synthetic else Markup(),
+        note(REPLACES[look.replaces_inferred][1]) if event.replaces else Markup(),
+        note(UNKNOWN_VIEW) if event.assistant_view == "unknown" else Markup(),
+    )
+
+
+def _shown(event: ToolResult, look: Look) -> Markup:
+    """Render the display of the result if there is one; else, and at level `full` also, its output.
+
+    A provider's display of one line ("Found 2 matches") is only a caption of the output. A provider's diff repeats
+    the input of the call, in lines of the file.
+    """
+    error = event.output.get("errorMessage")
+    output = {key: value for key, value in event.output.items() if key == "errorMessage" or value != error}
+    if event.display is None or (_is_diff(event.display) and look.call is not None and not look.is_full):
+        return output_body(event.name, output, look)
+    if _is_caption(event.display):
+        caption = event.display.text or ""
+        repeats_error = isinstance(error, str) and error in caption
+        return joined(Markup() if repeats_error else note(caption), output_body(event.name, output, look))
+    view = joined(error_body(event.output, look), _display(event.display, look))
+    if not look.is_full or event.model_view is not None:
+        return view
+    seen = {key: value for key, value in output.items() if key != "errorMessage"}
+    return joined(view, folded("what the model saw", output_body(event.name, seen, look)))
+
+
+def _is_caption(display: Display) -> bool:
+    text = display.text or ""
+    return display.origin == "provider" and display.mime_type is None and text != "" and short(text) == text.strip()
+
+
+def _is_diff(display: Display) -> bool:
+    return display.origin == "provider" and display.mime_type in DIFFS
+
+
+_ORIGINS = {"provider": "the agent", "rule": "a rule of the configuration", "rewriter": "a rewriter"}
+
+
+def _display(display: Display, look: Look) -> Markup:
+    mime = (display.mime_type or "text/plain").partition(";")[0].strip().lower()
+    if display.output_id is not None and mime in IMAGES:
+        body = attachments(
+            [Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes, name=display.path)], look
+        )
+    else:
+        body = joined(_view(display, mime, look), _whole(display, look))
+    origin = note(f"Shown as {_ORIGINS[display.origin]} wants it.")
+    return joined(origin if look.is_full else Markup(), facts([("file", display.path)]), body)
+
+
+def _view(display: Display, mime: str, look: Look) -> Markup:
+    """Render the text of a display by its type."""
+    if not display.text:
+        return Markup()
+    if mime == "application/json":
+        return text_or_tree(display.text, look, "/display/text")
+    return typed_text(display.text, look, "/display/text", mime_type=mime, language=display.language, path=display.path)
+
+
+def _whole(display: Display, look: Look) -> Markup:
+    """Render the body of a display that is stored apart from the event."""
+    if display.output_id is None:
+        return Markup()
+    mime = display.mime_type or "text/plain"
+    return attachments([Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes)], look)
+
+
+def update_body(event: ToolUpdate, look: Look) -> Markup:
+    """Render the progress of a call, or the display that a rewriter made after the result."""
+    if event.display is not None:
+        return _display(event.display, look)
+    progress: dict[str, Any] = event.progress or {}
+    text = progress.get("text")
+    if not isinstance(text, str):
+        return tree(progress, look, "/progress")
+    data = tree(progress.get("data"), look, "/progress/data") if look.is_full else Markup()
+    return joined(plain(text, look, "/progress/text"), data)

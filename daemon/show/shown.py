@@ -1,0 +1,388 @@
+"""Decides what is shown of one event: its icon, title, preview, facts, status and body, and the card it belongs to.
+
+    fragment = fragment_of(event, look)              # None if nothing is shown of the event
+
+A card of a call has four slots: `input` (which a late update replaces), `live` (what happens while the call runs),
+`output`, and `children` (what its subagent does). The card of a turn of the main agent has one, `turn`: what it used,
+and how it ended. A fragment that belongs into another card names that card (`into`)
+and the slot. If that card is not on the page, the fragment is a card of its own. So a fragment does not depend on the
+events around it, and can be rendered once per level and cached (`page/fragments.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from markupsafe import Markup
+
+from tooltap.daemon.formats import counted, dollars, spent
+from tooltap.daemon.show.blocks import HEADER, short
+from tooltap.daemon.show.events import (
+    context_share,
+    cost,
+    message_body,
+    notice_body,
+    permission_body,
+    reasoning_body,
+    response_body,
+    session_body,
+    turn_body,
+    unparsed_body,
+    usage_body,
+)
+from tooltap.daemon.show.facts import Fact, said
+from tooltap.daemon.show.render_options import Look
+from tooltap.daemon.show.results import result_body, result_facts, update_body
+from tooltap.daemon.show.tools.registry import input_body, tool_card
+from tooltap.daemon.system.logs import get_logger
+from tooltap.normalizers.tools.preview import preview
+from tooltap.normalizers.tools.registry import family_of
+from tooltap.protocol.events import (
+    AnyEvent,
+    Event,
+    Message,
+    Notice,
+    PermissionRequest,
+    PermissionResponse,
+    Reasoning,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    Turn,
+    Unparsed,
+    Usage,
+)
+
+Slot: TypeAlias = Literal["input", "live", "output", "children", "turn"]
+SLOTS: tuple[Slot, ...] = ("input", "live", "output", "children", "turn")
+
+
+_log = get_logger("show")
+
+TURN = "/turn"
+"""Ends the key of a turn. No key of a call has no space."""
+
+
+class Fragment(NamedTuple):
+    seq: int
+    event: Event
+    level: str
+    icon: str
+    title: str
+    """The name of the tool, the speaker of a message, the code of a notice."""
+    preview: str
+    """One line in the header."""
+    facts: tuple[Fact, ...]
+    """Short facts in the header, such as exit code, duration, cost."""
+    status: str
+    """The status of a call or result, or the level of a notice; else empty."""
+    body: Markup
+    is_minor: bool = False
+    """Bookkeeping, shown less prominently."""
+    family: str = ""
+    """Of a call's tool."""
+    address: str = ""
+    """URL of the event's page."""
+    key: str | None = None
+    """Key of the call that this is the card of."""
+    into: str | None = None
+    """Key of the call into whose card the fragment belongs."""
+    slot: Slot | None = None
+    session_key: str | None = None
+    """`key` by the session of the call: a subagent's events may be in a stream of their own."""
+    into_session: str | None = None
+    """Of an event of a subagent: the key by the session of the call that spawned it."""
+    agent: str | None = None
+    """Key of the subagent whose call is not known yet."""
+    ties: str | None = None
+    """Key of the subagent whose call this event states, also for its earlier events."""
+
+
+class _Shown(NamedTuple):
+    """What a card shows of an event of one kind."""
+
+    icon: str
+    title: str
+    preview: str = ""
+    facts: tuple[Fact, ...] = ()
+    status: str = ""
+    body: Callable[[Any, Look], Markup] | None = None
+    """Called with the event at levels that have a body."""
+    slot: Slot | None = None
+    is_minor: bool = False
+
+
+class _Place(NamedTuple):
+    """The fields of a fragment that say into which card it belongs."""
+
+    into: str | None = None
+    slot: Slot | None = None
+    into_session: str | None = None
+    agent: str | None = None
+    ties: str | None = None
+
+
+def key_of(scope: str, call_id: str) -> str:
+    """Return the key of a call in the HTML. `scope`: its stream, or its session."""
+    return f"{scope} {call_id}"
+
+
+def card_key(seq: int) -> str:
+    """Return the key of the card of an event that is no call. No key of a call begins so."""
+    return f" {seq}"
+
+
+def fragment_of(event: Event, look: Look) -> Fragment | None:
+    """Render an event; None if there is nothing to show: an agent's replay of its history, or an update that changes
+    nothing visible."""
+    show = _KINDS.get(type(event))
+    shown = None if show is None or event.replay else show(event, look)
+    if shown is None:
+        return None
+    call_id: str | None = getattr(event, "call_id", None)
+    slot = shown.slot if call_id is not None else None
+    place = _Place()
+    if call_id is not None and slot is not None:
+        place = _Place(into=key_of(event.stream, call_id), slot=slot)
+    elif (turn := _turn_of(event)) is not None:
+        place = _Place(into=turn, slot="turn")
+    elif event.parent is not None:
+        place = _child_of(event, event.parent)
+    elif event.agent is not None:
+        place = _Place(agent=key_of(event.stream, event.agent))
+    return Fragment(
+        seq=event.seq or 0,
+        event=event,
+        level=look.level,
+        icon=shown.icon,
+        title=short(shown.title, HEADER),
+        preview=short(shown.preview, HEADER),
+        facts=tuple(Fact(short(fact.text, HEADER), fact.name) for fact in shown.facts),
+        status=short(shown.status, HEADER),
+        body=Markup() if look.level == "title" or shown.body is None else shown.body(event, look),
+        is_minor=shown.is_minor,
+        family=family_of(event.name) if isinstance(event, ToolCall | ToolResult) else "",
+        address=look.address(event.seq or 0),
+        key=_key_of(event),
+        session_key=key_of(event.session, event.call_id) if isinstance(event, ToolCall) else None,
+        **place._asdict(),
+    )
+
+
+def _key_of(event: Event) -> str | None:
+    """Return the key of the call or the turn that the event begins."""
+    if isinstance(event, Turn) and event.agent is None and event.state == "started":
+        return f"{event.stream}{TURN}"
+    return key_of(event.stream, event.call_id) if isinstance(event, ToolCall) else None
+
+
+def _turn_of(event: Event) -> str | None:
+    """Return the key of the main agent's turn that the event says something of."""
+    is_of_turn = isinstance(event, Usage) or (isinstance(event, Turn) and event.state != "started")
+    return f"{event.stream}{TURN}" if is_of_turn and event.agent is None else None
+
+
+def _child_of(event: Event, parent: str) -> _Place:
+    is_tie = isinstance(event, SessionEvent) and event.agent is not None
+    return _Place(
+        into=key_of(event.stream, parent),
+        into_session=key_of(event.session, parent),
+        slot="children",
+        ties=key_of(event.stream, event.agent or "") if is_tie else None,
+    )
+
+
+def _message(event: Message, look: Look) -> _Shown:
+    who = {"assistant": ("●", "Assistant"), "user": ("❯", "You"), "system": ("⚙", "System")}[event.role]
+    if event.role == "user" and event.agent is not None:
+        who = ("❯", "Prompt")  # the parent agent prompts a subagent
+    return _Shown(
+        *who, preview=_text_preview(event.text, look), facts=_count(event.attachments, "attachment"), body=message_body
+    )
+
+
+def _reasoning(event: Reasoning, look: Look) -> _Shown:
+    return _Shown("✻", "Reasoning", preview=_text_preview(event.text, look), body=reasoning_body)
+
+
+def _tool_call(event: ToolCall, look: Look) -> _Shown:
+    return _Shown(
+        tool_card(event.name).icon,
+        _tool_name(event.name),
+        preview=_longer_preview(event) or _distinct_title(event.title, event.name),
+        facts=said("inferred" if event.synthetic else None),
+        status=event.status,
+        body=lambda call, look: input_body(call.name, call.input, look),
+    )
+
+
+def _longer_preview(event: ToolCall) -> str:
+    """Return the preview as long as the header has room for. Events cut it after 40 characters."""
+    cut = event.preview or ""
+    longer = preview(event.name, event.input, None, HEADER) or ""
+    return longer if longer.startswith(cut) else cut
+
+
+def _tool_update(event: ToolUpdate, look: Look) -> _Shown | None:
+    body: Callable[[Any, Look], Markup] = update_body
+    if event.input is not None:
+        slot: Slot = "input"
+        body = _new_input
+    elif event.display is not None:
+        slot = "output"
+    elif event.progress is not None:
+        slot = "live"
+    else:
+        return None
+    return _Shown(
+        tool_card(event.name).icon,
+        _tool_name(event.name),
+        preview=event.preview or "",
+        status=event.status or "",
+        body=body,
+        slot=slot,
+        is_minor=True,
+    )
+
+
+def _new_input(event: ToolUpdate, look: Look) -> Markup:
+    return input_body(event.name, event.input or {}, look)
+
+
+def _tool_result(event: ToolResult, look: Look) -> _Shown:
+    return _Shown(
+        tool_card(event.name).icon,
+        _tool_name(event.name),
+        preview="" if look.call is None else look.call.preview,
+        facts=(*result_facts(event, look), *_count(event.attachments, "attachment")),
+        status=event.status,
+        body=result_body,
+        slot="output",
+    )
+
+
+def _permission_request(event: PermissionRequest, look: Look) -> _Shown:
+    question = event.questions[0].get("question") if event.questions else None
+    about = question if isinstance(question, str) else event.title or _tool_name(event.name or "")
+    title = {"permission": "Permission", "question": "Question", "elicitation": "Form"}[event.type]
+    return _Shown("?", title, preview=about, status="asked", body=permission_body, slot="live")
+
+
+def _permission_response(event: PermissionResponse, look: Look) -> _Shown:
+    by = {"user": "by the user", "policy": "by policy", "hook": "by a hook", "agent": "by the agent"}
+    return _Shown(
+        "?",
+        event.outcome.capitalize(),
+        preview=by[event.by] if event.by else "",
+        facts=said(None if event.option_id == event.outcome else event.option_id),
+        status=event.outcome,
+        body=response_body,
+        slot="live",
+    )
+
+
+def _notice(event: Notice, look: Look) -> _Shown:
+    slot: Slot | None = None if event.call_id is None else "live"
+    return _Shown("!", event.code, event.text, status=event.level, body=notice_body, slot=slot)
+
+
+def _unparsed(event: Unparsed, look: Look) -> _Shown:
+    size = said(f"{event.bytes:,} bytes")
+    return _Shown("!", "Unparsed line", event.reason, size, status="warning", body=unparsed_body)
+
+
+_KNOWN_BY = {"answer": "by its answer", "eof": "by the end of the stream"}
+
+
+def _turn(event: Turn, look: Look) -> _Shown:
+    if event.state == "started":
+        return _Shown("—", "Turn", status="running", body=turn_body, is_minor=True)
+    interrupted = event.ended_by == "eof" and event.state == "cancelled"
+    state = "interrupted" if interrupted else event.state
+    duration = spent(event.duration_ms)
+    return _Shown(
+        "—",
+        f"Turn {state}",
+        preview="" if interrupted else event.reason or "",
+        facts=(*(Fact(one, "took") for one in (duration,) if one), *said(_KNOWN_BY.get(event.ended_by or ""))),
+        status=state,
+        body=turn_body,
+        is_minor=event.state == "completed",
+    )
+
+
+def _session(event: SessionEvent, look: Look) -> _Shown:
+    facts = (
+        *said(event.model or None, event.mode or None),
+        *_count(event.tools, "tool"),
+        *_count(event.commands, "command"),
+        *_count(event.mcp_servers, "MCP server"),
+    )
+    about = event.title or event.cwd or event.agent_version or event.alias or ""
+    return _Shown("◉", f"Session {event.state}", about, facts, body=session_body, is_minor=event.state == "updated")
+
+
+def _usage(event: Usage, look: Look) -> _Shown:
+    tokens = ", ".join(
+        f"{count:,} {word}"
+        for count, word in ((event.input_tokens, "in"), (event.output_tokens, "out"))
+        if count is not None
+    )
+    is_of_turn = (event.cost_scope or event.scope) == "turn"
+    named = (
+        (dollars(event.cost_usd) if is_of_turn else cost(event), "cost" if is_of_turn else ""),
+        (context_share(event), "context"),
+    )
+    facts = tuple(Fact(text, name) for text, name in named if text)
+    return _Shown("∑", f"Usage of the {event.scope}", tokens, facts, body=usage_body, is_minor=True)
+
+
+def _text_preview(text: str, look: Look) -> str:
+    """Return the preview of a text: none if the body shows the text."""
+    return text if look.level == "title" else ""
+
+
+def _tool_name(name: str) -> str:
+    """Return the name to show: `server · tool` for an MCP tool, if its name can be split in only one way."""
+    parts = name.split("__")
+    return f"{parts[1]} · {parts[2]}" if len(parts) == 3 and parts[0] == "mcp" and parts[1] and parts[2] else name
+
+
+def _count(of: Sequence[Any] | None, word: str) -> tuple[Fact, ...]:
+    return said(counted(len(of), word)) if of else ()
+
+
+def _distinct_title(title: str | None, name: str) -> str:
+    return "" if title is None or title.lower() == name.lower() else title
+
+
+_KINDS: dict[type[Event], Callable[[Any, Look], _Shown | None]] = {
+    Message: _message,
+    Reasoning: _reasoning,
+    ToolCall: _tool_call,
+    ToolUpdate: _tool_update,
+    ToolResult: _tool_result,
+    PermissionRequest: _permission_request,
+    PermissionResponse: _permission_response,
+    Notice: _notice,
+    Unparsed: _unparsed,
+    Turn: _turn,
+    SessionEvent: _session,
+    Usage: _usage,
+}
+
+
+def rendered(event: AnyEvent, look: Look) -> Fragment | None:
+    """Render an event. If a renderer fails, log it and show a notice instead, so that the page survives any event."""
+    try:
+        return fragment_of(event, look)
+    except Exception:
+        _log.exception("an event cannot be rendered", seq=event.seq)
+        envelope: dict[str, Any] = {name: getattr(event, name) for name in _ENVELOPE}
+        failure = Notice(**envelope, level="error", code="not shown", text="This event cannot be shown; see it raw.")
+        return fragment_of(failure, look)
+
+
+_ENVELOPE = ("v", "id", "stream", "line", "session", "protocol", "provider", "dialect", "seq", "ts")

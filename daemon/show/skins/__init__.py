@@ -1,0 +1,1 @@
+"""The forms in which what is shown is written: HTML, …"""

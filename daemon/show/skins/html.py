@@ -1,0 +1,124 @@
+"""Cards and rows as HTML.
+
+    rows = Rows(is_quiet=True).of(nest(fragments))      # the seq of each row, and its HTML
+    html = card_html(card)                              # one card with everything in it
+
+A card of a call has four slots: `input` (which a late update replaces), `live` (what happens while the call runs),
+`output`, and `children` (what its subagent does). The card of a turn has one, `turn`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from tooltap.daemon.show.blocks import short
+from tooltap.daemon.show.markup import template
+from tooltap.daemon.show.shown import SLOTS, Fragment, Slot, key_of
+from tooltap.daemon.show.timeline import OPEN, Card, Lifted, Row, below, rows_of
+from tooltap.protocol.events import ToolCall
+
+
+class RowHtml(NamedTuple):
+    seq: int
+    html: Markup
+
+
+class Rows(NamedTuple):
+    """How rows are rendered."""
+
+    is_quiet: bool = False
+    """Leave out what turns used, and what describes sessions."""
+    is_open: bool = False
+    """Nothing is folded at first: the reader searched for what is here."""
+    at: int | None = None
+    """The event that the reader came for. A fold that has it is open."""
+    folds: bool = True
+
+    def of(self, cards: Iterable[Card]) -> list[RowHtml]:
+        return [RowHtml(row.seq, self._row(row)) for row in rows_of(cards, is_quiet=self.is_quiet, folds=self.folds)]
+
+    def html_of(self, card: Card) -> Markup:
+        """Render a card with everything in it."""
+        inside: dict[Slot, list[Markup]] = {}
+        for slot, cards in card.inside.items():
+            if slot != "children":
+                inside[slot] = [self._part(one) for one in cards]
+        return article(card.fragment, inside, status=card.status, facts=card.facts, children=self._children(card))
+
+    def _part(self, card: Card) -> Markup:
+        """Render what is in a slot of another card."""
+        if card.inside or card.fragment.slot in ("live", None):
+            return self.html_of(card)
+        return article(card.fragment, is_inside=True)
+
+    def _children(self, card: Card) -> _Children | None:
+        children = card.inside.get("children")
+        if not children:
+            return None
+        html = Markup().join(row.html for row in self.of(children))
+        is_open = self.is_open or card.status in OPEN or any(self._is_target(one) for one in below(card))
+        return _Children(html, card.calls, is_open)
+
+    def _row(self, row: Row) -> Markup:
+        if not row.is_fold:
+            return self.html_of(row.cards[0])
+        return template(
+            "run.html",
+            key=f"e{row.seq}",
+            label=row.label,
+            took=row.took,
+            rows=[self.html_of(card) for card in row.cards],
+            is_open=self.is_open or any(self._is_target(card) for card in row.cards),
+        )
+
+    def _is_target(self, card: Card) -> bool:
+        return self.at is not None and self.at in {card.fragment.seq, *(one.fragment.seq for one in below(card))}
+
+
+def card_html(card: Card) -> Markup:
+    """Render a card with everything in it, unfolded."""
+    return Rows(is_open=True, folds=False).html_of(card)
+
+
+class _Children(NamedTuple):
+    """What a subagent did."""
+
+    html: Markup
+    calls: int
+    is_open: bool
+
+
+def article(
+    fragment: Fragment,
+    inside: Mapping[Slot, Sequence[Markup]] | None = None,
+    *,
+    status: str | None = None,
+    facts: Sequence[Lifted] | None = None,
+    children: _Children | None = None,
+    is_inside: bool = False,
+) -> Markup:
+    """Return the HTML of a card. `inside`: the cards in its slots, but for `children`; `status`: of the call, if it has
+    changed; `facts`: if they are not only its own; `is_inside`: it is in a slot, and that card has its facts."""
+    return template(
+        "card.html",
+        card=fragment,
+        slots={slot: Markup().join((inside or {}).get(slot, ())) for slot in SLOTS if slot != "children"},
+        status=fragment.status if status is None else status,
+        facts=Card(fragment, fragment.status).facts if facts is None else facts,
+        children=children,
+        is_inside=is_inside,
+        target=_target(fragment),
+        by=key_of(fragment.event.session, fragment.event.agent or ""),
+    )
+
+
+def _target(fragment: Fragment) -> str:
+    """Return the path that a call read; empty if it reads none."""
+    event = fragment.event
+    if not isinstance(event, ToolCall) or fragment.family != "read":
+        return ""
+    path = event.input.get("file_path") or event.input.get("path")
+    return short(path) if isinstance(path, str) else ""

@@ -1,0 +1,234 @@
+"""What agents ask users: questions with options, permissions, plans; and titles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from tooltap.daemon.show.blocks import facts, folded, joined, limited, plain, prose, short
+from tooltap.daemon.show.markup import template
+from tooltap.daemon.show.render_options import Excerpt, Look, excerpt
+from tooltap.daemon.show.tools.card import ToolCard, nothing
+from tooltap.daemon.show.tree import text_or_tree, tree
+from tooltap.normalizers.wire.values import record, records, string
+from tooltap.protocol.tools import (
+    AcpHistoryImportInput,
+    AskUserQuestionInput,
+    AskUserQuestionResult,
+    ChangeTitleInput,
+    ChangeTitleResult,
+    EnterPlanModeInput,
+    ExitPlanModeInput,
+    PlanModeResult,
+    Question,
+    ReasoningInput,
+    ReasoningResult,
+    ToolTypes,
+    WorkspaceIndexingPermissionInput,
+)
+
+# -- options ------------------------------------------------------------------------------------------------------
+
+
+class _Option(NamedTuple):
+    label: str
+    description: str
+    is_chosen: bool = False
+
+
+_KINDS = {
+    "allow_once": "allows it this once",
+    "allow_always": "allows it from now on",
+    "reject_once": "refuses it this once",
+    "reject_always": "refuses it from now on",
+}
+
+
+def options_body(options: list[Any], look: Look) -> Markup:
+    """Render the options of a permission request, `{id, name, kind}` each."""
+    shown = limited(records(options), look)
+    return template("options.html", options=[_choice(one) for one in shown.shown], hidden=shown.hidden)
+
+
+def _choice(option: dict[str, Any]) -> _Option:
+    """An option without a name is explained by its kind."""
+    identity = string(option.get("id")) or string(option.get("optionId")) or "?"
+    name = string(option.get("name")) or identity
+    kind = string(option.get("kind")) or ""
+    return _Option(short(name), _KINDS.get(kind, short(kind)) if name == identity else "")
+
+
+ANSWER = 10_000
+"""Longest answer, in characters, in which options are recognized."""
+
+# -- questions ----------------------------------------------------------------------------------------------------
+
+
+class _Item(NamedTuple):
+    header: str
+    question: Excerpt
+    several: bool
+    options: list[_Option]
+    hidden: int
+    """How many options are not shown."""
+    answer: Markup
+    """In the user's own words, or of an unknown form."""
+
+
+def question_input(payload: AskUserQuestionInput, look: Look) -> Markup:
+    return questions_body(payload.questions or [], None, look)
+
+
+class Answers(AskUserQuestionResult):
+    """The result of Claude Code 2.1: it repeats the questions, and `content` is for the model."""
+
+    questions: list[Question] | None = None
+    content: str | None = None
+
+
+def question_output(result: Answers, look: Look) -> Markup:
+    """Render the questions with the chosen options; without answers, the tool's text."""
+    if result.answers is None:
+        return plain(result.content, look, "/output/content")
+    questions = records(None if look.call is None else look.call.input.get("questions"))
+    return questions_body(questions or result.questions or [], result.answers, look)
+
+
+def questions_body(
+    questions: Sequence[Question | dict[str, Any]], answers: dict[str, Any] | None, look: Look
+) -> Markup:
+    """Render questions. `answers`: question, or its id -> answer; None while there are none. An answer whose question
+    is not in `questions` is shown as a question of its own."""
+    left = dict(answers or {})
+    parsed = [one if isinstance(one, Question) else Question.from_payload(one) for one in questions]
+    shown = limited(parsed, look)
+    items = [_item(one, left, look) for one in shown.shown]
+    unasked = limited(list(left.items()), look) if not shown.hidden else limited([], look)
+    items += [_item(Question(question=question), {question: answer}, look) for question, answer in unasked.shown]
+    hidden = shown.hidden + unasked.hidden
+    return template("questions.html", items=items, hidden=hidden, answered=answers is not None) if items else Markup()
+
+
+def answers_body(answers: dict[str, Any], look: Look) -> Markup:
+    """Render answers without their options, which another card shows."""
+    if all(isinstance(answer, str) for answer in answers.values()):
+        return facts((short(question), answer) for question, answer in limited(list(answers.items()), look).shown)
+    return questions_body([], answers, look)
+
+
+def _item(question: Question, answers: dict[str, Any], look: Look) -> _Item:
+    """Take the question's answer out of `answers`."""
+    names = (question.question, string(question.extra.get("id")), question.header)
+    answer = next((answers.pop(name) for name in names if name is not None and name in answers), None)
+    offered = [
+        (string(one.get("label")) or string(one.get("name")) or "?", string(one.get("description")) or "")
+        for one in (option if isinstance(option, dict) else {"label": str(option)} for option in question.options or [])
+    ]
+    chosen, own = _chosen(answer, [label for label, _ in offered])
+    part = limited(offered, look)
+    return _Item(
+        header=short(question.header or ""),
+        question=excerpt(question.question or "", look),
+        several=question.multiSelect is True,
+        options=[_Option(short(label), description, label in chosen) for label, description in part.shown],
+        hidden=part.hidden,
+        answer=text_or_tree(own, look, ""),
+    )
+
+
+def _chosen(answer: Any, labels: list[str]) -> tuple[set[str], Any]:
+    """Return which options the answer names, and the rest of the answer. Several labels are joined by commas; a label
+    may contain commas itself."""
+    given = record(answer).get("answers", answer)  # Codex: {answers: [label, …]}
+    words = given if isinstance(given, list) else [given]
+    if not all(isinstance(word, str) and len(word) <= ANSWER for word in words):
+        return set(), answer
+    longest_first = sorted(filter(None, labels), key=len, reverse=True)
+    chosen: set[str] = set()
+    own: list[str] = []
+    for word in words:
+        left = word
+        while label := next((one for one in longest_first if left == one or left.startswith(f"{one}, ")), None):
+            chosen.add(label)
+            left = left[len(label) :].removeprefix(", ")
+        own += [left] if left else []
+    return chosen, ", ".join(own)
+
+
+# -- plans --------------------------------------------------------------------------------------------------------
+
+
+class Planned(PlanModeResult):
+    """The result of Claude Code 2.1; `content` is for the model."""
+
+    content: str | None = None
+
+
+def plan_input(payload: ExitPlanModeInput, look: Look) -> Markup:
+    return prose(payload.plan, look, "/input/plan")
+
+
+def plan_output(result: Planned, look: Look) -> Markup:
+    """Render the plan only if it differs from the proposed one."""
+    proposed = None if look.call is None else look.call.input.get("plan")
+    return joined(
+        prose(result.plan, look, "/output/plan") if result.plan != proposed else Markup(),
+        plain(result.message, look, "/output/message"),
+        plain(result.content, look, "/output/content"),
+    )
+
+
+# -- titles, reasoning, and dialogs of Happy ----------------------------------------------------------------------
+
+
+def reasoning_input(payload: ReasoningInput, look: Look) -> Markup:
+    return prose(payload.title, look, "/input/title")
+
+
+def reasoning_output(result: ReasoningResult, look: Look) -> Markup:
+    return prose(result.content, look, "/output/content")
+
+
+def title_input(payload: ChangeTitleInput, look: Look) -> Markup:
+    return facts([("new title", payload.title)])
+
+
+def title_output(result: ChangeTitleResult, look: Look) -> Markup:
+    """Render the title only if it differs from the requested one."""
+    requested = None if look.call is None else look.call.input.get("title")
+    title = facts([("title", result.title)]) if result.title != requested else Markup()
+    return joined(title, plain(result.message, look, "/output/message"))
+
+
+def history_import_input(payload: AcpHistoryImportInput, look: Look) -> Markup:
+    tails = {"the last here": payload.localTail or [], "the last at the agent": payload.remoteTail or []}
+    return joined(
+        plain(payload.note, look, "/input/note"),
+        facts(
+            [
+                ("agent", payload.provider),
+                ("session", payload.remoteSessionId),
+                ("messages here", payload.localCount),
+                ("messages at the agent", payload.remoteCount),
+            ]
+        ),
+        *(folded(words, tree(tail, look)) for words, tail in tails.items()),
+    )
+
+
+def indexing_input(payload: WorkspaceIndexingPermissionInput, look: Look) -> Markup:
+    call = tree(payload.toolCall, look, "/input/toolCall") if look.is_full else Markup()
+    return joined(prose(payload.title, look, "/input/title"), options_body(payload.options or [], look), call)
+
+
+CARDS = {
+    "AskUserQuestion": ToolCard("?", question_input, question_output, ToolTypes(AskUserQuestionInput, Answers)),
+    "EnterPlanMode": ToolCard("☰", nothing, plan_output, ToolTypes(EnterPlanModeInput, Planned)),
+    "ExitPlanMode": ToolCard("☰", plan_input, plan_output, ToolTypes(ExitPlanModeInput, Planned)),
+    "Reasoning": ToolCard("✻", reasoning_input, reasoning_output),
+    "change_title": ToolCard("✎", title_input, title_output),
+    "AcpHistoryImport": ToolCard("↺", history_import_input),
+    "WorkspaceIndexingPermission": ToolCard("?", indexing_input),
+}

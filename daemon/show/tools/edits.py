@@ -1,0 +1,178 @@
+"""Changes of files as diffs: edits, patches, the diff of a turn, deleted files; and the text that the tool returned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from tooltap.daemon.show.diff import (
+    Change,
+    Hunk,
+    between,
+    changes_of_diff,
+    cut,
+    hunks_of_claude,
+    hunks_of_diff,
+    whole,
+)
+from tooltap.daemon.show.markup import template
+from tooltap.daemon.show.render_options import SUMMARY_LINES, Look, excerpt
+from tooltap.daemon.show.tools.card import ToolCard
+from tooltap.protocol.file_tools import Change as PatchChange
+from tooltap.protocol.file_tools import (
+    ChangeResult,
+    DeleteInput,
+    DeleteResult,
+    DiffInput,
+    DiffResult,
+    EditInput,
+    Modification,
+    MultiEditInput,
+    PatchInput,
+    PatchResult,
+    SingleEdit,
+)
+from tooltap.protocol.payloads import ToolInput
+
+SUMMARY_FILES = 12
+FULL_LINES = 5_000
+"""Lines of all changes of a card; the raw view has the rest."""
+TAGS = {"+": "ins", "-": "del", " ": "span", "\\": "em"}
+
+
+def changes_body(changes: Sequence[Change], look: Look, *pointers: str) -> Markup:
+    """Render diffs of files, as much as the level shows. `pointers`: the places in the event of the compared texts, to
+    link to those that were cut."""
+    if not changes:
+        return Markup()
+    shown = changes if look.is_full else changes[:SUMMARY_FILES]
+    return template(
+        "diff.html",
+        changes=cut(shown, FULL_LINES) if look.is_full else cut(shown, SUMMARY_LINES, brief=True),
+        hidden_files=len(changes) - len(shown),
+        parts=[excerpt("", look, pointer) for pointer in pointers],
+        tags=TAGS,
+    )
+
+
+def changes_of(payload: ToolInput) -> list[Change]:
+    """Return the changes that a call states in its input; none for a tool that changes no text."""
+    match payload:
+        case EditInput():
+            edits = [_edit(payload, payload.file_path or "")]
+        case MultiEditInput():
+            edits = [_edit(edit, edit.file_path or payload.file_path or "") for edit in payload.edits or []]
+        case PatchInput(changes=None):
+            return changes_of_diff(payload.patch or "")
+        case PatchInput():
+            return [_file(path, change) for path, change in (payload.changes or {}).items()]
+        case DiffInput():
+            return changes_of_diff(payload.unified_diff or "")
+        case _:
+            return []
+    return [edit for edit in edits if edit is not None]
+
+
+def edit_input(payload: EditInput, look: Look) -> Markup:
+    return changes_body(changes_of(payload), look, "/input/old_string", "/input/new_string")
+
+
+def multi_edit_input(payload: MultiEditInput, look: Look) -> Markup:
+    numbers = range(len(payload.edits or []))
+    pointers = [f"/input/edits/{at}/{key}" for at in numbers for key in ("old_string", "new_string")]
+    return changes_body(changes_of(payload), look, *pointers)
+
+
+def _edit(edit: EditInput | SingleEdit, path: str) -> Change | None:
+    if edit.old_string is None and edit.new_string is None:
+        return None
+    hunks, note = between(edit.old_string or "", edit.new_string or "")
+    if edit.replace_all:
+        note = f"Wherever the text is found. {note}".strip()
+    return Change.of(path, "", hunks, note=note)
+
+
+def patch_input(payload: PatchInput, look: Look) -> Markup:
+    return _patch(payload.changes, look, "/input") or changes_body(
+        changes_of_diff(payload.patch or ""), look, "/input/patch"
+    )
+
+
+def _patch(changes: dict[str, PatchChange] | None, look: Look, pointer: str) -> Markup:
+    shown = [_file(path, change) for path, change in (changes or {}).items()]
+    keys = [path.replace("~", "~0").replace("/", "~1") for path in changes or {}]
+    pointers = [f"{pointer}/changes/{key}/{text}" for key in keys for text in ("unified_diff", "content")]
+    return changes_body(shown, look, *(one for one in pointers if one in look.outputs))
+
+
+def _file(path: str, change: PatchChange) -> Change:
+    hunks, note = _hunks(change)
+    return Change.of(path, change.type or "", hunks, moved_to=change.move_path or "", note=note)
+
+
+def _hunks(change: PatchChange) -> tuple[list[Hunk], str]:
+    if change.unified_diff and (hunks := hunks_of_diff(change.unified_diff)):
+        return hunks, ""
+    if change.modify is not None:
+        return _modified(change.modify)
+    if change.add is not None or change.type == "add":
+        return whole((change.add and change.add.content) or change.content or "", "+"), ""
+    if change.delete is not None or change.type == "delete":
+        return whole((change.delete and change.delete.content) or change.content or "", "-"), ""
+    return [], ""
+
+
+def _modified(change: Modification) -> tuple[list[Hunk], str]:
+    if not change.hunks:
+        return between(change.old_content or "", change.new_content or "")
+    compared = [between(hunk.old_content or "", hunk.new_content or "") for hunk in change.hunks]
+    return [hunk for hunks, _ in compared for hunk in hunks], next((note for _, note in compared if note), "")
+
+
+def diff_input(payload: DiffInput, look: Look) -> Markup:
+    return changes_body(changes_of_diff(payload.unified_diff or ""), look, "/input/unified_diff")
+
+
+def diff_output(result: DiffResult, look: Look) -> Markup:
+    return _texts(look, (("status", result.status),))
+
+
+def change_output(result: ChangeResult, look: Look) -> Markup:
+    """Render the tool's text. The call's card shows the change; level `full` repeats it with its place in the file."""
+    texts = _texts(look, (("message", result.message), ("stdout", result.stdout), ("stderr", result.stderr)))
+    not_applied = Markup('<p class="note">Not applied.</p>') if result.applied is False else Markup()
+    changes = Markup()
+    if result.structuredPatch and (look.is_full or look.call is None):
+        changes = changes_body([Change.of("", "", hunks_of_claude(result.structuredPatch))], look)
+    return texts + not_applied + changes
+
+
+def patch_output(result: PatchResult, look: Look) -> Markup:
+    body = change_output(result, look)
+    return body + (_patch(result.changes, look, "/output") if look.is_full or look.call is None else "")
+
+
+def delete_input(payload: DeleteInput, look: Look) -> Markup:
+    paths = payload.file_paths or ([payload.file_path] if payload.file_path else [])
+    return changes_body([Change.of(path, "delete", []) for path in paths], look)
+
+
+def delete_output(result: DeleteResult, look: Look) -> Markup:
+    not_deleted = Markup('<p class="note">Not deleted.</p>') if result.deleted is False else Markup()
+    return _texts(look, (("message", result.message),)) + not_deleted
+
+
+def _texts(look: Look, texts: Sequence[tuple[str, str | None]]) -> Markup:
+    """Render the texts that the tool returned under these keys of its output."""
+    excerpts = [excerpt(text, look, f"/output/{key}") for key, text in texts if text]
+    return template("texts.html", texts=excerpts) if excerpts else Markup()
+
+
+CARDS = {
+    "Edit": ToolCard("✎", edit_input, change_output),
+    "MultiEdit": ToolCard("✎", multi_edit_input, change_output),
+    "Delete": ToolCard("✕", delete_input, delete_output),
+    "Patch": ToolCard("✎", patch_input, patch_output),
+    "Diff": ToolCard("±", diff_input, diff_output),
+}

@@ -1,0 +1,122 @@
+"""Tools of MCP servers, agents' own tools about tools, and the output of unknown tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markupsafe import Markup
+
+from tooltap.daemon.show.blocks import facts, joined, plain, table
+from tooltap.daemon.show.render_options import Look
+from tooltap.daemon.show.tools.card import ToolCard, nothing
+from tooltap.daemon.show.tree import text_or_tree, tree
+from tooltap.normalizers.wire.values import record, records, string
+from tooltap.protocol.payloads import ToolInput, ToolResultPayload
+from tooltap.protocol.tools import McpInput, McpResult, ToolTypes
+
+
+class AnyResult(ToolResultPayload):
+    """The keys under which most tools return text."""
+
+    text: str | None = None
+    content: str | None = None
+    message: str | None = None
+
+
+def any_output(result: AnyResult, look: Look) -> Markup:
+    words = {"text": result.text, "content": result.content, "message": result.message}
+    return joined(*(text_or_tree(value, look, f"/output/{key}") for key, value in words.items()))
+
+
+def mcp_output(result: McpResult, look: Look) -> Markup:
+    """Render the result without the blocks whose body is an attachment of the event."""
+    blocks = [block for block in result.content or [] if "outputId" not in record(block)]
+    return joined(text_or_tree(result.text, look, "/output/text"), tree(blocks, look, "/output/content"))
+
+
+# -- resources ----------------------------------------------------------------------------------------------------
+
+_COLUMNS = ("name", "uri", "uriTemplate", "mimeType", "server", "description")
+_HEAD = ("name", "address", "form of the address", "type", "server", "description")
+
+
+class Resources(ToolResultPayload):
+    resources: list[dict[str, Any]] | None = None
+    resourceTemplates: list[dict[str, Any]] | None = None
+
+
+def resources_output(result: Resources, look: Look) -> Markup:
+    listed = result.resources or result.resourceTemplates or records(result.value)
+    rows = [[string(one.get(column)) for column in _COLUMNS] for one in listed]
+    return table(_HEAD, rows, look, name="resources of MCP servers")
+
+
+class Resource(AnyResult):
+    contents: list[dict[str, Any]] | None = None
+
+
+def resource_output(result: Resource, look: Look) -> Markup:
+    shown = [
+        joined(
+            facts([("address", string(one.get("uri"))), ("type", string(one.get("mimeType")))]),
+            text_or_tree(string(one.get("text")), look, f"/output/contents/{index}/text"),
+        )
+        for index, one in enumerate(result.contents or [])
+    ]
+    return joined(*shown, any_output(result, look))
+
+
+# -- skills, tool search -------------------------------------------------------------------------------------------
+
+
+class SkillInput(ToolInput):
+    skill: str | None = None
+    name: str | None = None
+    args: Any = None
+
+
+def skill_input(payload: SkillInput, look: Look) -> Markup:
+    args = payload.args
+    return joined(
+        facts([("skill", payload.skill or payload.name)]),
+        plain(args, look, "/input/args") if isinstance(args, str) else tree(args, look, "/input/args"),
+    )
+
+
+class ToolSearchInput(ToolInput):
+    query: str | None = None
+
+
+class ToolsFound(AnyResult):
+    matches: list[Any] | None = None
+    """Names, or `{tool_name}` each."""
+    tools: list[Any] | None = None
+    """`{name}` each."""
+    total_deferred_tools: int | None = None
+
+
+def tool_search_input(payload: ToolSearchInput, look: Look) -> Markup:
+    return facts([("query", payload.query)])
+
+
+def tool_search_output(result: ToolsFound, look: Look) -> Markup:
+    found = [*(result.matches or []), *(result.tools or [])]
+    names = [string(one) or string(record(one).get("name")) or string(record(one).get("tool_name")) for one in found]
+    return joined(
+        facts([("found", [name for name in names if name]), ("of", result.total_deferred_tools)]),
+        any_output(result, look),
+    )
+
+
+MCP_CARD = ToolCard("⊞", nothing, mcp_output, ToolTypes(McpInput, McpResult))
+"""The entry of every `mcp__<server>__<tool>`. The card's header names server and tool; the arguments are a tree."""
+
+_RESOURCES = ToolCard("⊞", nothing, resources_output, ToolTypes(ToolInput, Resources))
+
+CARDS = {
+    "Skill": ToolCard("✦", skill_input, any_output, ToolTypes(SkillInput, AnyResult)),
+    "ToolSearch": ToolCard("⌕", tool_search_input, tool_search_output, ToolTypes(ToolSearchInput, ToolsFound)),
+    "ListMcpResources": _RESOURCES,
+    "list_mcp_resource_templates": _RESOURCES,
+    "ReadMcpResource": ToolCard("⊞", nothing, resource_output, ToolTypes(ToolInput, Resource)),
+}

@@ -1,0 +1,163 @@
+"""Searches and their hits: paths, the entries of a folder, lines by file with the pattern marked.
+
+A pattern is a regular expression of the provider's engine. It is never run here, where it might take for ever: only
+its literal parts are marked in the lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from tooltap.daemon.show.ansi import final_screen
+from tooltap.daemon.show.markup import template
+from tooltap.daemon.show.render_options import BRIEF, SUMMARY_LINES, Look, brief, excerpt
+from tooltap.daemon.show.tools.card import ToolCard
+from tooltap.protocol.file_tools import (
+    CodeSearchInput,
+    GlobInput,
+    GlobResult,
+    GrepInput,
+    GrepResult,
+    LsInput,
+    LsResult,
+    Match,
+)
+
+SHOWN = 5_000
+"""Most hits or paths of one card."""
+_NOT_LITERAL = re.compile(r"\[[^\]]*\]|\\\w|\(\?[:=!<]+|[^\\][*+?{]")
+_LITERAL = re.compile(r"(?:[^\\^$.|?*+()\[\]{}]|\\[^\w\s])+")
+
+
+class Hit(NamedTuple):
+    line: int | None
+    segments: tuple[tuple[str, bool], ...]
+    """The line in segments, and whether each matches the search."""
+
+
+class File(NamedTuple):
+    path: str
+    hits: list[Hit]
+
+
+def glob_input(payload: GlobInput, look: Look) -> Markup:
+    return _asked(payload.pattern, (("in", payload.path),))
+
+
+def grep_input(payload: GrepInput, look: Look) -> Markup:
+    return _asked(payload.pattern, (("in", payload.path), ("files", payload.glob), ("mode", payload.output_mode)))
+
+
+def code_search_input(payload: CodeSearchInput, look: Look) -> Markup:
+    return _asked(payload.query, (("in", payload.path),))
+
+
+def ls_input(payload: LsInput, look: Look) -> Markup:
+    return _asked(None, (("in", payload.path),))
+
+
+def _asked(pattern: str | None, facts: Iterable[tuple[str, str | None]]) -> Markup:
+    shown = [(name, value) for name, value in facts if value]
+    if not pattern and not shown:
+        return Markup()
+    return template("search_input.html", pattern=pattern, facts=shown)
+
+
+def glob_output(result: GlobResult, look: Look) -> Markup:
+    return _paths(result.matches, "path", look) + _text(result.text, look)
+
+
+def ls_output(result: LsResult, look: Look) -> Markup:
+    """Render the entries. Objects among them are shown by name and kind here, and whole in the tree of unknown keys."""
+    names = None if result.entries is None else [_name(entry) for entry in result.entries]
+    return _paths(names, "entry", look) + _text(result.text, look)
+
+
+def grep_output(result: GrepResult, look: Look) -> Markup:
+    if result.matches is None:
+        return _text(result.text, look)
+    limit = SHOWN if look.is_full else SUMMARY_LINES
+    shown = result.matches[:limit]
+    files = _by_file(shown, _needle(look))
+    count = len({match.filePath for match in result.matches})
+    body = template(
+        "hits.html",
+        files=files,
+        hits=sum(match.excerpt is not None or match.line is not None for match in result.matches),
+        count=count,
+        hidden=len(result.matches) - len(shown),
+    )
+    return body + _text(result.text, look)
+
+
+def _by_file(matches: Sequence[Match], needle: re.Pattern[str] | None) -> list[File]:
+    files: dict[str, File] = {}
+    for match in matches:
+        path = match.filePath or ""
+        file = files.setdefault(path, File(path, []))
+        if match.excerpt is not None or match.line is not None:
+            file.hits.append(Hit(match.line, _marked(brief(match.excerpt or ""), needle)))
+    return list(files.values())
+
+
+def _needle(look: Look) -> re.Pattern[str] | None:
+    """Return an expression for the literal parts of the searched pattern, to be marked."""
+    call_input = look.call.input if look.call else {}
+    pattern = call_input.get("pattern") or call_input.get("query")
+    if not isinstance(pattern, str) or not 0 < len(pattern) <= BRIEF:
+        return None
+    literals = sorted(_literals(pattern), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, literals)), re.IGNORECASE) if literals else None
+
+
+def _literals(pattern: str) -> set[str]:
+    """Return the literal parts of an expression; parts of one or two characters are not worth a mark."""
+    runs = _LITERAL.findall(_NOT_LITERAL.sub("|", pattern))
+    plain = {re.sub(r"\\(.)", r"\1", run) for run in runs}
+    return plain if runs == [pattern] else {run for run in plain if len(run.strip()) > 2}
+
+
+def _marked(line: str, needle: re.Pattern[str] | None) -> tuple[tuple[str, bool], ...]:
+    if needle is None:
+        return ((line, False),)
+    segments: list[tuple[str, bool]] = []
+    at = 0
+    for found in needle.finditer(line):
+        segments += [(line[at : found.start()], False), (found[0], True)]
+        at = found.end()
+    return tuple(segment for segment in (*segments, (line[at:], False)) if segment[0])
+
+
+def _paths(paths: Sequence[str] | None, one: str, look: Look) -> Markup:
+    if paths is None:
+        return Markup()
+    shown = paths[: SHOWN if look.is_full else SUMMARY_LINES]
+    several = "entries" if one == "entry" else f"{one}s"
+    return template("paths.html", paths=shown, count=len(paths), word=one if len(paths) == 1 else several)
+
+
+def _name(entry: Any) -> str:
+    if isinstance(entry, str):
+        return entry
+    if isinstance(entry, dict):
+        name = next((entry[key] for key in ("name", "path") if isinstance(entry.get(key), str)), None)
+        if name is not None:
+            is_folder = entry.get("type") in ("directory", "dir") or entry.get("isDirectory") is True
+            return f"{name}/" if is_folder and not name.endswith("/") else name
+    return brief(str(entry))
+
+
+def _text(text: str | None, look: Look) -> Markup:
+    return template("texts.html", texts=[excerpt(final_screen(text), look, "/output/text")]) if text else Markup()
+
+
+CARDS = {
+    "Glob": ToolCard("⌕", glob_input, glob_output),
+    "Grep": ToolCard("⌕", grep_input, grep_output),
+    "LS": ToolCard("▤", ls_input, ls_output),
+    "CodeSearch": ToolCard("⌕", code_search_input, grep_output),
+}

@@ -1,0 +1,79 @@
+"""A command and its output; and the tools for a command that runs in the background.
+
+The card's header has the exit code.
+"""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from tooltap.daemon.show.ansi import final_screen
+from tooltap.daemon.show.markup import template
+from tooltap.daemon.show.render_options import Look, excerpt
+from tooltap.daemon.show.tools.card import ToolCard
+from tooltap.protocol.file_tools import BashInput, BashResult
+from tooltap.protocol.payloads import ToolInput
+from tooltap.protocol.tools import ToolTypes
+
+
+class FollowerInput(ToolInput):
+    """The input of `BashOutput` and `KillShell` (Claude Code, Copilot) and of `write_stdin` (Codex)."""
+
+    bash_id: str | None = None
+    shell_id: str | None = None
+    session_id: int | str | None = None
+    chars: str | None = None
+    """What is typed in; empty where the agent only asks for the output."""
+
+
+class FollowerResult(BashResult):
+    status: str | None = None
+    """State of the command: running, completed, failed, killed."""
+    message: str | None = None
+    command: str | None = None
+
+
+def shell_input(payload: BashInput, look: Look) -> Markup:
+    facts = [
+        ("in", payload.cwd),
+        ("timeout", payload.timeout),
+        ("background", "yes" if payload.run_in_background else None),
+    ]
+    return template(
+        "shell_input.html",
+        description=payload.description,
+        command=excerpt(payload.command, look, "/input/command") if payload.command else None,
+        facts=[(name, str(value)) for name, value in facts if value is not None],
+    )
+
+
+def follower_input(payload: FollowerInput, look: Look) -> Markup:
+    shell = next((one for one in (payload.bash_id, payload.shell_id, payload.session_id) if one is not None), None)
+    return template(
+        "shell_input.html",
+        description=None,
+        command=excerpt(payload.chars, look, "/input/chars") if payload.chars else None,
+        facts=[] if shell is None else [("shell", str(shell))],
+    )
+
+
+def shell_output(result: BashResult, look: Look) -> Markup:
+    printed = [
+        (name, excerpt(final_screen(value), look, f"/output/{name}"))
+        for name in ("message", "stdout", "stderr")
+        if (value := getattr(result, name, None))
+    ]
+    facts = [("status", status)] if (status := getattr(result, "status", None)) else []
+    if not printed and not facts and not result.interrupted:
+        return Markup()
+    return template("shell_output.html", result=result, printed=printed, facts=facts)
+
+
+_FOLLOWER = ToolCard("❯", follower_input, shell_output, ToolTypes(FollowerInput, FollowerResult))
+
+CARDS = {
+    "Bash": ToolCard("❯", shell_input, shell_output),
+    "BashOutput": _FOLLOWER,
+    "KillShell": _FOLLOWER,
+    "write_stdin": _FOLLOWER,
+}

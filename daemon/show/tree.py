@@ -1,0 +1,143 @@
+"""Payloads without a renderer as a tree of their keys; and which keys of a payload its struct does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from markupsafe import Markup
+
+from tooltap.daemon.show.blocks import plain
+from tooltap.daemon.show.markup import template
+from tooltap.daemon.show.render_options import Excerpt, Look, excerpt
+from tooltap.protocol.payloads import OpenStruct, fields_of
+
+OURS = frozenset({"_happy", "_raw", "_acp", "_mcp"})
+DEPTH = 12
+"""Levels of a tree; deeper values are shown as JSON."""
+SUMMARY_VALUES = 12
+FULL_VALUES = 2_000
+"""Values in one tree; the raw view has the rest."""
+
+
+class Node(NamedTuple):
+    kind: str
+    """mapping, sequence, string, address or scalar."""
+    text: Excerpt
+    children: list[tuple[str, Node]]
+    hidden: int
+    """How many children are not shown."""
+
+
+def text_or_tree(value: Any, look: Look, pointer: str) -> Markup:
+    """Render text as text; JSON, and anything that is not text, as a tree."""
+    if not isinstance(value, str):
+        return tree(value, look, pointer)
+    if value.lstrip()[:1] in ("{", "["):
+        try:
+            # Values inside the JSON text have no place in the event that a pointer could name.
+            return tree(msgspec.json.decode(value), look, f"{pointer}#")
+        except (msgspec.DecodeError, RecursionError):
+            pass
+    return plain(value, look, pointer)
+
+
+def tree(value: Any, look: Look, pointer: str = "") -> Markup:
+    """Render a value as a tree; an empty one as nothing. `pointer`: the place of the value in the event."""
+    if isinstance(value, dict):
+        value = {key: one for key, one in value.items() if key not in OURS}
+    if value is None or (isinstance(value, dict | list | str) and not value):
+        return Markup()
+    budget = [FULL_VALUES if look.is_full else SUMMARY_VALUES]
+    return template("tree.html", root=_node(value, look, pointer, budget, DEPTH))
+
+
+def _node(value: Any, look: Look, pointer: str, budget: list[int], depth: int) -> Node:
+    if isinstance(value, dict | list) and not depth:
+        return Node("string", excerpt(msgspec.json.encode(value).decode(), look), [], 0)
+    if isinstance(value, dict | list):
+        children: list[tuple[str, Node]] = []
+        for key, one in _pairs(value):
+            if budget[0] <= 0:
+                break
+            budget[0] -= 1
+            below = f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+            children.append((str(key), _node(one, look, below, budget, depth - 1)))
+        kind = "mapping" if isinstance(value, dict) else "sequence"
+        return Node(kind, Excerpt(""), children, len(value) - len(children))
+    if isinstance(value, str):
+        part = excerpt(value, look, pointer)
+        is_address = part.text == value and value.startswith(("http://", "https://")) and len(value.split()) == 1
+        return Node("address" if is_address else "string", part, [], 0)
+    return Node("scalar", Excerpt(msgspec.json.encode(value).decode()), [], 0)
+
+
+def unknown_keys(payload: OpenStruct, known: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return what the payload has and its struct does not know, at every depth; without values that only repeat known
+    ones under the provider's own names. `known`: a payload that is shown beside it."""
+    beside = {key: value for key, value in (known or {}).items() if key not in OURS}
+    strings: set[str] = set()
+    scalars: set[tuple[str, str]] = set()
+    for key, value in (*_known_values(payload), *_leaves(beside)):
+        if isinstance(value, str):
+            strings.add(value)
+        elif value is not None:
+            scalars.add((_spelling(key), repr(value)))
+
+    def is_new(key: str, value: Any) -> bool:
+        if isinstance(value, str):
+            return value not in strings
+        return isinstance(value, dict | list) or (_spelling(key), repr(value)) not in scalars
+
+    left = _unknown(payload)
+    return {key: value for key, value in left.items() if any(is_new(*leaf) for leaf in _leaves(value, key))}
+
+
+def _fields(payload: OpenStruct) -> dict[str, Any]:
+    fields = fields_of(type(payload))
+    return {key: getattr(payload, field.name) for key, field in fields.items() if key not in OURS}
+
+
+def _unknown(payload: OpenStruct) -> dict[str, Any]:
+    left = dict(payload.extra)
+    for name, value in _fields(payload).items():
+        if isinstance(value, OpenStruct):
+            below = _unknown(value)
+        else:
+            pairs = _pairs(value) if isinstance(value, dict | list) else ()
+            found = {str(key): _unknown(one) for key, one in pairs if isinstance(one, OpenStruct)}
+            below = {key: one for key, one in found.items() if one}
+        if below:
+            left[name] = below
+    return left
+
+
+def _known_values(payload: OpenStruct) -> Iterator[tuple[str, Any]]:
+    for name, value in _fields(payload).items():
+        if isinstance(value, OpenStruct):
+            yield from _known_values(value)
+            continue
+        for key, one in _pairs(value) if isinstance(value, dict | list) else ((name, value),):
+            if isinstance(one, OpenStruct):
+                yield from _known_values(one)
+            else:
+                yield from _leaves(one, str(key))
+
+
+def _leaves(value: Any, key: str = "", depth: int = DEPTH) -> Iterator[tuple[str, Any]]:
+    """Yield the key and value of each leaf. An empty object or list has none. Values below `DEPTH` are not divided."""
+    if isinstance(value, dict | list) and depth:
+        for name, one in _pairs(value):
+            yield from _leaves(one, key if isinstance(value, list) else str(name), depth - 1)
+    else:
+        yield key, value
+
+
+def _pairs(value: dict[str, Any] | list[Any]) -> Iterable[tuple[Any, Any]]:
+    return value.items() if isinstance(value, dict) else enumerate(value)
+
+
+def _spelling(key: str) -> str:
+    """Normalize the spelling of a key: `replaceAll` and `replace_all` are the same."""
+    return key.replace("_", "").replace("-", "").lower()

@@ -1,0 +1,94 @@
+"""Normalizes a portion of a session file in another process, for a backfill.
+
+A worker knows nothing but its request: the normalizer's state, where to read, and what is too old. It returns what
+results from the next lines, and the state after them. The daemon commits that like lines that it reads itself. So any
+portion may be lost: the daemon resumes at the position in the journal. A file of which another stream reports a part is
+not handed out.
+
+`anyio.to_process` provides the processes and their pipes: a worker ends when the daemon does, however that happens.
+"""
+
+from __future__ import annotations
+
+import signal
+import zlib
+from typing import NamedTuple
+
+from tooltap.daemon.ingest.offload import IDLE, Failure, drift_of_process, observed
+from tooltap.daemon.taps.follow.overlap import is_too_old
+from tooltap.daemon.taps.follow.reading import MARK_BYTES, Position, read_from
+from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
+from tooltap.normalizers.wire.framing import LongLine, Splitter
+from tooltap.traces.drift.drift import Found
+from tooltap.traces.drift.watch import Watched
+
+__all__ = ["Portion", "Request", "normalize"]
+
+
+class Request(NamedTuple):
+    path: str
+    position: Position
+    """Where a line begins."""
+    limit: int
+    """Bytes to read."""
+    context: Context
+    state: bytes
+    """The dump of the normalizer."""
+    agent_version: str | None
+    horizon: int
+
+
+class Portion(NamedTuple):
+    """What results from the lines of a portion."""
+
+    after: Position
+    mtime: int
+    outputs: list[bytes | OutputChunk]
+    """Events as bytes, and chunks of output bodies, in order."""
+    state: bytes
+    crc: tuple[int, int] | None
+    """Number and CRC-32 of the last whole line."""
+    found: Found
+    watched: Watched
+    failures: list[Failure]
+
+
+def normalize(request: Request) -> Portion | None:
+    """In a worker: normalize the next lines; None if there is no whole line. Raises `OSError` and `ReplacedError`."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the daemon
+    try:
+        return _normalize(request)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, IDLE)
+
+
+def _normalize(request: Request) -> Portion | None:
+    position = request.position
+    data, after, mtime = read_from(request.path, position, request.limit)
+    end = data.rfind(b"\n") + 1
+    if not end:
+        return None
+    normalizer, watch, failures = observed(request.state, request.context, request.agent_version)
+
+    def keep(items: list[Item]) -> list[Item]:
+        return [] if is_too_old(items, normalizer.statistics, request.horizon) else items
+
+    outputs: list[bytes | OutputChunk] = []
+    crc = None
+    for line in Splitter(request.context.limits.line_bytes).feed(data[:end]):
+        for output in normalizer.feed(line, mtime, None, keep):
+            outputs.append(output.body if isinstance(output, Produced) else output)
+        if not isinstance(line, LongLine):
+            crc = normalizer.lines, line
+    mark = (position.mark + data[:end])[-MARK_BYTES:]
+    return Portion(
+        Position(position.offset + end, mark, after.inode),
+        mtime,
+        outputs,
+        normalizer.dump(),
+        None if crc is None else (crc[0], zlib.crc32(crc[1])),
+        drift_of_process().take(),
+        watch.watched,
+        failures,
+    )

@@ -1,1 +1,0 @@
-"""Foreign text as inert HTML: Markdown, source code, diffs, terminal output. It knows neither tools nor HTTP."""

@@ -1,1 +1,0 @@
-"""The overview of a session: its minimap and its outline, built from its events."""

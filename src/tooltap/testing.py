@@ -1,0 +1,523 @@
+"""Checks of the rules that every dialect keeps, for its author to run over recorded streams.
+
+    from tooltap.testing import check_recording, read_recording
+
+    def test_my_dialect() -> None:
+        check_recording("my-dialect", read_recording(Path("run.jsonl").read_bytes()))
+
+Every check raises `ContractError` with one sentence that names the line. Feed it garbage, too: `check_survives`
+requires only that nothing raises and that every line is accounted for. `normalize` returns the events of a recording,
+for tests of what is in them.
+"""
+
+from __future__ import annotations
+import types
+import msgspec
+import orjson
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from enum import Enum
+from functools import cache
+from functools import partial
+from itertools import groupby
+from typing import Any
+from typing import Literal
+from typing import NamedTuple
+from typing import NoReturn
+from tooltap.normalizers.core.calls import Index
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.items import OutputChunk
+from tooltap.normalizers.core.writer import Writer
+from tooltap.normalizers.stream.normalizer import Output
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.normalizers.wire.framing import LongLine
+from tooltap.normalizers.wire.framing import Splitter
+from tooltap.normalizers.wire.recording import Line
+from tooltap.protocol.inputs import Direction
+from tooltap.normalizers.catalog.registry import parser_class
+from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.stream.normalizer import AUTO
+from tooltap.normalizers.stream.normalizer import REPORTED_ELSEWHERE
+from tooltap.normalizers.wire.framing import HEAD_BYTES
+from tooltap.normalizers.wire.recording import read_recording
+from tooltap.protocol.events import Event
+from tooltap.protocol.events import Notice
+from tooltap.protocol.events import SessionEvent
+from tooltap.protocol.events import ToolCall
+from tooltap.protocol.events import ToolResult
+from tooltap.protocol.events import ToolUpdate
+from tooltap.protocol.events import Turn
+from tooltap.protocol.events import Unparsed
+
+__all__ = [
+    "ContractError",
+    "Line",
+    "check_events",
+    "check_recording",
+    "check_survives",
+    "normalize",
+    "read_recording",
+]
+
+PREFIXES = 6
+"""How many prefixes of a recording are run on their own, and at how many points a long one is reloaded."""
+SHORT = 200
+"""Lines of a recording that is reloaded at every single point, which takes half the square of their number."""
+
+
+class ContractError(AssertionError):
+    """A dialect breaks a rule; the message says which, and where."""
+
+
+def normalize(dialect: str, lines: Iterable[Line], context: Context | None = None) -> list[Event]:
+    """All events of a recording, from its first line to its end."""
+    normalizer = StreamNormalizer(context or Context(stream="recording"), dialect)
+    outputs = [output for line in lines for output in normalizer.feed(line.data, line.t, line.direction)]
+    return _events(outputs + normalizer.close("end"))
+
+
+def check_recording(dialect: str, lines: Sequence[Line], context: Context | None = None) -> list[Event]:
+    """Run a recorded stream through every check; returns its events."""
+    context = context or Context(stream="recording")
+    steps = steps_of(lines)
+    whole = run(dialect, steps, context)
+    events = _events([output for outputs in whole.outputs for output in outputs])
+    check_run(whole.normalizer, events, len(lines))
+    check_same(whole.outputs, run(dialect, steps, context).outputs, "the same lines became other events")
+    check_reloading(whole)
+    check_forgetting(whole)
+    check_every_point(whole, _points(len(lines)))
+    check_chunks(whole, lambda most: most)
+    _check_prefixes(whole)
+    _check_partials(whole, events)
+    _check_interrupted(whole)
+    check_reloading(run(AUTO, steps[: context.limits.held_lines + 2], context))
+    return events
+
+
+def check_survives(dialect: str, lines: Sequence[Line], context: Context | None = None) -> None:
+    """Check garbage: nothing raises, not even inside; every line is accounted for; it reloads after each line."""
+    context = context or Context(stream="garbage")
+    whole = run(dialect, steps_of(lines), context)
+    events = _events([output for outputs in whole.outputs for output in outputs])
+    check_events(events)
+    _check_no_parser_error(events)
+    _check_accounting(whole.normalizer, len(lines))
+    _check_skips(whole.normalizer)
+    check_reloading(whole)
+    check_forgetting(whole)
+    check_every_point(whole, _points(len(lines)))
+
+
+def check_run(normalizer: StreamNormalizer, events: list[Event], lines: int) -> None:
+    """Check one run: the rules for events, no parser error, `lines` lines accounted for, nothing open after close."""
+    check_events(events)
+    _check_no_parser_error(events)
+    _check_accounting(normalizer, lines)
+    _check_skips(normalizer)
+    _check_closed(normalizer, events)
+
+
+def check_events(events: Iterable[Event]) -> None:
+    """The rules of the event stream itself, for the events of one stream in order."""
+    ids: set[str] = set()
+    known: set[str] = set()
+    open_calls: set[str] = set()
+    ended: dict[str, str] = {}
+    for event in events:
+        where = f"event {event.id}"
+        if event.id in ids:
+            raise ContractError(f"{where}: this id was used before")
+        ids.add(event.id)
+        if isinstance(event, ToolCall):
+            _check_payload(event.input, event.name, where)
+            if event.call_id in known:
+                raise ContractError(f"{where}: second call {event.call_id!r}")
+            known.add(event.call_id)
+            open_calls.add(event.call_id)
+        elif isinstance(event, ToolUpdate):
+            if event.call_id not in known:
+                raise ContractError(f"{where}: update of call {event.call_id!r}, which was never opened")
+            if event.input is not None:
+                _check_payload(event.input, event.name, where)
+        elif isinstance(event, ToolResult):
+            _check_result(event, known, open_calls, ended, where)
+
+
+def _check_result(event: ToolResult, known: set[str], open_calls: set[str], ended: dict[str, str], where: str) -> None:
+    if event.call_id not in known:
+        raise ContractError(f"{where}: result of call {event.call_id!r}, which was never opened")
+    if event.call_id not in open_calls and event.replaces is None:
+        raise ContractError(f"{where}: second result of call {event.call_id!r} without `replaces`")
+    if event.call_id not in open_calls and event.replaces != ended.get(event.call_id):
+        raise ContractError(f"{where}: result of call {event.call_id!r} does not replace its last result")
+    if event.is_error != (event.status == "failed"):
+        raise ContractError(f"{where}: isError is {event.is_error}, status {event.status}")
+    _check_payload(event.output, event.name, where)
+    if event.async_:
+        open_calls.add(event.call_id)  # an acknowledgement may come after the call was closed
+    else:
+        open_calls.discard(event.call_id)
+    ended[event.call_id] = event.id
+
+
+def _check_payload(payload: dict[str, Any], name: str, where: str) -> None:
+    meta = payload.get("_happy")
+    wanted = {"v", "protocol", "provider", "rawToolName", "canonicalToolName"}
+    if not isinstance(meta, dict) or not wanted <= set(meta) or meta["v"] != 2 or "_raw" not in payload:
+        raise ContractError(f"{where}: payload without complete _happy and _raw")
+    if meta["canonicalToolName"] != name:
+        raise ContractError(f"{where}: named {name!r}, but canonicalToolName is {meta['canonicalToolName']!r}")
+
+
+def _check_accounting(normalizer: StreamNormalizer, lines: int) -> None:
+    stats = normalizer.statistics
+    classed = stats.with_events + stats.unparsed + sum(stats.skipped.values())
+    if not stats.lines == classed == lines:
+        raise ContractError(f"{lines} lines were fed, {stats.lines} counted, {classed} classed")
+
+
+def _check_skips(normalizer: StreamNormalizer) -> None:
+    if normalizer.dialect is None:
+        return
+    unknown = set(normalizer.statistics.skipped) - parser_class(normalizer.dialect).skip_reasons()
+    if normalizer.context.prompt is not None:  # a line that only repeats it
+        unknown -= {REPORTED_ELSEWHERE}
+    if unknown:
+        raise ContractError(f"skip reasons outside the dialect's table: {sorted(unknown)}")
+
+
+def _check_no_parser_error(events: list[Event]) -> None:
+    for event in events:
+        if isinstance(event, Unparsed) and event.reason.startswith("parser-error"):
+            raise ContractError(f"event {event.id}: {event.reason} at {event.text[:200]}")
+        if isinstance(event, Notice) and event.code == "parser-error":
+            raise ContractError(f"event {event.id}: {event.text}")
+
+
+def _check_closed(normalizer: StreamNormalizer, events: list[Event]) -> None:
+    open_calls: set[str] = set()
+    open_turns: list[tuple[str, str | None]] = []
+    for event in events:
+        if isinstance(event, ToolCall):
+            open_calls.add(event.call_id)
+        elif isinstance(event, ToolResult) and not event.async_:
+            open_calls.discard(event.call_id)
+        elif isinstance(event, SessionEvent) and event.alias is not None:
+            open_turns = [(event.session if turn[0] == event.alias else turn[0], turn[1]) for turn in open_turns]
+        elif isinstance(event, Turn):
+            turn = (event.session, event.turn)
+            if event.state == "started":
+                open_turns.append(turn)
+            elif turn in open_turns:
+                open_turns.remove(turn)
+    if open_calls or open_turns:
+        raise ContractError(f"left open after close: calls {sorted(open_calls)}, turns {open_turns}")
+    if again := normalizer.close("end"):
+        raise ContractError(f"a second close gave {len(again)} more events")
+
+
+def _points(lines: int) -> Iterable[int]:
+    """After which lines a parser is loaded that reads all that follow."""
+    return range(lines + 1) if lines <= SHORT else {lines * part // PREFIXES for part in range(PREFIXES)}
+
+
+def _check_prefixes(whole: Run) -> None:
+    steps = whole.steps[:-1]
+    for part in range(1, PREFIXES):
+        length = len(steps) * part // PREFIXES
+        alone = run(whole.dialect, steps[:length], whole.context)
+        check_same(whole.outputs[:length], alone.outputs[:-1], f"the first {length} lines alone")
+
+
+def _check_partials(whole: Run, events: list[Event]) -> None:
+    context = msgspec.structs.replace(whole.context, partials=True)
+    with_partials = run(whole.dialect, whole.steps[:-1], context)
+    found = _events([output for outputs in with_partials.outputs for output in outputs])
+    if [event for event in found if not getattr(event, "partial", False)] != events:
+        raise ContractError("asking for partials changed other events")
+    check_reloading(with_partials)
+
+
+def _check_interrupted(whole: Run) -> None:
+    """A stream that loses lines, has one that is too long, and ends before it continues, is reloaded like any other."""
+    middle = len(whole.steps) // 2
+    head = next((step.data for step in whole.steps if isinstance(step.data, bytes)), b"")[:HEAD_BYTES]
+    happens = [Step("lost", b"spool-full", lines=3), Step("close", b"end"), Step("line", LongLine(head, 10**9))]
+    steps = [*whole.steps[:middle], *happens, *whole.steps[middle:-1]]
+    check_reloading(run(whole.dialect, steps, whole.context))
+
+
+def _events(outputs: list[Output]) -> list[Event]:
+    return [output.event for output in outputs if isinstance(output, Produced)]
+
+
+# -- reloading ------------------------------------------------------------------------------------------------------
+#
+# The dump is everything that a parser remembers: whoever loads it continues as if nothing had happened. Two parsers are
+# compared attribute by attribute, through all objects that can be reached from them. Only what a class names as the
+# scope of a line (`OF_LINE`) is excepted; before each line it is replaced by something that cannot be used, so that a
+# line which relies on what an earlier one left there fails.
+
+
+class Step(NamedTuple):
+    """What happens to a stream: a line, lines that were lost, or its end, after which more may come."""
+
+    kind: Literal["line", "lost", "close"]
+    data: bytes | LongLine = b""
+    """The line, or the reason of the loss or the end."""
+    t: int | None = None
+    direction: Direction | None = None
+    lines: int = 1
+
+    def take(self, normalizer: StreamNormalizer) -> list[Output]:
+        if self.kind == "line":
+            return normalizer.feed(self.data, self.t, self.direction)
+        assert isinstance(self.data, bytes)
+        reason = self.data.decode()
+        if self.kind == "lost":
+            return normalizer.lost(self.lines, 100 * self.lines, reason, self.t)
+        return normalizer.close(reason, self.t)
+
+
+class Run(NamedTuple):
+    """A stream from its first line to its end."""
+
+    dialect: str
+    steps: Sequence[Step]
+    context: Context
+    outputs: list[list[Output]]
+    """Of each step, the end included."""
+    normalizer: StreamNormalizer
+
+    def again(self) -> StreamNormalizer:
+        return StreamNormalizer(self.context, self.dialect)
+
+    def load(self, dump: bytes) -> StreamNormalizer:
+        return StreamNormalizer.load(dump, self.context)
+
+
+END = Step("close", b"end")
+
+
+def steps_of(lines: Iterable[Line]) -> list[Step]:
+    return [Step("line", *line) for line in lines]
+
+
+def run(dialect: str, steps: Sequence[Step], context: Context) -> Run:
+    """Read the steps, and the end after them."""
+    normalizer = StreamNormalizer(context, dialect)
+    steps = [*steps, END]
+    return Run(dialect, steps, context, [step.take(normalizer) for step in steps], normalizer)
+
+
+# -- the checks -------------------------------------------------------------------------------------------------------
+
+
+def check_reloading(whole: Run) -> None:
+    """A parser that is dumped and loaded after every line continues as if nothing had happened, and what was loaded is
+    the same as what was dumped."""
+    normalizer = whole.again()
+    for number, (step, wanted) in enumerate(zip(whole.steps, whole.outputs, strict=True), 1):
+        outputs = step.take(normalizer)
+        check_same([wanted], [outputs], f"reloading before line {number} changed its events")
+        dump = normalizer.dump()
+        loaded = whole.load(dump)
+        if loaded.dump() != dump:
+            raise ContractError(f"after line {number}: the loaded state dumps differently")
+        forget_line(normalizer)
+        forget_line(loaded)
+        if (place := difference(normalizer, loaded)) is not None:
+            raise ContractError(f"after line {number}: {place} is not in the dump")
+        normalizer = loaded
+
+
+def check_forgetting(whole: Run) -> None:
+    """No line relies on what an earlier one left in the scope of a line."""
+    normalizer = whole.again()
+    for number, (step, wanted) in enumerate(zip(whole.steps, whole.outputs, strict=True), 1):
+        forget_line(normalizer)
+        check_same([wanted], [step.take(normalizer)], f"line {number} relies on the scope of an earlier one")
+
+
+def check_every_point(whole: Run, points: Iterable[int] | None = None) -> None:
+    """A parser that is loaded from a dump, made after any of the lines, reads all that follow to the same events.
+
+    `points`: after which lines; all, if they are not given: as many runs as there are lines."""
+    chosen = range(len(whole.steps) + 1) if points is None else sorted(set(points))
+    normalizer = whole.again()
+    read = 0
+    for point in chosen:
+        for step in whole.steps[read:point]:
+            step.take(normalizer)
+        read = point
+        loaded = whole.load(normalizer.dump())
+        for number, step in enumerate(whole.steps[point:], point + 1):
+            what = f"a parser that was loaded after line {point} reads other events in line {number}"
+            check_same([whole.outputs[number - 1]], [step.take(loaded)], what)
+
+
+def check_chunks(whole: Run, cut: Callable[[int], int]) -> None:
+    """Lines that are fed together become what they do one by one. `cut(n)`: how many of the next n come together."""
+    normalizer = whole.again()
+    wanted: list[Output] = []
+    got: list[Output] = []
+    at = 0
+    while at < len(whole.steps):
+        step = whole.steps[at]
+        block = [step]
+        if step.kind == "line":
+            rest = groupby(whole.steps[at:], lambda one: (one.kind, one.t, one.direction))
+            block = list(next(rest)[1])
+            block = block[: cut(len(block))]
+            got += normalizer.feed_block([one.data for one in block], step.t, step.direction)
+        else:
+            got += step.take(normalizer)
+        at += len(block)
+    for outputs in whole.outputs:
+        wanted += outputs
+    check_same([wanted], [got], "a block of lines became other events")
+
+
+def check_framing(lines: Sequence[bytes], cuts: Iterable[int], limit: int) -> None:
+    """Bytes become the same lines wherever they are split."""
+    data = b"".join(line + b"\n" for line in lines)
+    splitter = Splitter(limit)
+    got: list[bytes | LongLine] = []
+    start = 0
+    for end in [*sorted(cuts), len(data)]:
+        got += splitter.feed(data[start:end])
+        start = end
+    if splitter.finish() is not None or got != list(lines):
+        raise ContractError("bytes that were split elsewhere became other lines")
+
+
+def check_same(wanted: list[list[Output]], got: list[list[Output]], what: str) -> None:
+    for one, other in zip(wanted, got, strict=True):
+        if len(one) != len(other) or any(map(_differ, one, other)):
+            raise ContractError(f"{what}: {_show(one)} became {_show(other)}")
+
+
+def _differ(one: Output, other: Output) -> bool:
+    if isinstance(one, OutputChunk) or isinstance(other, OutputChunk):
+        return one != other
+    return one.body != other.body
+
+
+def _show(outputs: list[Output]) -> str:
+    bodies = [one if isinstance(one, OutputChunk) else one.body for one in outputs]
+    return orjson.dumps([str(body)[:300] for body in bodies]).decode()
+
+
+# -- what is remembered -----------------------------------------------------------------------------------------------
+
+
+class _Unusable:
+    """In place of what a line left in its scope."""
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise ContractError("the scope of an earlier line was used")
+
+    __getattr__ = __bool__ = __len__ = __iter__ = __getitem__ = __contains__ = __call__ = _refuse
+    __str__ = __repr__ = __lt__ = __gt__ = __add__ = __or__ = _refuse
+    __eq__ = __hash__ = _refuse
+
+
+UNUSABLE = _Unusable()
+_GIVEN = frozenset({"partials", "_partials", "on_line", "watch"})
+"""What whoever feeds the lines sets, and sets again after a reload."""
+_NO_LINE = -1
+_ATOMS = (type(None), bool, int, float, str, bytes, Enum)
+
+
+def forget_line(normalizer: StreamNormalizer) -> None:
+    """Make what the last line left in its scope unusable, in every object that can be reached."""
+    for one in _reachable(normalizer):
+        names = _of_line(one.__class__)
+        if isinstance(one, Writer):
+            if one.is_inner:
+                names |= one.OF_INNER
+            else:
+                one._numbers.begin(_NO_LINE)
+        for name in names:
+            setattr(one, name, UNUSABLE)
+
+
+def difference(one: Any, other: Any) -> str | None:
+    """The first attribute or element that differs between two objects and all that can be reached from them."""
+    seen: set[tuple[int, int]] = set()
+    waiting = [(one, other, type(one).__name__)]
+    while waiting:
+        left, right, place = waiting.pop()
+        if left is right or (id(left), id(right)) in seen:
+            continue
+        if type(left) is not type(right):
+            return place
+        if isinstance(left, _ATOMS):
+            if left != right:
+                return place
+            continue
+        seen.add((id(left), id(right)))
+        parts, others = list(_parts(left)), list(_parts(right))
+        if [name for name, _ in parts] != [name for name, _ in others]:
+            return place
+        for (name, value), (_, counterpart) in zip(parts, others, strict=True):
+            waiting.append((value, counterpart, f"{place}{name}"))
+    return None
+
+
+def _reachable(root: Any) -> Iterator[Any]:
+    """The objects that may have a scope of a line: structs hold data."""
+    seen: dict[int, Any] = {}
+    waiting = [root]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, (*_ATOMS, msgspec.Struct)) or id(one) in seen:
+            continue
+        seen[id(one)] = one
+        yield one
+        waiting += [value for _, value in _parts(one)]
+
+
+def _parts(one: Any) -> list[tuple[str, Any]]:
+    """What an object holds, by name or place. Tables by the order of their keys, too: the oldest is evicted first."""
+    if isinstance(one, Index):
+        return [(f"[{key!r}]", one[key]) for key in sorted(one, key=repr)]
+    if isinstance(one, dict):
+        return [(f"[{key!r}]", value) for key, value in one.items()]
+    if isinstance(one, list | tuple):
+        return [(f"[{index}]", value) for index, value in enumerate(one)]
+    if isinstance(one, set | frozenset):
+        return [(f"[{value!r}]", None) for value in sorted(one, key=repr)]
+    if isinstance(one, types.MethodType):
+        return [(".__self__", one.__self__)]
+    if isinstance(one, types.FunctionType):
+        return [("()", cell.cell_contents) for cell in one.__closure__ or ()]
+    if isinstance(one, partial):
+        return [(".func", one.func), (".args", one.args), (".keywords", one.keywords)]
+    if isinstance(one, type | types.ModuleType | types.BuiltinFunctionType):
+        return []
+    if isinstance(one, msgspec.Struct):
+        return [(f".{name}", getattr(one, name)) for name in one.__struct_fields__]
+    left_out = _GIVEN | _of_line(one.__class__)
+    if isinstance(one, Writer):
+        left_out |= {"_envelopes", *one.OF_INNER}  # a cache: the bytes of a scope are the same wherever they are made
+    names = [*_slots(one.__class__), *sorted(getattr(one, "__dict__", ()))]
+    return [(f".{name}", getattr(one, name)) for name in names if name not in left_out and hasattr(one, name)]
+
+
+@cache
+def _of_line(kind: type) -> frozenset[str]:
+    """The attributes of a class, and of those it derives from, that belong to the line being read."""
+    return frozenset().union(*(vars(base).get("OF_LINE", ()) for base in kind.__mro__))
+
+
+@cache
+def _slots(kind: type) -> tuple[str, ...]:
+    names: list[str] = []
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        names += (slots,) if isinstance(slots, str) else slots
+    return tuple(names)

@@ -1,1 +1,0 @@
-"""Checks that `make` runs over recordings, and the coverage page. Knows the normalizers only."""
