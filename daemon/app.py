@@ -6,46 +6,39 @@ The journal is closed last, after every task that may commit.
 """
 
 from __future__ import annotations
+
 import asyncio
 import os
 import socket
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, get_args
+
 import anyio
 import msgspec
-from collections.abc import Awaitable
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from contextlib import nullcontext
-from typing import TYPE_CHECKING
-from typing import Any
-from typing import get_args
 from anyio.abc import TaskGroup
+
 from tooltap import __version__
 from tooltap.daemon.config import Config
-from tooltap.daemon.hub.hub import Hub
+from tooltap.daemon.hub.hub import RECENT_BYTES, Hub
 from tooltap.daemon.ingest.drift_findings import Findings
-from tooltap.daemon.ingest.offload import Offload
-from tooltap.daemon.ingest.streams import Streams
-from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.ingest.offload import HUGE_BYTES, LONG_BYTES, Offload
+from tooltap.daemon.ingest.streams import DISPLAY_PATIENCE, SNAPSHOT_BYTES, Streams
+from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.journal.open import open_journal
 from tooltap.daemon.search.place import place_of_index
 from tooltap.daemon.search.search import Search
-from tooltap.daemon.server.output_cache import OutputCache
+from tooltap.daemon.server.output_cache import OUTPUT_CACHE_BYTES, OUTPUT_TTL, OutputCache
 from tooltap.daemon.server.requests import Requests
 from tooltap.daemon.server.server import Server
-from tooltap.daemon.system.clock import ClockWatch
-from tooltap.daemon.system.clock import wall_clock
+from tooltap.daemon.system.clock import ClockWatch, wall_clock
 from tooltap.daemon.system.listener import Listener
-from tooltap.daemon.system.logs import faults
-from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.system.logs import lines_left_out
+from tooltap.daemon.system.logs import faults, get_logger, lines_left_out
 from tooltap.daemon.system.loop.watchdog import Watchdog
 from tooltap.daemon.system.paths import spool_path
-from tooltap.daemon.system.running_daemons import Record
-from tooltap.daemon.system.running_daemons import RunningDaemon
-from tooltap.daemon.system.tcp import listen
-from tooltap.daemon.system.tcp import parse_address
+from tooltap.daemon.system.running_daemons import Record, RunningDaemon
+from tooltap.daemon.system.tcp import listen, parse_address
 from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.delivery.quarantine import QuarantineLimits
 from tooltap.daemon.taps.drain import Drain
@@ -56,20 +49,9 @@ from tooltap.daemon.views.rules import Rules
 from tooltap.daemon.web.http.token import load_token
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.replies import StreamState
-from tooltap.traces.drift.baselines import PACKAGED
-from tooltap.traces.drift.baselines import load
-from tooltap.traces.drift.drift import Drift
-from tooltap.traces.drift.drift import Finding
-from tooltap.traces.recording.writer import TraceWriter
-from tooltap.daemon.hub.hub import RECENT_BYTES
-from tooltap.daemon.ingest.offload import HUGE_BYTES
-from tooltap.daemon.ingest.offload import LONG_BYTES
-from tooltap.daemon.ingest.streams import DISPLAY_PATIENCE
-from tooltap.daemon.ingest.streams import SNAPSHOT_BYTES
-from tooltap.daemon.server.output_cache import OUTPUT_CACHE_BYTES
-from tooltap.daemon.server.output_cache import OUTPUT_TTL
-from tooltap.traces.drift.drift import SILENT_LINES
-from tooltap.traces.recording.writer import TRACE_BUFFER_BYTES
+from tooltap.traces.drift.baselines import PACKAGED, load
+from tooltap.traces.drift.drift import SILENT_LINES, Drift, Finding
+from tooltap.traces.recording.writer import TRACE_BUFFER_BYTES, TraceWriter
 
 if TYPE_CHECKING:
     from tooltap.daemon.web.server import WebServer

@@ -6,6 +6,7 @@ a test.
 """
 
 from __future__ import annotations
+
 import argparse
 import json
 import os
@@ -17,10 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
+
+from tests.daemon.constants import write_settings
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
 from tooltap.protocol.inputs import write_tapped
-from tests.daemon.constants import write_settings
 
 PUBLISHERS = 4
 STREAM_LINES = 5_000

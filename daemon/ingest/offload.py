@@ -12,34 +12,25 @@
 """
 
 from __future__ import annotations
+
 import signal
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import NamedTuple, TypeAlias, TypeVar
+
 import anyio
-from collections.abc import Callable
-from collections.abc import Sequence
-from functools import cache
-from functools import partial
-from typing import NamedTuple
-from typing import TypeAlias
-from typing import TypeVar
-from anyio import to_process
-from anyio import to_thread
+from anyio import to_process, to_thread
+
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.loop.watchdog import beside
-from tooltap.daemon.system.processes import import_nothing_from_here
-from tooltap.daemon.system.processes import usable_cores
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.items import OutputChunk
-from tooltap.normalizers.core.items import Produced
+from tooltap.daemon.system.processes import import_nothing_from_here, usable_cores
+from tooltap.normalizers.core.items import Context, OutputChunk, Produced
 from tooltap.normalizers.stream.guard import place_of
-from tooltap.normalizers.stream.normalizer import Output
-from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.protocol.inputs import Direction
-from tooltap.traces.drift.baselines import PACKAGED
-from tooltap.traces.drift.baselines import load
-from tooltap.traces.drift.drift import Drift
-from tooltap.traces.drift.drift import Found
-from tooltap.traces.drift.watch import StreamWatch
-from tooltap.traces.drift.watch import Watched
+from tooltap.traces.drift.baselines import PACKAGED, load
+from tooltap.traces.drift.drift import Drift, Found
+from tooltap.traces.drift.watch import StreamWatch, Watched
 
 LONG_BYTES = 65_536
 """A longer line is normalized in a thread, so that the event loop serves others meanwhile, …"""

@@ -10,61 +10,48 @@ daemon commits to it.
 """
 
 from __future__ import annotations
+
 import secrets
-import anyio
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
+
+import anyio
 from anyio.abc import TaskGroup
+
 from tooltap.daemon.ingest.bisect import contained
-from tooltap.daemon.ingest.connection import IngestConnection
-from tooltap.daemon.ingest.connection import Setting
-from tooltap.daemon.ingest.connection import ingesting
-from tooltap.daemon.ingest.connection import settle_rewrites
+from tooltap.daemon.ingest.connection import IngestConnection, Setting, ingesting, settle_rewrites
 from tooltap.daemon.ingest.inputs import Parent
-from tooltap.daemon.ingest.live_stream import LiveStream
-from tooltap.daemon.ingest.live_stream import context_of
-from tooltap.daemon.ingest.live_stream import masked_prompt
+from tooltap.daemon.ingest.live_stream import LiveStream, context_of, masked_prompt
 from tooltap.daemon.ingest.offload import Offload
 from tooltap.daemon.ingest.resume import resume
 from tooltap.daemon.ingest.tracing import StreamTrace
-from tooltap.daemon.journal.interface import Commit
-from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.interface import StoredStream
-from tooltap.daemon.journal.interface import StreamConflictError
-from tooltap.daemon.journal.interface import StreamInfo
-from tooltap.daemon.sessions.display_results import Displays
-from tooltap.daemon.sessions.display_results import take_held
-from tooltap.daemon.sessions.joining import Joining
-from tooltap.daemon.sessions.joining import is_tap
+from tooltap.daemon.journal.interface import (
+    Commit,
+    Journal,
+    JournalError,
+    StoredStream,
+    StreamConflictError,
+    StreamInfo,
+)
+from tooltap.daemon.sessions.display_results import Displays, take_held
+from tooltap.daemon.sessions.joining import Joining, is_tap
 from tooltap.daemon.sessions.repository import Repositories
-from tooltap.daemon.sessions.subagents import Spawned
-from tooltap.daemon.sessions.subagents import Subagents
-from tooltap.daemon.system.clock import Clock
-from tooltap.daemon.system.clock import wall_clock
-from tooltap.daemon.system.logs import Trouble
-from tooltap.daemon.system.logs import faults
-from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.sessions.subagents import Spawned, Subagents
+from tooltap.daemon.system.clock import Clock, wall_clock
+from tooltap.daemon.system.logs import Trouble, faults, get_logger
 from tooltap.daemon.system.loop.time_slices import TimeSlices
 from tooltap.daemon.system.loop.watchdog import Work
-from tooltap.daemon.views.results import Policy
-from tooltap.daemon.views.results import Rewrite
-from tooltap.daemon.views.results import StreamViews
+from tooltap.daemon.views.results import Policy, Rewrite, StreamViews
 from tooltap.daemon.views.rewriter import Outcomes
 from tooltap.normalizers.catalog.registry import UnknownDialectError
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
-from tooltap.protocol.frames import DaemonFrame
-from tooltap.protocol.frames import FrameError
-from tooltap.protocol.frames import Ingest
+from tooltap.protocol.frames import DaemonFrame, FrameError, Ingest
 from tooltap.protocol.inputs import Close
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.drift.drift import Drift

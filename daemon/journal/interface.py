@@ -9,30 +9,21 @@ daemons); `open.py` chooses between them.
 """
 
 from __future__ import annotations
+
 import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
 import msgspec
-from abc import ABC
-from abc import abstractmethod
-from collections.abc import Callable
-from collections.abc import Sequence
-from typing import Any
-from typing import Literal
-from typing import NamedTuple
-from typing import TypeAlias
+
 from tooltap.daemon.journal.gaps import Gaps
-from tooltap.daemon.sessions.filter import ANY_SESSION
-from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.sessions.filter import SessionOrder
-from tooltap.daemon.sessions.filter import SessionPlace
-from tooltap.normalizers.core.items import OutputChunk
-from tooltap.normalizers.core.items import Produced
-from tooltap.protocol.filters import ALL_EVENTS
-from tooltap.protocol.filters import Filter
-from tooltap.protocol.heads import EventHead
-from tooltap.protocol.heads import head_of
+from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
+from tooltap.normalizers.core.items import OutputChunk, Produced
+from tooltap.protocol.filters import ALL_EVENTS, Filter
+from tooltap.protocol.heads import EventHead, head_of
 from tooltap.protocol.inputs import Input
-from tooltap.protocol.replies import StreamState
-from tooltap.protocol.replies import UsageResult
+from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
 from tooltap.protocol.stats import Statistics
 

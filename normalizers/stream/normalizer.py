@@ -11,35 +11,25 @@ span any number of lines within the byte limit.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self, TypeAlias
+
 import msgspec
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
-from typing import Self
-from typing import TypeAlias
+
 from tooltap.normalizers.catalog.registry import parser_class
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.items import Item
-from tooltap.normalizers.core.items import OutputChunk
-from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.core.lines import UNPARSED
-from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.parser import Watch
+from tooltap.normalizers.core.parser import Parser, Watch
 from tooltap.normalizers.stream.bounds import bounded
-from tooltap.normalizers.stream.guard import may_have_changed
-from tooltap.normalizers.stream.guard import place_of
-from tooltap.normalizers.stream.guard import reason_of
+from tooltap.normalizers.stream.guard import may_have_changed, place_of, reason_of
 from tooltap.normalizers.stream.prompt import GivenPrompt
-from tooltap.normalizers.stream.reset import LeftOpen
-from tooltap.normalizers.stream.reset import replace
-from tooltap.normalizers.stream.reset import restart
+from tooltap.normalizers.stream.reset import LeftOpen, replace, restart
+from tooltap.normalizers.stream.undecided import HeldLine, Undecided, Unknown
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.inputs import Direction
 from tooltap.protocol.stats import Statistics
-from tooltap.normalizers.stream.undecided import HeldLine
-from tooltap.normalizers.stream.undecided import Undecided
-from tooltap.normalizers.stream.undecided import Unknown
 
 AUTO = "auto"
 REPORTED_ELSEWHERE = "told-elsewhere"

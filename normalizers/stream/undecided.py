@@ -1,17 +1,17 @@
 """Streams of an unknown dialect: lines that wait for one that decides it, and the parser of what none recognises."""
 
 from __future__ import annotations
+
 import msgspec
+
 from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.catalog.registry import parser_class
 from tooltap.normalizers.core.items import Limits
-from tooltap.normalizers.wire.decode import decode_line
-from tooltap.normalizers.wire.documents import Documents
-from tooltap.normalizers.wire.documents import beginning
-from tooltap.protocol.inputs import Direction
-from tooltap.normalizers.core.lines import Line
-from tooltap.normalizers.core.lines import Skip
+from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.wire.decode import decode_line
+from tooltap.normalizers.wire.documents import Documents, beginning
+from tooltap.protocol.inputs import Direction
 
 
 class HeldLine(msgspec.Struct):

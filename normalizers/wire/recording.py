@@ -1,18 +1,11 @@
 """Recordings of streams: the lines as the agent printed them, or tapped lines with time and direction."""
 
 from __future__ import annotations
+
 from typing import NamedTuple
-from tooltap.normalizers.wire.framing import HEAD_BYTES
-from tooltap.normalizers.wire.framing import LongLine
-from tooltap.protocol.inputs import Answer
-from tooltap.protocol.inputs import Close
-from tooltap.protocol.inputs import Direction
-from tooltap.protocol.inputs import Lost
-from tooltap.protocol.inputs import NotTappedError
-from tooltap.protocol.inputs import looks_tapped
-from tooltap.protocol.inputs import read_tapped
-from tooltap.normalizers.wire.framing import MAX_LINE_BYTES
-from tooltap.normalizers.wire.framing import Splitter
+
+from tooltap.normalizers.wire.framing import HEAD_BYTES, MAX_LINE_BYTES, LongLine, Splitter
+from tooltap.protocol.inputs import Answer, Close, Direction, Lost, NotTappedError, looks_tapped, read_tapped
 
 
 class Line(NamedTuple):

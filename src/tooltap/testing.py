@@ -11,45 +11,26 @@ for tests of what is in them.
 """
 
 from __future__ import annotations
+
 import types
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
+from functools import cache, partial
+from itertools import groupby
+from typing import Any, Literal, NamedTuple, NoReturn
+
 import msgspec
 import orjson
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from enum import Enum
-from functools import cache
-from functools import partial
-from itertools import groupby
-from typing import Any
-from typing import Literal
-from typing import NamedTuple
-from typing import NoReturn
-from tooltap.normalizers.core.calls import Index
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.items import OutputChunk
-from tooltap.normalizers.core.writer import Writer
-from tooltap.normalizers.stream.normalizer import Output
-from tooltap.normalizers.stream.normalizer import StreamNormalizer
-from tooltap.normalizers.wire.framing import LongLine
-from tooltap.normalizers.wire.framing import Splitter
-from tooltap.normalizers.wire.recording import Line
-from tooltap.protocol.inputs import Direction
+
 from tooltap.normalizers.catalog.registry import parser_class
-from tooltap.normalizers.core.items import Produced
-from tooltap.normalizers.stream.normalizer import AUTO
-from tooltap.normalizers.stream.normalizer import REPORTED_ELSEWHERE
-from tooltap.normalizers.wire.framing import HEAD_BYTES
-from tooltap.normalizers.wire.recording import read_recording
-from tooltap.protocol.events import Event
-from tooltap.protocol.events import Notice
-from tooltap.protocol.events import SessionEvent
-from tooltap.protocol.events import ToolCall
-from tooltap.protocol.events import ToolResult
-from tooltap.protocol.events import ToolUpdate
-from tooltap.protocol.events import Turn
-from tooltap.protocol.events import Unparsed
+from tooltap.normalizers.core.calls import Index
+from tooltap.normalizers.core.items import Context, OutputChunk, Produced
+from tooltap.normalizers.core.writer import Writer
+from tooltap.normalizers.stream.normalizer import AUTO, REPORTED_ELSEWHERE, Output, StreamNormalizer
+from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
+from tooltap.normalizers.wire.recording import Line, read_recording
+from tooltap.protocol.events import Event, Notice, SessionEvent, ToolCall, ToolResult, ToolUpdate, Turn, Unparsed
+from tooltap.protocol.inputs import Direction
 
 __all__ = [
     "ContractError",

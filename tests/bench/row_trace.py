@@ -5,26 +5,17 @@ complete, so that the work of its threads counts too.
 """
 
 from __future__ import annotations
+
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
-from tests.bench.harness import Figure
-from tests.bench.harness import Options
-from tests.bench.harness import alternate
-from tests.bench.harness import cpu_seconds
-from tests.bench.harness import cpu_seconds_since
-from tests.bench.harness import median
-from tests.bench.lines.cost import Cost
-from tests.bench.lines.cost import bare
-from tests.bench.lines.cost import figures
-from tests.bench.lines.engine import normalized
-from tests.bench.lines.engine import recorded_file
-from tests.bench.lines.recorded import FIXTURES
-from tests.bench.lines.recorded import Recorded
-from tests.bench.lines.recorded import amount
-from tests.bench.lines.recorded import renewed
+
+from tests.bench.harness import Figure, Options, alternate, cpu_seconds, cpu_seconds_since, median
+from tests.bench.lines.cost import Cost, bare, figures
+from tests.bench.lines.engine import normalized, recorded_file
+from tests.bench.lines.recorded import FIXTURES, Recorded, amount, renewed
 from tests.daemon.processes import DaemonProcess
 from tooltap.protocol.inputs import looks_tapped
 from tooltap.testing import read_recording

@@ -1,6 +1,7 @@
 """Whatever lines a daemon is sent, it answers, delivers, and stops when asked to."""
 
 from __future__ import annotations
+
 import json
 import os
 import sqlite3
@@ -8,23 +9,21 @@ import subprocess
 import sys
 import threading
 import time
-import pytest
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from tests.daemon.adversaries import ADVERSARIES
-from tests.daemon.adversaries import said
-from tests.daemon.adversaries import start
+
+import pytest
+
+from tests.daemon.adversaries import ADVERSARIES, said, start
+from tests.daemon.constants import write_settings
 from tests.daemon.processes import DaemonProcess
-from tests.daemon.running import TIMEOUT
-from tests.daemon.running import Wire
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.items import Produced
+from tests.daemon.running import TIMEOUT, Wire
+from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.inputs import write_tapped
-from tests.daemon.constants import write_settings
 
 SCALE = float(os.environ.get("TOOLTAP_STALLS_SCALE", "0.03"))
 """1: the adversaries in full."""

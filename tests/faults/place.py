@@ -1,6 +1,7 @@
 """A folder with a daemon under the shim, a subscriber that resumes by `seq`, and streams whose fate is checked."""
 
 from __future__ import annotations
+
 import json
 import re
 import shutil
@@ -10,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from tests.daemon.constants import write_settings
 from tests.daemon.running import Wire
 from tests.faults.shim import Control
-from tests.faults.zygote import Process
-from tests.faults.zygote import Zygote
+from tests.faults.zygote import Process, Zygote
 from tooltap.protocol.inputs import write_tapped
-from tests.daemon.constants import write_settings
 
 __all__ = ["FAILED", "MISTAKEN", "PATIENCE", "STOPPED", "Broken", "Place", "T", "Stream", "eventually", "recording"]
 

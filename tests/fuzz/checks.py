@@ -1,26 +1,27 @@
 """What is checked of each case: the rules of events always, and one or two ways to read the same stream again."""
 
 from __future__ import annotations
+
 import hashlib
-import msgspec
 from collections.abc import Callable
 from random import Random
-from tests.fuzz.damage import SMALL
-from tests.fuzz.damage import Case
-from tooltap.normalizers.core.items import OutputChunk
-from tooltap.normalizers.core.items import Produced
-from tooltap.protocol.inputs import Line
-from tooltap.protocol.inputs import read_tapped
-from tooltap.protocol.inputs import write_tapped
-from tooltap.testing import ContractError
-from tooltap.testing import Run
-from tooltap.testing import check_chunks
-from tooltap.testing import check_every_point
-from tooltap.testing import check_forgetting
-from tooltap.testing import check_framing
-from tooltap.testing import check_reloading
-from tooltap.testing import check_run
-from tooltap.testing import run
+
+import msgspec
+
+from tests.fuzz.damage import SMALL, Case
+from tooltap.normalizers.core.items import OutputChunk, Produced
+from tooltap.protocol.inputs import Line, read_tapped, write_tapped
+from tooltap.testing import (
+    ContractError,
+    Run,
+    check_chunks,
+    check_every_point,
+    check_forgetting,
+    check_framing,
+    check_reloading,
+    check_run,
+    run,
+)
 
 __all__ = ["check", "digest_of"]
 

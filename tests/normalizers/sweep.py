@@ -8,21 +8,22 @@ recordings do not have them.
 """
 
 from __future__ import annotations
+
 import random
 import re
 import sys
-import orjson
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
+
 from tooltap.normalizers.catalog.recognition import recognise
 from tooltap.normalizers.catalog.registry import builtin
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.normalizers.wire.decode import decode_line
 from tooltap.normalizers.wire.framing import LongLine

@@ -15,36 +15,24 @@ the baselines that come with the package.
 """
 
 from __future__ import annotations
+
 import re
-import orjson
-from collections.abc import Iterable
-from collections.abc import Iterator
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
+
 from tooltap.normalizers.catalog.registry import dialects
-from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.items import Produced
-from tooltap.normalizers.stream.normalizer import AUTO
-from tooltap.normalizers.stream.normalizer import Output
-from tooltap.normalizers.stream.normalizer import StreamNormalizer
-from tooltap.protocol.events import Event
-from tooltap.protocol.events import PermissionRequest
-from tooltap.protocol.events import SessionEvent
-from tooltap.protocol.events import ToolCall
-from tooltap.protocol.events import Turn
+from tooltap.normalizers.core.items import Context, Produced
+from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
+from tooltap.protocol.events import Event, PermissionRequest, SessionEvent, ToolCall, Turn
 from tooltap.protocol.inputs import Direction
-from tooltap.traces.drift.changes import Change
-from tooltap.traces.drift.changes import compare
-from tooltap.traces.drift.payloads import key_of
-from tooltap.traces.drift.payloads import misfits
-from tooltap.traces.drift.payloads import payload_shape
-from tooltap.traces.drift.shapes import Shape
-from tooltap.traces.drift.shapes import Source
-from tooltap.traces.drift.shapes import shape_of
+from tooltap.traces.drift.changes import Change, compare
+from tooltap.traces.drift.payloads import key_of, misfits, payload_shape
+from tooltap.traces.drift.shapes import Shape, Source, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.reader import TracedStream
 

@@ -5,40 +5,22 @@ are compared only for the sampled lines, and totals are updated once per commit.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeAlias, cast
+
 import orjson
-from collections.abc import Callable
-from collections.abc import Iterable
-from typing import Any
-from typing import NamedTuple
-from typing import TypeAlias
-from typing import cast
+
 from tooltap.normalizers.core.items import Produced
-from tooltap.normalizers.stream.normalizer import Output
-from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.tools.registry import KNOWN_TOOLS
-from tooltap.protocol.events import Event
-from tooltap.protocol.events import PermissionRequest
-from tooltap.protocol.events import ToolCall
-from tooltap.protocol.events import ToolResult
-from tooltap.protocol.events import ToolUpdate
+from tooltap.protocol.events import Event, PermissionRequest, ToolCall, ToolResult, ToolUpdate
 from tooltap.protocol.inputs import Direction
-from tooltap.traces.drift.baselines import UNKNOWN
-from tooltap.traces.drift.baselines import Agent
-from tooltap.traces.drift.baselines import normalizer_of
-from tooltap.traces.drift.changes import Change
-from tooltap.traces.drift.changes import example
-from tooltap.traces.drift.drift import AgentTotals
-from tooltap.traces.drift.drift import Drift
-from tooltap.traces.drift.drift import Finding
-from tooltap.traces.drift.drift import Found
-from tooltap.traces.drift.drift import Severity
-from tooltap.traces.drift.payloads import fields_of
-from tooltap.traces.drift.payloads import key_of
-from tooltap.traces.drift.payloads import misfits
-from tooltap.traces.drift.payloads import payload_of
-from tooltap.traces.drift.payloads import payload_shape
-from tooltap.traces.drift.shapes import DATA_KEY
-from tooltap.traces.drift.shapes import shape_of
+from tooltap.traces.drift.baselines import UNKNOWN, Agent, normalizer_of
+from tooltap.traces.drift.changes import Change, example
+from tooltap.traces.drift.drift import AgentTotals, Drift, Finding, Found, Severity
+from tooltap.traces.drift.payloads import fields_of, key_of, misfits, payload_of, payload_shape
+from tooltap.traces.drift.shapes import DATA_KEY, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.reader import TracedStream
 

@@ -1,43 +1,44 @@
 """Several streams through the streams, the journal and the hub of one daemon, by publishers that come back."""
 
 from __future__ import annotations
-import anyio
-import orjson
+
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import anyio
+import orjson
+
 from tests.daemon.containment.sites import armed
-from tests.daemon.publishing import NOW
-from tests.daemon.publishing import Clock
+from tests.daemon.publishing import NOW, Clock
+from tooltap.daemon.hub.batch import Chunk
 from tooltap.daemon.hub.hub import Hub
 from tooltap.daemon.hub.subscription import Subscription
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.views.results import Policy
-from tooltap.daemon.views.rules import Rules
-from tooltap.daemon.views.rules import ToolRule
+from tooltap.daemon.views.rules import Rules, ToolRule
 from tooltap.normalizers.core.items import Limits
 from tooltap.protocol.events import decode
-from tooltap.protocol.frames import Ack
-from tooltap.protocol.frames import DaemonFrame
-from tooltap.protocol.frames import Done
-from tooltap.protocol.frames import ErrorFrame
-from tooltap.protocol.frames import FrameError
-from tooltap.protocol.frames import Ingest
-from tooltap.protocol.frames import Ingesting
-from tooltap.protocol.frames import Subscribe
-from tooltap.protocol.frames import Suspended
+from tooltap.protocol.frames import (
+    Ack,
+    DaemonFrame,
+    Done,
+    ErrorFrame,
+    FrameError,
+    Ingest,
+    Ingesting,
+    Subscribe,
+    Suspended,
+)
 from tooltap.protocol.inputs import write_tapped
 from tooltap.protocol.stats import Statistics
-from tooltap.traces.drift.baselines import PACKAGED
-from tooltap.traces.drift.baselines import load
+from tooltap.testing import check_events
+from tooltap.traces.drift.baselines import PACKAGED, load
 from tooltap.traces.drift.drift import Drift
 from tooltap.traces.recording.writer import TraceWriter
-from tooltap.daemon.hub.batch import Chunk
-from tooltap.testing import check_events
 
 __all__ = ["Published", "Ran", "published_of", "run"]
 

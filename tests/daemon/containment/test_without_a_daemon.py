@@ -1,29 +1,25 @@
 """An error at a line costs that line where no daemon reads it: in `tooltap normalize`, and in worker processes."""
 
 from __future__ import annotations
+
 import json
 import random
 import signal
 import subprocess
-import pytest
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
+
 from tests.cli.command import here
-from tests.daemon.containment.sites import Injected
-from tests.daemon.containment.sites import armed
-from tests.daemon.containment.sites import counting
-from tests.daemon.containment.sites import raising_at
-from tests.daemon.containment.test_every_call_site import ERRORS
-from tests.daemon.containment.test_every_call_site import FIXTURES
-from tests.daemon.containment.test_every_call_site import SAMPLE
-from tests.daemon.containment.test_every_call_site import SEED
-from tests.daemon.publishing import NOW
-from tests.daemon.publishing import daemon
-from tests.daemon.publishing import publish
+from tests.daemon.containment.sites import Injected, armed, counting, raising_at
+from tests.daemon.containment.test_every_call_site import ERRORS, FIXTURES, SAMPLE, SEED
+from tests.daemon.publishing import NOW, daemon, publish
 from tooltap.daemon.ingest import offload
 from tooltap.daemon.system.logs import faults
+from tooltap.daemon.taps.follow import backfill_worker as portions
 from tooltap.daemon.taps.follow.reading import Position
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.parser import Parser
@@ -31,7 +27,6 @@ from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.frames import Done
 from tooltap.protocol.inputs import write_tapped
 from tooltap.traces.recording import feed
-from tooltap.daemon.taps.follow import backfill_worker as portions
 
 AGENT = FIXTURES / "claude-transcript" / "claude-code-2.1.330" / "shell-fails.jsonl"
 CLAUDE = FIXTURES / "claude-stream" / "claude-code-1.0.128" / "web.jsonl"

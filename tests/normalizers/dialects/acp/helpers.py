@@ -1,24 +1,17 @@
 """Helpers for the tests of ACP: events of fixtures, and handmade messages."""
 
-import orjson
 from pathlib import Path
 from typing import Any
+
+import orjson
+
 from tests.normalizers import reading
-from tests.normalizers.reading import E
-from tests.normalizers.reading import answer
-from tests.normalizers.reading import of
+from tests.normalizers.reading import E, answer, of
 from tooltap.normalizers.core.items import Context
-from tooltap.protocol.events import Event
-from tooltap.protocol.events import Message
-from tooltap.protocol.events import ToolCall
-from tooltap.protocol.events import ToolResult
-from tooltap.protocol.events import ToolUpdate
-from tooltap.protocol.events import Turn
+from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, ToolUpdate, Turn
 from tooltap.protocol.inputs import Direction
 from tooltap.protocol.stats import Statistics
-from tooltap.testing import Line
-from tooltap.testing import normalize
-from tooltap.testing import read_recording
+from tooltap.testing import Line, normalize, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "acp"
 CLAUDE = "claude-agent-acp-0.100.0"

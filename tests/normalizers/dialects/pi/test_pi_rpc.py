@@ -1,28 +1,26 @@
 """Pi's RPC mode, `pi --mode rpc`: commands, responses, dialogs of extensions."""
 
 from __future__ import annotations
-import orjson
+
 from typing import Any
-from tests.normalizers.reading import of
-from tests.normalizers.reading import outline
-from tests.normalizers.reading import read
-from tests.normalizers.reading import recording
-from tests.normalizers.reading import said
-from tests.normalizers.reading import statistics
-from tests.normalizers.reading import turns
+
+import orjson
+
+from tests.normalizers.reading import of, outline, read, recording, said, statistics, turns
 from tooltap.normalizers.core.items import Context
-from tooltap.protocol.events import Event
-from tooltap.protocol.events import Message
-from tooltap.protocol.events import Notice
-from tooltap.protocol.events import PermissionRequest
-from tooltap.protocol.events import PermissionResponse
-from tooltap.protocol.events import SessionEvent
-from tooltap.protocol.events import ToolResult
-from tooltap.protocol.events import Turn
-from tooltap.protocol.events import Usage
+from tooltap.protocol.events import (
+    Event,
+    Message,
+    Notice,
+    PermissionRequest,
+    PermissionResponse,
+    SessionEvent,
+    ToolResult,
+    Turn,
+    Usage,
+)
 from tooltap.protocol.inputs import Direction
-from tooltap.testing import Line
-from tooltap.testing import normalize
+from tooltap.testing import Line, normalize
 
 VERSION = "pi-0.73.1"
 
