@@ -170,7 +170,7 @@ class Daemon:
                     await self._stopping.wait()
                     _log.info("shutting down")
                     patience = 0.0 if self.journal.problem else SHUTDOWN_TIMEOUT / 2
-                    hurrying = asyncio.get_running_loop().call_later(patience, self.journal.hurry)
+                    hurrying = asyncio.get_running_loop().call_later(patience, self.journal.stop_waiting)
                     self._following.cancel()
                     if self.web is not None:
                         self.web.stop()
@@ -216,7 +216,7 @@ class Daemon:
                 "id": journal.id,
                 "oldest": journal.oldest,
                 "latest": journal.latest,
-                "expired": journal.expired,
+                "expired": journal.last_expired,
                 **({"problem": problem} if problem else {}),
                 **journal.statistics(),
             },

@@ -206,7 +206,7 @@ def export(bodies: bool, no_redact: bool, preview: bool, journal: str | None, co
 
 
 async def _lines(place: Place, bodies: bool) -> AsyncIterator[bytes]:
-    from tooltap.daemon.journal.export import export_lines
+    from tooltap.daemon.journal.json_lines import json_lines
     from tooltap.daemon.journal.open import open_journal
 
     if isinstance(place, Path):
@@ -214,7 +214,7 @@ async def _lines(place: Place, bodies: bool) -> AsyncIterator[bytes]:
 
         file = JournalFile(place)
         try:
-            async for line in export_lines(file, bodies=bodies):
+            async for line in json_lines(file, bodies=bodies):
                 yield line
         finally:
             file.close()
@@ -222,7 +222,7 @@ async def _lines(place: Place, bodies: bool) -> AsyncIterator[bytes]:
     journal = await open_journal(place, "process")
     try:
         await journal.listen()
-        async for line in export_lines(journal, bodies=bodies):
+        async for line in json_lines(journal, bodies=bodies):
             yield line
     finally:
         await journal.close()

@@ -22,7 +22,7 @@ import msgspec
 
 from tooltap.daemon.export.redaction import Redaction, masked_event
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.views.model_view import whole_body
+from tooltap.daemon.views.select import whole_body
 from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine, Splitter

@@ -114,7 +114,7 @@ class Hub:
         recent = self._recent
         if not recent or recent[0].before > cursor or recent[-1].upto < self.latest:
             return None
-        if cursor < self.journal.expired:
+        if cursor < self.journal.last_expired:
             return None
         return list(takewhile(lambda batch: batch.upto > cursor, reversed(recent)))[::-1]
 

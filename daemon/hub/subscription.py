@@ -20,8 +20,8 @@ Partials are not journaled. They reach live subscribers, and are dropped when th
 
 A journal that is elsewhere may be replaced by another one: `restart`.
 
-Retention may delete events that a subscription has not reached. After every read, `journal.expired` is compared with
-the cursor, and a `gap` precedes the events that were read. The order matters: retention may run during the read.
+Retention may delete events that a subscription has not reached. After every read, `journal.last_expired` is compared
+with the cursor, and a `gap` precedes the events that were read. The order matters: retention may run during the read.
 
 Damaged events are left out by the journal, which then has their numbers in `corrupt`. A `gap` stands in their place.
 """
@@ -95,7 +95,7 @@ class Subscription:
         self._hub = hub
         self._connection = connection
         self._end = None if frame.follow else hub.latest
-        self._gone = hub.journal.expired
+        self._gone = hub.journal.last_expired
         """Up to here retention may have deleted events, and the client knows."""
         self._greeted = False
         self._restarts = 0
@@ -115,7 +115,7 @@ class Subscription:
         """Begin with the oldest event of the journal, which was replaced. Tell the client, as at the start."""
         journal = self._hub.journal
         self.cursor = journal.oldest - 1
-        self._gone = journal.expired
+        self._gone = journal.last_expired
         self._end = None if self._end is None else self._hub.latest
         self._greeted = False
         self._restarts += 1
@@ -238,10 +238,10 @@ class Subscription:
         self.journal_events += len(events)
         if self._restarts != restarts:
             return  # what was read is of a journal that is gone
-        if max(self.cursor, self._gone) < journal.expired:
+        if max(self.cursor, self._gone) < journal.last_expired:
             # Retention has overtaken the subscriber, and may have deleted events it selected.
             first = max(self.cursor, self._gone) + 1
-            self._gone = journal.expired
+            self._gone = journal.last_expired
             self._connection.send(Gap(from_=first, to=self._gone, reason="retention"))
         damaged = journal.corrupt.within(self.cursor + 1, searched) if journal.corrupt else ()
         self.cursor = searched
@@ -294,6 +294,6 @@ def _begin(hub: Hub, after: str | int) -> tuple[int, Gap | None]:
     if name != journal.id or seq > journal.latest:
         first = journal.oldest - 1
         return first, Gap(from_=1, to=first, reason="reset")
-    if seq < journal.expired:
-        return seq, Gap(from_=seq + 1, to=journal.expired, reason="retention")
+    if seq < journal.last_expired:
+        return seq, Gap(from_=seq + 1, to=journal.last_expired, reason="retention")
     return seq, None

@@ -392,7 +392,7 @@ class IngestConnection:
         if self._abandoned:
             return
         # Nothing else runs from here on: the stream has all that it was given.
-        live.info.told, live.info.absent = self.live.info.told, self.live.info.absent
+        live.info.last_reported_ts, live.info.missing_at = self.live.info.last_reported_ts, self.live.info.missing_at
         live.info.followed = self.live.info.followed
         self.live = live
         self._fault = None

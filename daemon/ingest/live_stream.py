@@ -192,9 +192,9 @@ class LiveStream:
         self._outputs = [changed if one is event else one for one in self._outputs]
 
     def hold(self) -> None:
-        """Hold the events of the next commit back, in `info.held`."""
+        """Hold the events of the next commit back, in `info.pending_displays`."""
         held = self.pending
-        self.info.held = [*self.info.held, *(one.body.decode() for one in held)]
+        self.info.pending_displays = [*self.info.pending_displays, *(one.body.decode() for one in held)]
         self._outputs = [one for one in self._outputs if isinstance(one, OutputChunk) or one.partial]
         for one in held:
             self.normalizer.statistics.adjust(one.kind, one.tool, one.raw_tool, -1)

@@ -222,7 +222,7 @@ class Streams:
     async def restore(self) -> None:
         """At startup: continue to wait for the results of agents. Raises `JournalError`."""
         for info in await self._journal.streams(limit=STREAMS_RESTORED):
-            if info.held:
+            if info.pending_displays:
                 with contained("what a display tool has shown is lost", stream=info.stream):
                     self._displays.remember(info)
 

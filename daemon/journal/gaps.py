@@ -5,8 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-__all__ = ["MOST_GAPS", "Gaps"]
-
 MOST_GAPS = 10_000
 """Ranges in memory. Beyond this, those that are closest to each other become one: it names events that are intact too,
 and hides none that is damaged."""
@@ -27,7 +25,7 @@ class Gaps:
 
     @property
     def events(self) -> int:
-        """How many `seq` are in a range."""
+        """Number of `seq` that are in a range."""
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
     def add(self, first: int, last: int) -> bool:

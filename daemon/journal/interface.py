@@ -27,30 +27,11 @@ from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
 from tooltap.protocol.stats import Statistics
 
-__all__ = [
-    "REMEMBER_STREAMS_MS",
-    "Commit",
-    "Committed",
-    "CorruptError",
-    "Journal",
-    "JournalError",
-    "NotEndedError",
-    "OutputSlice",
-    "PlaceError",
-    "Role",
-    "StoredEvent",
-    "StoredStream",
-    "StreamConflictError",
-    "StreamInfo",
-    "UnstorableError",
-    "drop_fields",
-]
-
 Role: TypeAlias = Literal["owner", "guest"]
 """`owner`: of a session, a stream reports everything; `guest`: only what the owner, a session file, cannot report."""
 
 REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
-"""How long the position of an ended stream is retained after its last commit, at least."""
+"""Least time in ms for which the position of an ended stream is retained after its last commit."""
 
 
 class JournalError(Exception):
@@ -58,7 +39,7 @@ class JournalError(Exception):
 
 
 class CorruptError(JournalError):
-    """What was asked for is damaged in the journal; the message is one sentence for the user."""
+    """The requested part is damaged in the journal; the message is one sentence for the user."""
 
 
 class UnstorableError(JournalError):
@@ -103,7 +84,7 @@ class StoredEvent(_Stored):
 
 
 class StreamInfo(msgspec.Struct, kw_only=True):
-    """How a stream was opened, and how far it has been ingested."""
+    """The options a stream was opened with, and its position."""
 
     stream: str
     asked_dialect: str = "auto"
@@ -133,22 +114,24 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     last_t: int | None = None
     """Time of the last line, or of the end that its publisher sent."""
     started: int | None = None
-    """When the agent was started, if the publisher says so."""
+    """Start of the agent, in ms since the epoch, if the publisher says so."""
     roles: dict[str, Role] = {}
     """Session -> what this stream reports of it. Empty for streams of session files."""
     followed: bool = False
     """Whether it is what an agent has stored, also where the agent prints the same dialect."""
-    absent: int | None = None
-    """A session file: a time at which it did not exist yet."""
-    told: int | None = None
-    """A session file: when the latest of its lines was written whose events were ingested, unless they are only what a
-    tap of the session does not report; -1: there is none. The gateway: when the model answered; None: not yet."""
+    missing_at: int | None = None
+    """A session file: the latest time at which it is known not to have existed, in ms since the epoch."""
+    last_reported_ts: int | None = None
+    """A session file: time of the latest line whose events were ingested, in ms since the epoch, unless they are only
+    what a tap of the session does not report; -1: there is none. The gateway: when the model answered; None: not
+    yet."""
     prompts: list[tuple[str, str]] = []
     """Ids and beginnings of the latest prompts that this stream has reported, and that another stream may repeat."""
-    held: list[str] = []
-    """Events that are not reported yet: see `sessions/display_results.py`."""
+    pending_displays: list[str] = []
+    """Encoded events that wait for the display of their result, before they are committed: see
+    `sessions/display_results.py`."""
     rewriting: dict[str, str] = {}
-    """Ids of results for which a command makes a view -> the daemon that was to run it (`views/unmade.py`)."""
+    """Ids of results for which a command makes a view -> the daemon that was to run it (`views/pending.py`)."""
     repeated: list[str] = []
     """Ids of other streams' prompts that this stream has left out, each for one of its own."""
     statistics: Statistics
@@ -240,7 +223,7 @@ class Journal(ABC):
 
     @property
     @abstractmethod
-    def expired(self) -> int:
+    def last_expired(self) -> int:
         """The highest `seq` that retention has deleted, or 0. Up to here events may be missing, after it none are.
         Events of streams that have not ended are retained even below it."""
 
@@ -314,7 +297,7 @@ class Journal(ABC):
 
     @abstractmethod
     async def count_sessions(self, wanted: SessionFilter = ANY_SESSION) -> dict[str, dict[str, int]]:
-        """How many sessions there are of each `status`, `provider` and `project`."""
+        """Number of sessions of each `status`, `provider` and `project`."""
 
     @abstractmethod
     async def usage(self, request: UsageRequest) -> UsageResult:
@@ -338,7 +321,7 @@ class Journal(ABC):
 
     @abstractmethod
     async def load_note(self, name: str) -> bytes | None:
-        """What was stored last under this name."""
+        """The bytes stored last under this name; None if there are none."""
 
     @abstractmethod
     async def store_note(self, name: str, data: bytes) -> None:
@@ -363,10 +346,10 @@ class Journal(ABC):
 
     @property
     def problem(self) -> str:
-        """What the journal waits for, or why it cannot store anything, as one sentence; empty if all is well."""
+        """One sentence: what the journal waits for, or why it cannot store anything; empty if all is well."""
         return ""
 
-    def hurry(self) -> None:  # noqa: B027 -- only a journal that is elsewhere waits
+    def stop_waiting(self) -> None:  # noqa: B027 -- only a journal that is elsewhere waits
         """The daemon is about to end: whoever waits for a journal that cannot be reached gets a `JournalError` now."""
 
     def statistics(self) -> dict[str, int]:

@@ -14,9 +14,8 @@ from tooltap.daemon.system.optional_packages import how_to_install
 from tooltap.daemon.system.paths import journals_folder
 
 if TYPE_CHECKING:  # the configuration is checked without opening a journal
-    from tooltap.daemon.journal.sqlite.schema import Durability
+    from tooltap.daemon.journal.sqlite.file import Durability
 
-__all__ = ["Place", "open_journal", "parse_place"]
 
 Place: TypeAlias = Path | NatsPlace
 """A file is a SQLite journal."""

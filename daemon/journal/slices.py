@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["MAX_SLICE", "count_lines", "whole_lines"]
-
 MAX_SLICE = 1024 * 1024
 """Longest slice, in bytes."""
 

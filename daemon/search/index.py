@@ -1,23 +1,256 @@
-"""Writing the index: documents are added in batches, parts are dropped and built again. One thread calls all of it.
+"""The search index, a SQLite file: its tables, the ids of documents, and how documents are added and dropped.
 
-A batch and the `seq` up to which events are indexed are one transaction, so a daemon that is killed continues where it
-was. `upto`, or the `built` of a part that is built again, says which events it has; none is added twice.
+The index has nothing that the journal has not. So a file that is damaged, of another format, or of another journal is
+deleted, and rebuilt in the background.
+
+Parts. Documents are in parts, for consecutive events. Each part has a table of SQLite's full-text search with the words
+(`text_1`, …), and a table with the `seq` and the label of each document (`docs_1`, …); a label is a kind and a tool.
+Both have the same ids. The full-text table keeps no text (`content=''`), so no document can be taken out of it: a part
+of which events were deleted is dropped and rebuilt.
+
+Ids. A document's id says when it happened, and whose it is: `second << SLOT_BITS | slot`. So a part has its documents
+in the order in which they happened, whenever they were ingested, and their ids alone tell the hits of one session from
+another's. A slot belongs to one source of the part; a source takes another slot for each further document of the same
+second while there are spare ones, and then the next second. An id is unique in its part; with the part it becomes a
+key, which says the order of all documents.
+
+Writing. Documents are added in batches, by one thread. A batch and the `seq` up to which events are indexed are one
+transaction, so a daemon that is killed continues where it was. `upto`, or the `built` of a part that is built again,
+says which events it has; none is added twice.
 """
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.search.document_ids import SLOTS, Ids
-from tooltap.daemon.search.file import TOKENIZER, free_pages, get, open_file, put, size_of
-from tooltap.normalizers.stream.searchable import Searchable, searchable, spaced
+from tooltap.daemon.journal.sqlite.side_files import SIDE_FILES, claim_side_files
+from tooltap.normalizers.stream.searchable import VERSION, Searchable, searchable, spaced
+from tooltap.traces.recording.own_file import open_own
 
-__all__ = ["PART_DOCUMENTS", "Index", "Part", "Source"]
+FORMAT = f"1.{VERSION}"
+"""Format of the tables, and of the texts of events. An index of another one is rebuilt."""
+TOKENIZER = "unicode61 remove_diacritics 2"
+WAL_LIMIT = 16 * 1024 * 1024
+
+_TABLES = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    "CREATE TABLE sources (id INTEGER PRIMARY KEY, stream TEXT, named TEXT, session TEXT, provider TEXT, cwd TEXT,"
+    " first INTEGER, last INTEGER, UNIQUE (stream, named))",
+    "CREATE INDEX sources_of_session ON sources (session)",
+    "CREATE TABLE labels (id INTEGER PRIMARY KEY, kind TEXT, tool TEXT, raw_tool TEXT, UNIQUE (kind, tool, raw_tool))",
+    "CREATE TABLE parts (id INTEGER PRIMARY KEY AUTOINCREMENT, first INTEGER, last INTEGER, docs INTEGER,"
+    " built INTEGER, closed INTEGER, low INTEGER, high INTEGER)",
+    "CREATE TABLE slots (part INTEGER, slot INTEGER, source INTEGER, PRIMARY KEY (part, slot)) WITHOUT ROWID",
+)
+
+
+def open_file(path: Path, journal: str) -> sqlite3.Connection:
+    """Open the index of a journal for writing; begin a new one if there is none, or none of this version and journal.
+    Raises `OSError`, `JournalError`, `sqlite3.Error`."""
+    connection = _open(path)
+    try:
+        if _is_of(connection, journal):
+            return connection
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):
+            connection.close()
+            raise
+    connection.close()
+    delete_file(path)
+    connection = _open(path)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in _TABLES:
+            connection.execute(statement)
+        for key, value in (("format", FORMAT), ("journal", journal), ("upto", 0), ("floor", 0)):
+            put(connection, key, value)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection in autocommit mode, to a file that `open_file` has made."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+    # Losing the latest documents to a power failure costs no more than to make them again.
+    connection.execute("PRAGMA synchronous=NORMAL")
+    # What is deleted is overwritten: it was text of someone's sessions.
+    connection.execute("PRAGMA secure_delete=ON")
+    return connection
+
+
+def delete_file(path: Path) -> None:
+    """Raises `OSError`."""
+    for suffix in ("", *SIDE_FILES):
+        with suppress(FileNotFoundError):
+            os.unlink(f"{path}{suffix}")
+
+
+def free_pages(connection: sqlite3.Connection) -> None:
+    """Give what was dropped back to the file system, and empty the write-ahead log, which still has it."""
+    connection.execute("PRAGMA incremental_vacuum").fetchall()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def size_of(connection: sqlite3.Connection) -> int:
+    """Bytes of the file in use."""
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
+def get(connection: sqlite3.Connection, key: str) -> Any:
+    row = connection.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
+    return None if row is None else row[0]
+
+
+def put(connection: sqlite3.Connection, key: str, value: int | str) -> None:
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    claim_side_files(path)
+    descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
+    try:
+        os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+    connection = connect(path)
+    try:
+        with suppress(sqlite3.DatabaseError):  # it is no database: `_is_of` finds out
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT}")
+        claim_side_files(path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_of(connection: sqlite3.Connection, journal: str) -> bool:
+    with closing(connection.execute("SELECT 1 FROM sqlite_master WHERE name='meta'")) as found:
+        if found.fetchone() is None:
+            return False
+    return (get(connection, "format"), get(connection, "journal")) == (FORMAT, journal)
+
+
+SLOT_BITS = 12
+SLOTS = 1 << SLOT_BITS
+SPARE = 2_048
+"""Slots of a part that sources may take beyond their first one."""
+PART_BITS = 6
+"""Enough to tell parts apart that have documents of the same second. A key has 53 bits, all that JavaScript reads."""
+PARTS = 1 << PART_BITS
+LAST_SECOND = (1 << 53 - PART_BITS - SLOT_BITS) - 1
+
+
+def first_id(second: int) -> int:
+    """The least id of this second, and of later ones."""
+    return _within(second) << SLOT_BITS
+
+
+def last_id(second: int) -> int:
+    return first_id(second) | (SLOTS - 1)
+
+
+def key_of(number: int, part: int) -> int:
+    return number << PART_BITS | part % PARTS
+
+
+def second_of(key: int) -> int:
+    return key >> PART_BITS + SLOT_BITS
+
+
+def high_before(key: int, part: int) -> int:
+    """The greatest id that a part's documents before a key may have."""
+    number, of_part = key >> PART_BITS, key % PARTS
+    return number if part % PARTS < of_part else number - 1
+
+
+class Ids:
+    """Gives ids to the documents of one part, in the order of their `seq`. The same documents get the same ids, in
+    however many batches they come."""
+
+    def __init__(self, connection: sqlite3.Connection, part: int) -> None:
+        self.part = part
+        self._execute = connection.execute
+        self._slots: dict[int, list[int]] = {}
+        """Source -> its slots, in the order in which it took them."""
+        owner: dict[int, int] = {}
+        for slot, source in self._execute("SELECT slot, source FROM slots WHERE part=? ORDER BY slot", (part,)):
+            self._slots.setdefault(source, []).append(slot)
+            owner[slot] = source
+        self._used = len(owner)
+        self._latest: dict[int, tuple[int, int]] = {}
+        """Source -> the latest second of its documents, and how many are of it."""
+        for (number,) in self._execute(f"SELECT id FROM docs_{part} ORDER BY id"):
+            source, second = owner[number % SLOTS], number >> SLOT_BITS
+            latest, count = self._latest.get(source, (second, 0))
+            self._latest[source] = second, count + 1 if latest == second else 1
+        (high,) = self._execute("SELECT max(high) FROM parts WHERE id<?", (part,)).fetchone()
+        self._start = 0 if high is None else (high >> SLOT_BITS) + 1
+
+    def take(self, source: int, second: int | None) -> int | None:
+        """The id of the next document. Without a time it is as old as the one before it in its source. None if the part
+        has no room for another source. All documents that have an id must be in the table."""
+        own = self._slots.get(source)
+        if own is None:
+            if len(self._slots) >= SLOTS - SPARE:
+                return None
+            own = self._slots[source] = []
+        latest, count = self._latest.get(source, (-1, 0))
+        if second is None:
+            second = max(latest, self._start)
+        second = _within(second)
+        if second < latest:
+            slot = self._slot(source, own, self._taken(own, second))
+            if slot is not None:
+                return second << SLOT_BITS | slot
+        elif second > latest:
+            latest, count = second, 0
+        slot = self._slot(source, own, count)
+        if slot is None:
+            latest, count = latest + 1, 0
+            slot = own[0]
+        self._latest[source] = latest, count + 1
+        return latest << SLOT_BITS | slot
+
+    def _slot(self, source: int, own: list[int], place: int) -> int | None:
+        """The slot for the document in this place among those of one second; None if the source may have no more."""
+        if place < len(own):
+            return own[place]
+        if own and self._used - len(self._slots) >= SPARE:
+            return None
+        slot = self._used
+        self._execute("INSERT INTO slots VALUES (?, ?, ?)", (self.part, slot, source))
+        self._used += 1
+        own.append(slot)
+        return slot
+
+    def _taken(self, own: list[int], second: int) -> int:
+        """Number of documents a source has of a second."""
+        rows = self._execute(
+            f"SELECT id FROM docs_{self.part} WHERE id BETWEEN ? AND ?", (first_id(second), last_id(second))
+        )
+        slots = set(own)
+        return sum(number % SLOTS in slots for (number,) in rows)
+
+
+def _within(second: int) -> int:
+    """Clamp a second to what an id has room for: agents write times, so any number can come."""
+    return min(max(second, 0), LAST_SECOND)
+
 
 PART_DOCUMENTS = 50_000
 """Documents after which a part is closed and the next one begun. Rebuilding a part takes about a second."""
@@ -59,7 +292,7 @@ class Index:
         self._sources: dict[tuple[str, str], int] = {}
         self._labels: dict[tuple[str, str, str], int] = {}
         self._ids: Ids | None = None
-        """Of the part to which documents were added last."""
+        """Ids of the part to which documents were added last."""
         self.upto = int(get(self._connection, "upto"))
         """`seq` up to which events are indexed."""
         self.floor = int(get(self._connection, "floor"))

@@ -20,30 +20,29 @@ import anyio
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError, StoredEvent
 from tooltap.daemon.journal.sqlite.damage import is_corrupt
-from tooltap.daemon.search.file import delete_file
-from tooltap.daemon.search.index import Index, Source
+from tooltap.daemon.search.index import Index, Source, delete_file
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.filters import Filter
 
-__all__ = ["Indexer"]
-
 BATCH = 2_000
-"""Events of a transaction, …"""
+"""Events of a transaction."""
 BUSY_BATCH = 500
-"""… and while others arrive: what commits wait for is Python's lock, which a small batch holds for a moment."""
+"""Events of a transaction while others arrive: commits wait for Python's lock, which a small batch holds for a
+moment."""
 BATCH_BYTES = 2_097_152
 PERIOD = 0.5
 """Seconds between two looks for new events."""
 GIVING_WAY = 1.0
-"""Seconds between two batches while events arrive, …"""
+"""Seconds between two batches while events arrive."""
 QUIET = 0.1
-"""… which they do if some have come within so many seconds."""
+"""Seconds without a new event after which none count as arriving."""
 RETRY = 30.0
 """Seconds until an index that cannot be written is tried again."""
 CHECK_PERIOD = 3_600.0
+"""Most seconds between two checks for deleted events."""
 RETENTION_CHECK = 600.0
-"""Seconds between two looks for deleted events: at least, and after retention has deleted some."""
+"""Seconds until that check after retention has deleted some."""
 
 T = TypeVar("T")
 
@@ -61,7 +60,7 @@ class Indexer:
         self._index: Index | None = None
         self._closed = False
         self._checked = self._next_check = 0.0
-        """When deleted events were looked for, and when they are to be again."""
+        """Times of the last check for deleted events, and of the next one."""
         self._seen = -1
         """The newest event at the last look."""
         self._arrived = self._worked = 0.0
@@ -70,15 +69,15 @@ class Indexer:
         self._statistics: dict[str, int] = {"documents": 0, "parts": 0, "bytes": 0}
         self._is_damaged = False
         self._rebuilt = -RETRY
-        """When a damaged index was last rebuilt."""
+        """Time at which a damaged index was last rebuilt."""
         self.is_idle = False
         """There was nothing to do at the last look."""
         self.generation = 0
         """Rises when the file is replaced."""
         self.rebuilds = 0
-        """How often a damaged index was rebuilt."""
+        """Number of times a damaged index was rebuilt."""
         self.problem = ""
-        """Why the index cannot be written, as one sentence."""
+        """One sentence: why the index cannot be written."""
 
     @property
     def path(self) -> Path | None:

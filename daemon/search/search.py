@@ -17,19 +17,18 @@ import anyio
 
 from tooltap.daemon.journal.interface import CorruptError, Journal
 from tooltap.daemon.journal.sqlite.damage import is_corrupt
-from tooltap.daemon.search.document_ids import second_of
-from tooltap.daemon.search.finding import Finding, Hit, Tally, Wanted
+from tooltap.daemon.search.highlight import Highlighter, Snippet
+from tooltap.daemon.search.index import second_of
 from tooltap.daemon.search.indexer import Indexer
-from tooltap.daemon.search.marking import Marking, Snippet
+from tooltap.daemon.search.query import Hit, IndexReader, Tally, Wanted
 from tooltap.normalizers.stream.searchable import Searchable, searchable
 
-__all__ = ["Answer", "Found", "Search", "UnavailableError"]
-
 HIT_SECONDS = 1.0
+"""Time limit of looking for the newest hits."""
 COUNT_SECONDS = 0.5
-"""How long the newest hits may be looked for, and all hits be counted."""
+"""Time limit of counting all hits."""
 OPENING_SECONDS = 2.0
-"""How long a search waits for an index that is being opened."""
+"""Time for which a search waits for an index that is being opened."""
 NEWEST = 2**62
 
 T = TypeVar("T")
@@ -58,7 +57,7 @@ class Answer(NamedTuple):
     upto: int
     """`seq` of the newest event that was searched."""
     behind: int
-    """How many `seq` are not searched yet: newer ones."""
+    """Number of newer `seq` that are not indexed yet."""
     floor: int
     """Events up to this `seq` are not in the index, because it would be too large."""
 
@@ -69,9 +68,9 @@ class Search:
         self._journal = journal
         self._indexer = Indexer(journal, path_of, most_bytes) if most_bytes else None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="search-reader")
-        self._finding: Finding | None = None
+        self._reader: IndexReader | None = None
         self._generation = 0
-        self._marking: Marking | None = None
+        self._highlighter: Highlighter | None = None
 
     async def run(self) -> None:
         """Keep the index up to date until cancelled."""
@@ -84,7 +83,7 @@ class Search:
             self._indexer.note_deleted(soon=soon)
 
     def statistics(self) -> dict[str, Any] | None:
-        """For `stats`; None if there is no index."""
+        """Figures for `stats`; None if there is no index."""
         if self._indexer is None:
             return None
         return {**self._indexer.statistics(), "behind": self._behind(self._indexer.upto)}
@@ -94,7 +93,7 @@ class Search:
         if self._indexer is not None:
             await self._indexer.close()
         await asyncio.to_thread(self._pool.shutdown)
-        for one in (self._finding, self._marking):
+        for one in (self._reader, self._highlighter):
             if one is not None:
                 one.close()
 
@@ -116,7 +115,7 @@ class Search:
     async def count(self, wanted: Wanted, *, before: int | None) -> tuple[list[Tally], bool]:
         """All hits by session, and whether all were counted. Raises `UnavailableError`."""
         return await self._ask(
-            await self._open_indexer(), Finding.tallies, wanted, NEWEST if before is None else before, COUNT_SECONDS
+            await self._open_indexer(), IndexReader.tallies, wanted, NEWEST if before is None else before, COUNT_SECONDS
         )
 
     async def _open_indexer(self) -> Indexer:
@@ -140,7 +139,7 @@ class Search:
         while True:
             room = limit - len(found)
             hits, is_complete = await self._ask(
-                indexer, Finding.hits, wanted, before, room, most_of_session, HIT_SECONDS
+                indexer, IndexReader.hits, wanted, before, room, most_of_session, HIT_SECONDS
             )
             found += _in_order(hits, await self._read(hits, wanted.expression))
             if hits:
@@ -163,9 +162,9 @@ class Search:
         return await self._in_thread(self._mark, events, expression)
 
     def _mark(self, events: Sequence[tuple[Hit, bytes]], expression: str) -> list[Found]:
-        marking = self._marking = self._marking or Marking()
+        highlighter = self._highlighter = self._highlighter or Highlighter()
         made = [(hit, about) for hit, body in events if (about := searchable(body)) is not None]
-        snippets = marking.snippets([about.text for _, about in made], expression)
+        snippets = highlighter.snippets([about.text for _, about in made], expression)
         return [
             Found(hit.seq, hit.session, about, snippet)
             for (hit, about), snippet in zip(made, snippets, strict=True)
@@ -173,17 +172,17 @@ class Search:
         ]
 
     async def _ask(self, indexer: Indexer, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a method of `Finding` on the file as it is now. Raises `UnavailableError`."""
+        """Call a method of `IndexReader` on the file as it is now. Raises `UnavailableError`."""
         path, generation = indexer.path, indexer.generation
 
         def ask() -> T:
-            if self._finding is None or self._generation != generation:
-                if self._finding is not None:
-                    self._finding.close()
-                    self._finding = None
+            if self._reader is None or self._generation != generation:
+                if self._reader is not None:
+                    self._reader.close()
+                    self._reader = None
                 assert path is not None  # of `_open_indexer`
-                self._finding, self._generation = Finding(path), generation
-            return function(self._finding, *arguments)
+                self._reader, self._generation = IndexReader(path), generation
+            return function(self._reader, *arguments)
 
         try:
             return await self._in_thread(ask)

@@ -17,9 +17,8 @@ from tooltap.daemon.server.searching import search_result
 from tooltap.daemon.sessions.filter import FACETS, SessionFilter, SessionPlace, place_of
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.loop.watchdog import name_task
-from tooltap.daemon.views.model_view import put_together
-from tooltap.daemon.views.of_event import view_of
 from tooltap.daemon.views.results import view_id
+from tooltap.daemon.views.select import put_together, view_of
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import ErrorCode, FrameError, Problem, Reply

@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.search.finding import Tally, Wanted
+from tooltap.daemon.search.query import Tally, Wanted, expression_of
 from tooltap.daemon.search.search import Answer, Search, UnavailableError
-from tooltap.daemon.search.words import expression_of
 from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.protocol.frames import FrameError
 from tooltap.protocol.replies import FoundEvent, FoundSession, SearchResult

@@ -9,7 +9,7 @@ there it is the tool and its telling argument.
 
 The server answers after its result is durable, so the agent's result always comes later. If none comes for a while, or
 no agent is tapped or followed that could be the client, the server's events are reported as a session of their own.
-Held events are part of the server's stream in the journal (`StreamInfo.held`), so they survive a restart.
+Held events are part of the server's stream in the journal (`StreamInfo.pending_displays`), so they survive a restart.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Displays:
 
 def _shown(info: StreamInfo) -> Iterable[Shown]:
     previews: dict[str, str | None] = {}
-    for event in map(decode, info.held):
+    for event in map(decode, info.pending_displays):
         if isinstance(event, ToolCall):
             previews[event.call_id] = event.preview
         elif isinstance(event, ToolResult):
@@ -135,12 +135,12 @@ def _tool(name: str) -> str:
 
 def take_held(info: StreamInfo, statistics: Statistics, call_id: str, *, report: bool) -> list[Produced]:
     """Take the events of a call out of what a stream holds. With `report`, return them, and what precedes them."""
-    events = [Produced.of(decode(body), body.encode()) for body in info.held]
+    events = [Produced.of(decode(body), body.encode()) for body in info.pending_displays]
     taken = [one for one in events if _call_of(one) == call_id]
     if report and taken:
         taken = [one for one in events if _call_of(one) in (None, call_id)]
     gone = {one.id for one in taken}
-    info.held = [one.body.decode() for one in events if one.id not in gone]
+    info.pending_displays = [one.body.decode() for one in events if one.id not in gone]
     if not report:
         return []
     for one in taken:

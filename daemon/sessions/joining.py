@@ -94,7 +94,7 @@ class Joining:
                 info.roles = dict([*info.roles.items(), (session, role)][-REMEMBERED:])
         roles = info.roles
         if _is_gateway(info) and "owner" in roles.values() and any(map(_is_content, live.pending)):
-            info.told = info.last_t
+            info.last_reported_ts = info.last_t
 
         def is_elsewhere(event: Produced) -> bool:
             if roles.get(event.session) == "guest":
@@ -136,7 +136,7 @@ def _is_guest(info: StreamInfo, session: str, others: Iterable[StreamInfo], conn
 
 def is_silent_gateway(info: StreamInfo) -> bool:
     """Say whether a stream has only what an agent has asked its model. The agent's own stream may still come before."""
-    return _is_gateway(info) and info.told is None
+    return _is_gateway(info) and info.last_reported_ts is None
 
 
 def _is_content(event: Produced) -> bool:
@@ -153,9 +153,9 @@ def _is_gateway(info: StreamInfo) -> bool:
 
 def _told(info: StreamInfo) -> int:
     """Return when the latest line was written whose events a session file has reported; -1: it has reported none."""
-    if info.told is None:  # the journal is of an earlier version
+    if info.last_reported_ts is None:  # the journal is of an earlier version
         return (info.last_t or info.updated) if info.statistics.events else -1
-    return info.told
+    return info.last_reported_ts
 
 
 def _is_guest_notice(event: Produced) -> bool:

@@ -28,7 +28,7 @@ class NextCommit(Protocol):
         """Replace an event."""
 
     def hold(self) -> None:
-        """Hold all events back, in `info.held`."""
+        """Hold all events back, in `info.pending_displays`."""
 
     def withhold(self, is_elsewhere: Callable[[Produced], bool]) -> None:
         """Leave out the events that another stream has reported."""

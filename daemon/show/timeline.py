@@ -92,7 +92,15 @@ class Card:
     @property
     def calls(self) -> int:
         """How many calls are in it, of its subagent and theirs."""
-        return sum(isinstance(one.fragment.event, ToolCall) for one in below(self))
+        return sum(isinstance(one.fragment.event, ToolCall) for one in self.below())
+
+    def below(self) -> Iterator[Card]:
+        """Yield every card in it."""
+        stack = [one for cards in self.inside.values() for one in cards]
+        while stack:
+            one = stack.pop()
+            yield one
+            stack += [inner for cards in one.inside.values() for inner in cards]
 
     def take(self, card: Card, slot: Slot) -> None:
         """Put a card into a slot. Only the latest update stays, and the latest usage of each scope; a result removes
@@ -131,8 +139,10 @@ class Nesting:
         """Cards of their own that belong to a call that has not come, or to an agent whose call is not known."""
         self._parents = dict(parents or {})
 
-    def add(self, fragment: Fragment) -> None:
-        """Add the next fragment by `seq`."""
+    def add(self, fragment: Fragment) -> tuple[Card, list[Card]]:
+        """Add the next fragment by `seq`. Return its card, and the cards that are among the children of a call now: it
+        may be one of them."""
+        nested: list[Card] = []
         if fragment.agent in self._parents:
             fragment = _tied(fragment, self._parents[fragment.agent])
         card = Card(fragment, fragment.status)
@@ -142,14 +152,20 @@ class Nesting:
             self._wait(card)
         else:
             home.take(card, fragment.slot)
+            nested += [card] if fragment.slot == "children" else []
         if fragment.key is not None:
             self._calls[fragment.key] = card
         if fragment.session_key is not None:
             self._calls_of_session[fragment.session_key] = card
-            self._collect(("call", fragment.session_key), fragment.session_key)
+            nested += self._collect(("call", fragment.session_key), fragment.session_key)
         if fragment.ties is not None and fragment.into_session is not None:
             self._parents[fragment.ties] = fragment.into_session
-            self._collect(("agent", fragment.ties), fragment.into_session)
+            nested += self._collect(("agent", fragment.ties), fragment.into_session)
+        return card, nested
+
+    def find(self, key: str) -> Card | None:
+        """Return the card of a call or a turn, by its key."""
+        return self._calls.get(key)
 
     def set_states(self, states: Mapping[str, str]) -> None:
         """Set the states of calls whose results are not added, and of requests, by the keys of their cards. What is
@@ -181,19 +197,20 @@ class Nesting:
         if (wanted := _wanted_by(card.fragment)) is not None:
             self._waiting[wanted][card.fragment.seq] = card
 
-    def _collect(self, wanted: _Wanted, session_key: str) -> None:
-        """Nest the cards that have waited for a call, or for the call of their agent to be known."""
+    def _collect(self, wanted: _Wanted, session_key: str) -> list[Card]:
+        """Nest the cards that have waited for a call, or for the call of their agent to be known, and return them."""
         home = self._calls_of_session.get(session_key)
-        moved: set[Card] = set()
+        moved: dict[Card, None] = {}
         for card in list(self._waiting.pop(wanted, {}).values()):
             card.fragment = _tied(card.fragment, session_key)
             if home is not None and _is_room(home, card):
                 home.take(card, "children")
-                moved.add(card)
+                moved[card] = None
             else:
                 self._wait(card)
         if moved:
             self.cards = deque(card for card in self.cards if card not in moved)
+        return list(moved)
 
     def _forget(self, card: Card) -> None:
         fragment = card.fragment
@@ -357,7 +374,7 @@ def _runs(cards: Sequence[Card]) -> Iterator[list[Card]]:
     """Yield calls that are folded into one row together, and every other card alone."""
     run: list[Card] = []
     for card in cards:
-        if run and is_foldable(card) and _by(card) == _by(run[0]):
+        if run and can_join(card, run[0]):
             run.append(card)
             continue
         yield from _closed(run)
@@ -374,14 +391,10 @@ def _closed(run: list[Card]) -> Iterator[list[Card]]:
         yield from ([card] for card in run)
 
 
+def can_join(card: Card, other: Card) -> bool:
+    """Whether a card belongs into one fold with another one beside it, which can be folded."""
+    return is_foldable(card) and _by(card) == _by(other)
+
+
 def _by(card: Card) -> tuple[str, str | None]:
     return card.fragment.event.session, card.fragment.event.agent
-
-
-def below(card: Card) -> Iterator[Card]:
-    """Yield every card in a card."""
-    stack = [one for cards in card.inside.values() for one in cards]
-    while stack:
-        one = stack.pop()
-        yield one
-        stack += [inner for cards in one.inside.values() for inner in cards]

@@ -23,8 +23,6 @@ from tooltap.normalizers.stream.normalizer import Output
 from tooltap.protocol.events import Display, OutputRef, ToolCall, ToolResult, ToolUpdate, decode, encode
 from tooltap.protocol.filters import Filter
 
-__all__ = ["Policy", "Rewrite", "StreamViews", "rewrite_of", "view_id", "with_display"]
-
 FIELD_CHARS = 200
 """Code points of one value in a template."""
 PLAIN = "text/plain"
@@ -52,7 +50,7 @@ class Rewrite(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """What is remembered of a call."""
+    """The remembered part of a call."""
 
     input: dict[str, Any]
     outputs: dict[str, OutputRef] | None

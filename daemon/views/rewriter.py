@@ -1,19 +1,29 @@
 """Runs the users' commands that make views of results, beside ingest: no event waits for them.
 
-A command starts once the result is durable. It reads the call and the assistant view as JSON; what it prints is the
-view, which is journaled as a `tool-update`. If it makes no view (it fails, takes too long, prints too much), the
-assistant view is shown, and a notice says why; one that prints nothing or what the model saw wants no view.
+A command starts once the result is durable. It reads the call and the assistant view as JSON on its standard input;
+what it prints is the view, which is journaled as a `tool-update`. If it makes no view (it fails, takes too long, prints
+too much), the assistant view is shown, and a notice says why; one that prints nothing or what the model saw wants no
+view.
 
 Each result gets one view or one notice, whenever the daemon is killed: the commit of the result names it as one whose
-view is missing, and the commit of what became of it takes the name away (`unmade.py`). So the next daemon knows which
+view is pending, and the commit of what became of it takes the name away (`pending.py`). So the next daemon knows which
 commands to run. A command that was running when the daemon was killed is run again.
+
+A command may do anything: hang, flood, crash, fork. It gets its own process session, and everything left in that
+session is killed when the run ends, however it ends. Processes that have left the session do not delay the run.
 """
 
 from __future__ import annotations
 
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -23,16 +33,133 @@ from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
+from tooltap.daemon.system.processes import users_environment
+from tooltap.daemon.views.pending import find_pending
 from tooltap.daemon.views.results import Rewrite, view_id, with_display
-from tooltap.daemon.views.rewrite_process import RewriteError, RewriteProcesses
 from tooltap.daemon.views.rules import Rewriting, Rules
-from tooltap.daemon.views.unmade import find_unmade
 from tooltap.normalizers.core.items import Limits, Produced
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import Output
 from tooltap.protocol.events import Display, Notice, ToolResult, ToolUpdate
 
-__all__ = ["Outcomes", "Rewriter"]
+CHUNK = 65_536
+STDERR_BYTES = 1_000
+"""Bytes of standard error that are reported: the last ones."""
+TICK = 0.05
+"""Seconds between checks whether a command has ended whose output stays open."""
+
+
+class RewriteError(Exception):
+    """The command made no view. The message is the same for the same reason; `detail` says more."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason)
+        self.detail = detail
+
+
+class RewriteProcesses:
+    """All running commands. `run` may be called from several threads at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
+
+    def run(self, command: Sequence[str], stdin: bytes, *, timeout: float, max_bytes: int) -> bytes:
+        """Run a command and return its output. Raises `RewriteError`."""
+        deadline = time.monotonic() + timeout
+        with self._start(command) as process:
+            try:
+                return _talk(process, stdin, deadline, max_bytes)
+            finally:
+                _kill(process)
+                with self._lock:
+                    self._running.discard(process)
+
+    def stop(self) -> None:
+        """Kill the running commands; start no more."""
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                _kill(process)
+
+    def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        arguments = [os.path.expanduser(command[0]), *command[1:]]
+        with self._lock:
+            if self._stopped:
+                raise RewriteError("the daemon is shutting down")
+            try:
+                process = subprocess.Popen(
+                    arguments,
+                    bufsize=0,
+                    stdin=pipe,
+                    stdout=pipe,
+                    stderr=pipe,
+                    start_new_session=True,
+                    env=users_environment(),
+                )
+            except (OSError, ValueError) as error:
+                raise RewriteError("it cannot be started", str(error)) from None
+            self._running.add(process)
+        return process
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):  # no process is left; on macOS none but zombies
+        pass
+
+
+def _talk(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, max_bytes: int) -> bytes:
+    answer, errors, rest = bytearray(), bytearray(), memoryview(stdin)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with selectors.DefaultSelector() as selector:
+        os.set_blocking(process.stdin.fileno(), False)
+        selector.register(process.stdin, selectors.EVENT_WRITE)
+        selector.register(process.stdout, selectors.EVENT_READ)
+        selector.register(process.stderr, selectors.EVENT_READ)
+        while process.stdout in (key.fileobj for key in selector.get_map().values()):
+            if (left := deadline - time.monotonic()) <= 0:
+                raise RewriteError("it takes too long")
+            ready = [key.fileobj for key, _ in selector.select(min(left, TICK))]
+            if not ready and process.poll() is not None:
+                break  # a process outside its session holds its output open; its own output has been read
+            if process.stdin in ready:
+                rest = rest[_write(process.stdin, rest) :]
+                if not rest:
+                    selector.unregister(process.stdin)
+                    process.stdin.close()
+            for stream, taken in ((process.stderr, errors), (process.stdout, answer)):
+                if stream not in ready:
+                    continue
+                data = os.read(stream.fileno(), CHUNK)
+                taken += data
+                if not data:
+                    selector.unregister(stream)
+            del errors[:-STDERR_BYTES]
+            if len(answer) > max_bytes:
+                raise RewriteError("it answers too much")
+    try:
+        code = process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        raise RewriteError("it takes too long") from None
+    if code:
+        text = errors.decode("utf-8", "replace").strip()
+        raise RewriteError("it failed", f"{'signal' if code < 0 else 'exit code'} {abs(code)}{': ' * bool(text)}{text}")
+    return bytes(answer)
+
+
+def _write(stream: IO[bytes], data: memoryview) -> int:
+    """Write to the command; returns the number of bytes done with. A command may answer without reading everything."""
+    try:
+        return os.write(stream.fileno(), data[:CHUNK])
+    except BrokenPipeError:
+        return len(data)
+
 
 Outcomes: TypeAlias = Mapping[str, Sequence[Output]]
 """Id of a result -> what is journaled about its view: the view, a notice, or nothing if none is wanted."""
@@ -135,16 +262,16 @@ class Rewriter:
     # -- inner workings -----------------------------------------------------------------------------------------
 
     async def _make_missing_of(self, stream: str, missing: set[str], journal: Journal, rules: Rules) -> None:
-        unmade = await find_unmade(journal, stream, missing, rules)
-        outcomes: dict[str, Sequence[Output]] = dict.fromkeys(unmade.gone, ())
-        for result in unmade.without_rule:
+        pending = await find_pending(journal, stream, missing, rules)
+        outcomes: dict[str, Sequence[Output]] = dict.fromkeys(pending.gone, ())
+        for result in pending.without_rule:
             outcomes[result.id] = [self._notice(result, RewriteError("no rule covers it any more"))]
-        for result, error in unmade.failed:
+        for result, error in pending.failed:
             faults.note("a view was not made", place_of(error), error, result=result.id)
             outcomes[result.id] = [self._notice(result, RewriteError(UNUSABLE, str(error)))]
         if outcomes:
             await self._try_to_settle(stream, outcomes)
-        self.put([one for one in unmade.rewrites if one.result.id not in self._working])
+        self.put([one for one in pending.rewrites if one.result.id not in self._working])
 
     async def _work(self) -> None:
         try:

@@ -15,8 +15,6 @@ import msgspec
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.registry import KNOWN_TOOLS
 
-__all__ = ["EVERY_TOOL", "Rewriting", "Rule", "Rules", "ToolRule", "check_tool"]
-
 EVERY_TOOL = "*"
 FIELDS = ("tool", "status", "preview", "bytes", "lines")
 OWNERS = ("input.", "output.")

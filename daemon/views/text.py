@@ -8,8 +8,6 @@ import msgspec
 
 from tooltap.protocol.events import OutputRef
 
-__all__ = ["Text", "result_text", "without_meta", "written_text"]
-
 TEXTS = (
     ("file", "content"),
     ("content",),

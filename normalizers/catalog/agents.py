@@ -1,4 +1,4 @@
-"""What the command line of an agent says: whether it prints a stream, what to add where it does not, and the prompt."""
+"""Command lines of agents: whether one prints a stream, the flags to add where it does not, and its prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READS_STDIN = "-"
 
 
 def missing_flags(command: Sequence[str]) -> str | None:
-    """What to add so that the agent prints a stream; empty if it never does, None if it will or is unknown."""
+    """Flags to add so that the agent prints a stream; empty if it never does, None if it will or is unknown."""
     name, arguments = _read(command)
     if name not in agents():
         return None
@@ -77,7 +77,7 @@ def _in_arguments(arguments: Sequence[str], prompt: Prompt) -> str | None:
 
 
 def _values(words: Sequence[str], most: int) -> int:
-    """How many of the next words are values of an option."""
+    """Number of the next words that are values of an option."""
     return next((at for at, word in enumerate(words[:most]) if word.startswith("-")), min(most, len(words)))
 
 

@@ -1,4 +1,4 @@
-"""What the folder of an agent declares: its dialects, its commands, the store of its sessions, its name.
+"""Declarations of an agent's folder: its dialects, its commands, the store of its sessions, its name.
 
 `dialects/<family>/__init__.py` holds `DIALECTS`; `AGENTS`, where tooltap knows the command of an agent; `PRODUCT`, the
 name that pages and README show for it; and `LISTED_AS`, where README lists the folder under another name. `registry.py`
@@ -26,12 +26,12 @@ class Dialect(NamedTuple):
     arrives: str
     """When its events arrive; `docs/reference/providers.md` explains the words."""
     omits: str
-    """What the wire never states: of prompts, reasoning, permission requests, tokens and cost; then, behind `;`, what
-    else. `–`: nothing."""
+    """Whatever the wire never states: of prompts, reasoning, permission requests, tokens and cost; then, behind `;`,
+    what else. `–`: nothing."""
     hides_subagents: bool = False
     """Whether it never shows what subagents do, although the agent has some."""
     unproven: str | None = None
-    """What is parsed according to the vendor's source or others' recordings, and is in none of our recordings."""
+    """Parts that are parsed according to the vendor's source or others' recordings, and are in none of ours."""
     takes_from: tuple[str, ...] = ()
     """Dialects whose rule also accepts lines of this one; such lines are this one's."""
     shows_prompts: bool = True
@@ -39,7 +39,7 @@ class Dialect(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Where an agent keeps the files of its sessions."""
+    """The place where an agent keeps the files of its sessions."""
 
     dialect: str
     variable: str
@@ -57,12 +57,12 @@ class Store(NamedTuple):
     database: str | None = None
     """The SQLite database in `below` that holds all sessions; `files` matches its name, a slash and a session."""
     note: tuple[str, str] | None = None
-    """Where a file beside that of a subagent's session says which call has started it: what it has in place of the
-    extension, and the key of a JSON object."""
+    """The file beside a subagent's session that names the call which started it: its ending in place of the extension,
+    and the key of its JSON object."""
 
 
 class Prompt(NamedTuple):
-    """Where a command line has the prompt.
+    """The place of the prompt in a command line.
 
     Lists of options are separated by blanks. They need not be complete: after an unknown option only what is certain
     counts.
@@ -71,7 +71,7 @@ class Prompt(NamedTuple):
     options: tuple[str, ...] = ()
     """Options whose value is the prompt."""
     words: Literal["none", "first", "all"] = "first"
-    """Which of the words that are no options are the prompt; all are joined by blanks."""
+    """The words that are the prompt, of those that are no options; all are joined by blanks."""
     after: tuple[str, ...] = ()
     """The commands, one of which comes before these words."""
     skipped: Mapping[str, int] = {}

@@ -1,4 +1,4 @@
-"""Which dialect a line belongs to, decided from one line alone, whatever the order of its keys.
+"""Recognition of a dialect by one line alone, whatever the order of its keys.
 
 A line that fits several dialects, or none, decides nothing, and the next one is looked at. Where the lines of one
 dialect look like another's with small marks of their own, the rule with the marks wins (`Dialect.takes_from`).

@@ -52,7 +52,7 @@ def product_names() -> dict[str, str]:
 
 
 def products() -> list[str]:
-    """What README lists: names of products, then whole groups of agents."""
+    """The list in README: names of products, then whole groups of agents."""
     listed = [getattr(module, "LISTED_AS", None) or getattr(module, "PRODUCT", None) for module in _families()]
     return sorted(filter(None, listed), key=lambda product: (not product[0].isupper(), product.lower()))
 
@@ -81,7 +81,7 @@ def parser_class(name: str) -> type[Parser]:
 
 
 def load(place: str) -> Any:
-    """What `module:name` in a dialect's folder is."""
+    """Import `module:name` of a dialect's folder."""
     module, _, attribute = place.partition(":")
     return getattr(import_module(module), attribute)
 

@@ -79,7 +79,7 @@ class FolderReader(Protocol):
     """Reads sessions of which each is a folder of files, as one document that is made again after each change."""
 
     files: tuple[str, ...]
-    """What changes with a session, relative to its folder: files, and folders of files, which end with a slash. The
+    """Whatever changes with a session, relative to its folder: files, and folders of files, which end with a slash. The
     first is the one that `Store.files` matches."""
 
     def document(self, folder: Folder) -> bytes:

@@ -1,1 +1,1 @@
-"""What the calls of a session did to files: from canonical tool events to one cumulative diff for each file."""
+"""Changes of files by the calls of a session: from canonical tool events to one cumulative diff for each file."""

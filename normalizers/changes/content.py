@@ -1,7 +1,7 @@
-"""What is known of one file: its lines before the session and its lines now, as far as the events state them.
+"""Content of one file as far as the events state it: its lines before the session, and its lines now.
 
 A line that was neither added nor removed is the same object in both lists, so that what is learned of one is known of
-the other. Lines of which only the place is known have no text. A replaced text whose place is unknown is `Loose`.
+the other. Lines of which only the place is known have no text. A replaced text whose place is unknown is `Unplaced`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ MAX_LINES = 100_000
 """Lines of a file of which only the places are known."""
 
 
-class Line:
+class TrackedLine:
+    """A line, and the calls that added and removed it."""
+
     __slots__ = ("added", "removed", "text")
 
     def __init__(self, text: str | None, added: int | None = None) -> None:
@@ -25,7 +27,7 @@ class Line:
         self.removed: int | None = None
 
 
-class Loose:
+class Unplaced:
     """A text that was replaced somewhere in the file."""
 
     def __init__(self, old: str, new: str, seq: int) -> None:
@@ -35,19 +37,21 @@ class Loose:
 
 
 class Content:
+    """The lines of a file before and now, which calls change and reads make known."""
+
     def __init__(self) -> None:
-        self.old: list[Line] = []
-        self.new: list[Line] = []
+        self.old: list[TrackedLine] = []
+        self.new: list[TrackedLine] = []
         self.open = True
         """Unknown lines may follow the last one, which are the same before and now."""
-        self.loose: list[Loose] = []
+        self.loose: list[Unplaced] = []
         self.consistent = True
         """Nothing that was stated contradicts what was known."""
 
     @classmethod
     def of(cls, text: str) -> Content:
         content = cls()
-        content.old = [Line(line) for line in split_lines(text)]
+        content.old = [TrackedLine(line) for line in split_lines(text)]
         content.new = list(content.old)
         content.open = False
         return content
@@ -111,7 +115,7 @@ class Content:
         if text is not None:
             if not old or old not in text:
                 self.consistent = False
-                self.loose.append(Loose(old, new, seq))
+                self.loose.append(Unplaced(old, new, seq))
             elif everywhere and text.count(old) > 1:
                 self._splice(0, len(self.new), split_lines(text.replace(old, new)), seq)
             else:
@@ -120,7 +124,7 @@ class Content:
         elif not self._replace_known(old, new, everywhere, seq):
             known = next((one for one in self.loose if old and one.new.count(old) == 1 and not everywhere), None)
             if known is None:
-                self.loose.append(Loose(old, new, seq))
+                self.loose.append(Unplaced(old, new, seq))
             else:
                 known.new = known.new.replace(old, new)
                 known.seqs.append(seq)
@@ -130,13 +134,13 @@ class Content:
         at = start - 1
         if not self._reach(at + sum(line[:1] != "+" for line in lines)):
             self.consistent = False
-            self.loose.append(Loose(*_sides(lines), seq))
+            self.loose.append(Unplaced(*_sides(lines), seq))
             return
-        kept: list[Line] = []
+        kept: list[TrackedLine] = []
         end = at
         for line in lines:
             if line[:1] == "+":
-                kept.append(Line(line[1:], seq))
+                kept.append(TrackedLine(line[1:], seq))
                 continue
             current = self.new[end]
             end += 1
@@ -153,7 +157,7 @@ class Content:
         if len(places) == 1:
             self.patch(places[0] + 1, lines, seq)
         else:
-            self.loose.append(Loose(*_sides(lines), seq))
+            self.loose.append(Unplaced(*_sides(lines), seq))
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -162,12 +166,12 @@ class Content:
         if len(self.new) < count:
             if not self.open or count > MAX_LINES:
                 return False
-            more = [Line(None) for _ in range(count - len(self.new))]
+            more = [TrackedLine(None) for _ in range(count - len(self.new))]
             self.old += more
             self.new += more
         return True
 
-    def _learn(self, line: Line, stated: str) -> None:
+    def _learn(self, line: TrackedLine, stated: str) -> None:
         if line.text is None:
             line.text = stated
         elif line.text.rstrip("\r\n") != stated.rstrip("\r\n"):
@@ -185,13 +189,13 @@ class Content:
 
     def _splice(self, start: int, end: int, lines: list[str], seq: int | None) -> None:
         current = self.new[start:end]
-        result: list[Line] = []
+        result: list[TrackedLine] = []
         at = 0
         for a1, a2, b1, b2 in blocks([line.text for line in current], lines):
             result += current[at:a1]
             for line in current[a1:a2]:
                 _remove(line, seq)
-            result += [Line(text, seq) for text in lines[b1:b2]]
+            result += [TrackedLine(text, seq) for text in lines[b1:b2]]
             at = a2
         self.new[start:end] = result + current[at:]
 
@@ -219,7 +223,7 @@ class Content:
         """Consecutive lines whose text is known: index of the first, and their text."""
         runs: list[tuple[int, str]] = []
         start, parts = 0, list[str]()
-        for index, line in enumerate([*self.new, Line(None)]):
+        for index, line in enumerate([*self.new, TrackedLine(None)]):
             if line.text is not None:
                 if not parts:
                     start = index
@@ -230,7 +234,7 @@ class Content:
         return runs
 
     def _places(self, lines: list[str]) -> list[int]:
-        """Where these lines are, as indexes in `new`."""
+        """Indexes in `new` at which these lines begin."""
         if not lines:
             return []
         texts = [line.text for line in self.new]
@@ -240,13 +244,13 @@ class Content:
 
     def _place_loose(self) -> None:
         """The text now is known: find what was replaced in it, the latest first."""
-        left: list[Loose] = []
+        left: list[Unplaced] = []
         for one in reversed(self.loose):
             if not self._place(one):
                 left.append(one)
         self.loose = left[::-1]
 
-    def _place(self, one: Loose) -> bool:
+    def _place(self, one: Unplaced) -> bool:
         text = self.text or ""
         if not one.new or text.count(one.new) != 1:
             return False
@@ -261,12 +265,12 @@ class Content:
             return False
         before = split_lines(text[line_start:place] + one.old + text[end:line_end])
         seq = one.seqs[-1]
-        old: list[Line] = []
+        old: list[TrackedLine] = []
         last = 0
         for a1, a2, b1, b2 in blocks(before, [line.text for line in region]):
             old += region[last:b1]
             for gone in before[a1:a2]:
-                old.append(Line(gone))
+                old.append(TrackedLine(gone))
                 old[-1].removed = seq
             for line in region[b1:b2]:
                 line.added = seq
@@ -282,12 +286,12 @@ def split_lines(text: str) -> list[str]:
     return [f"{line}\n" for line in lines] + ([last] if last else [])
 
 
-def _remove(line: Line, seq: int | None) -> None:
+def _remove(line: TrackedLine, seq: int | None) -> None:
     if line.added is None:
         line.removed = seq
 
 
-def _same(a: Line, b: Line) -> bool:
+def _same(a: TrackedLine, b: TrackedLine) -> bool:
     return a is b or (a.text is not None and a.text == b.text)
 
 

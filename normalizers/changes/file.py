@@ -21,7 +21,7 @@ class File:
     def __init__(self, path: str) -> None:
         self.path = path
         self.origin: str | None = path
-        """Where it was before the session; None if it was nowhere."""
+        """Its path before the session; None if it did not exist."""
         self.existed: bool | None = None
         """Before the session; None if that is not known."""
         self.exists = True
@@ -106,7 +106,7 @@ class File:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _begin(self, step: Step) -> Content:
-        """What is known before the first change."""
+        """The content before the first change, as far as it is known."""
         content = Content() if step.before is None else Content.of(step.before)
         for one in self._reads if step.before is None else ():
             _learn(content, one)
@@ -192,7 +192,7 @@ class File:
 
 
 def _head(change: FileChange, has_hunks: bool) -> Iterator[str]:
-    """As git has it."""
+    """The header of the diff, as git writes it."""
     old, new = _quoted(f"a/{change.old_path or change.path}"), _quoted(f"b/{change.path}")
     if change.old_path is not None:
         yield f"diff --git {old} {new}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.changes.content import Content, Line, Loose, split_lines
+from tooltap.normalizers.changes.content import Content, TrackedLine, Unplaced, split_lines
 from tooltap.normalizers.changes.line_diff import Block, blocks
 from tooltap.protocol.replies import Hunk
 
@@ -39,11 +39,11 @@ def _range(start: int, count: int) -> str:
     return f"{start}" if count == 1 else f"{start},{count}"
 
 
-def _key(line: Line) -> Any:
+def _key(line: TrackedLine) -> Any:
     return id(line) if line.text is None else line.text
 
 
-def _grouped(old: list[Line], found: list[Block]) -> Iterator[list[Block]]:
+def _grouped(old: list[TrackedLine], found: list[Block]) -> Iterator[list[Block]]:
     """Blocks whose context would touch are in one hunk."""
     group: list[Block] = []
     for block in found:
@@ -57,7 +57,7 @@ def _grouped(old: list[Line], found: list[Block]) -> Iterator[list[Block]]:
         yield group
 
 
-def _hunk(old: list[Line], new: list[Line], group: list[Block]) -> Hunk:
+def _hunk(old: list[TrackedLine], new: list[TrackedLine], group: list[Block]) -> Hunk:
     first, last = group[0], group[-1]
     start = first[0]
     while start > max(first[0] - CONTEXT, 0) and old[start - 1].text is not None:
@@ -89,7 +89,7 @@ def _hunk(old: list[Line], new: list[Line], group: list[Block]) -> Hunk:
     )
 
 
-def _marked(mark: str, lines: Sequence[Line]) -> Iterator[str]:
+def _marked(mark: str, lines: Sequence[TrackedLine]) -> Iterator[str]:
     for line in lines:
         text = line.text or ""
         yield mark + text.removesuffix("\n")
@@ -105,14 +105,15 @@ def _is_whole(content: Content, group: list[Block]) -> bool:
     return all(line.text is not None for line in old[max(start - CONTEXT, 0) : end + CONTEXT])
 
 
-def _loose_hunks(one: Loose) -> Iterator[Hunk]:
-    old = [Line(line) for line in split_lines(_ended(one.old))]
-    new = [Line(line) for line in split_lines(_ended(one.new))]
+def _loose_hunks(one: Unplaced) -> Iterator[Hunk]:
+    old = [TrackedLine(line) for line in split_lines(_ended(one.old))]
+    new = [TrackedLine(line) for line in split_lines(_ended(one.new))]
     for group in _grouped(old, blocks([line.text for line in old], [line.text for line in new])):
         hunk = _hunk(old, new, group)
         yield msgspec.structs.replace(hunk, old_start=None, new_start=None, seqs=one.seqs)
 
 
 def _ended(text: str) -> str:
-    """What was replaced may end within a line; that says nothing of the file's last newline."""
+    """The text with a final newline: a replaced text may end within a line, which says nothing of the end of the
+    file."""
     return f"{text}\n" if text and not text.endswith("\n") else text

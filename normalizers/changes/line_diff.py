@@ -35,7 +35,7 @@ class _Budget:
 
 
 def _trimmed(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int, int]:
-    """Where the lists begin to differ, and where they stop."""
+    """The common beginning and end removed: the first index that differs, and the ends of what does in both lists."""
     least = min(len(a), len(b))
     start = next((n for n in range(least) if a[n] != b[n]), least)
     same = next((n for n in range(least - start) if a[-1 - n] != b[-1 - n]), least - start)
@@ -117,7 +117,7 @@ def _unique_in_order(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple
 
 
 def _slid(a: Sequence[Hashable], b: Sequence[Hashable], found: list[Block]) -> list[Block]:
-    """Where equal lines allow several places for lines that were added or removed, take the last one, as git does."""
+    """Move blocks as far down as equal lines allow, as git does."""
     slid: list[Block] = []
     for a1, a2, b1, b2 in reversed(found):
         a_limit, b_limit = (slid[-1][0], slid[-1][2]) if slid else (len(a), len(b))

@@ -20,6 +20,6 @@ def absolute(path: str, cwd: str | None) -> str:
 
 
 def relative(path: str, cwd: str | None) -> str:
-    """As it is if it is not in the directory."""
+    """The path relative to the directory; unchanged if it is outside."""
     start = f"{absolute(cwd, None).rstrip('/')}/" if cwd else ""
     return path.removeprefix(start)

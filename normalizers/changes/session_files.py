@@ -15,7 +15,7 @@ from tooltap.normalizers.changes.steps import TOOLS, Step, steps
 from tooltap.protocol.replies import FileChange, FileDiff
 
 KINDS = ("session", "tool-call", "tool-update", "tool-result")
-"""Of events that `note` wants."""
+"""Kinds of events that `note` reads."""
 MAX_FILES = 1_000
 """Changed files of a session; those that come later are counted, not followed."""
 MAX_READS = 64 * MAX_TEXT

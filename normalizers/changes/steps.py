@@ -1,4 +1,4 @@
-"""What one call that succeeded says of files: `steps` makes a list of `Step` of its input and output.
+"""Effects on files of one call that succeeded: `steps` reads them from its input and output.
 
 A step names a file as the call does. It is a change, or something that the call tells of the file's content.
 """
@@ -15,7 +15,7 @@ Payload: TypeAlias = dict[str, Any]
 Kind: TypeAlias = Literal["read", "write", "replace", "patch", "delete", "move", "unknown"]
 
 
-class Part(NamedTuple):
+class PatchHunk(NamedTuple):
     """A hunk of a patch."""
 
     start: int | None
@@ -38,7 +38,7 @@ class Step(NamedTuple):
     old: str = ""
     new: str = ""
     everywhere: bool = False
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PatchHunk, ...] = ()
     """Hunks; of a step that also has `old` and `new`, another form of the same."""
     to: str | None = None
     """The new path of a move."""
@@ -211,14 +211,14 @@ def _change(path: str, change: Payload) -> Iterator[Step]:
         yield Step("move", path, to=to)
 
 
-def _structured(answer: Payload) -> Iterator[Part]:
+def _structured(answer: Payload) -> Iterator[PatchHunk]:
     for hunk in records(answer.get("structuredPatch")):
         start, lines = whole(hunk.get("oldStart")), hunk.get("lines")
         if start is not None and isinstance(lines, list) and all(isinstance(line, str) for line in lines):
             yield _part(start, lines)
 
 
-def patch_parts(diff: str) -> tuple[Part, ...]:
+def patch_parts(diff: str) -> tuple[PatchHunk, ...]:
     """The hunks of one file's diff, also those of a patch without line numbers."""
     return tuple(_part(_start(one), [line or " " for line in one.lines]) for one in hunks(diff) if one.lines)
 
@@ -229,14 +229,14 @@ def _start(hunk: Hunk) -> int | None:
     return hunk.old_start + is_pure if hunk.old_start is not None else None
 
 
-def _part(start: int | None, lines: list[str]) -> Part:
+def _part(start: int | None, lines: list[str]) -> PatchHunk:
     marked: list[str] = []
     for line in lines:
         if line[:1] in (" ", "-", "+"):
             marked.append(f"{line}\n")
         elif line[:1] == "\\" and marked:
             marked[-1] = marked[-1].removesuffix("\n")
-    return Part(start, marked)
+    return PatchHunk(start, marked)
 
 
 TOOLS: dict[str, Callable[[Payload, Payload], Iterator[Step]]] = {

@@ -1,1 +1,1 @@
-"""What every dialect is written with: parser, emitter, calls, texts, permissions, answers. Knows no dialect."""
+"""Building blocks of every dialect: parser, writer, calls, texts, permissions, answers. Knows no dialect."""

@@ -1,4 +1,4 @@
-"""What a tool answered, as a dialect reads it from the wire."""
+"""Result of a call, as a dialect reads it from the wire."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     value: Any = None
     """The tool's output in a form its tool family reads; None where the wire states nothing but an error."""
     status: str = "completed"
-    """What the provider calls it: completed, failed, denied, cancelled or interrupted. A denied permission or a stated
-    exit code may correct it."""
+    """The end of the call as the provider states it: completed, failed, denied, cancelled or interrupted. A denied
+    permission or a stated exit code may correct it."""
     error: str | None = None
     """The provider's words about what failed."""
     duration_ms: int | None = None
     display: Display | None = None
-    """What the user saw, where it is not the output."""
+    """Shown to the user in place of the output."""
     model: Any = msgspec.UNSET
-    """What went to the model, as the wire has it: a text, or a list of content blocks whose data `take_bodies` has
-    stored. UNSET: the wire does not say."""
+    """Sent to the model, as the wire has it: a text, or a list of content blocks whose data `take_bodies` has stored.
+    UNSET: the wire does not say."""
     attachments: list[Attachment] | None = None
     outputs: dict[str, OutputRef] | None = None
     """JSON pointer -> the output body that holds the whole of a truncated string."""

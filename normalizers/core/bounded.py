@@ -1,4 +1,4 @@
-"""What is remembered must not grow without bound: tables evict their oldest entries, and only short strings are known.
+"""Bounds of what a parser remembers: tables evict their oldest entries, and only short strings are kept.
 
 Python's dicts keep the order of insertion, so the first key is the oldest entry.
 """

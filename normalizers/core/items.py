@@ -1,4 +1,4 @@
-"""What goes into a parser and what comes out of it: context, limits, items."""
+"""Input and output of a parser: its context and limits, and the items it emits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What a parser knows before the first line."""
+    """Facts that a parser is given before the first line."""
 
     stream: str
     provider: str | None = None
@@ -51,7 +51,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     mcp_servers: tuple[str, ...] = ()
     """MCP servers that the publisher names, where the stream does not."""
     prompt: str | None = None
-    """What the agent was asked, where the publisher knows it, and until an event has it."""
+    """The agent's prompt, where the publisher knows it, as long as no event has it."""
     partials: bool = False
     limits: Limits = Limits()
 

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 Line: TypeAlias = dict[str, Any]
 """A decoded line, or an object inside one."""
 Skip: TypeAlias = str | None
-"""What a reader returns. None: it emitted events. A reason out of the dialect's closed table: it emitted none, because
-of that. `UNPARSED`: what `unparsed` returned."""
+"""Result of a reader. None: it emitted events. A reason from the dialect's closed table: it emitted none. `UNPARSED`:
+returned by `unparsed`."""
 UNPARSED = "unparsed"
 """The class of a line that this dialect cannot read."""
 

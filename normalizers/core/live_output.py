@@ -71,7 +71,7 @@ class LiveOutput:
         self.append(call, stream, whole[buffer.chars if buffer is not None else 0 :].encode())
 
     def take(self, call_id: str) -> tuple[dict[str, str] | None, dict[str, OutputRef] | None]:
-        """What came so far, as fields of a result, and the output bodies of those that are truncated."""
+        """Remove a call's output so far: as fields of a result, and the output bodies of those that are truncated."""
         output = self._calls.pop(self._writer.id_of_call(call_id), None)
         if output is None:
             return None, None

@@ -1,4 +1,4 @@
-"""What the model saw of a result, kept byte for byte beside the normalized output.
+"""The model's view of a result, kept byte for byte beside the normalized output.
 
 Most of a result's text is in the output already. So a text is kept as parts: pointers into the event, and what is left
 between them. Each pointer was checked to give the same code points when it was made. If too much is left, an output
@@ -172,7 +172,7 @@ def _find(one: _Shown, text: str) -> list[str | ViewPart] | None:
 
 
 def _numbers_of(wanted: str, text: str) -> LineNumbers | None:
-    """How the lines of the string are numbered in the text, judged by the first one."""
+    """The format of the line numbers that the text has and the string lacks, judged by the first line."""
     first_line = wanted.split("\n", 1)[0]
     at = 0
     for _ in range(_HEADING):

@@ -64,7 +64,7 @@ class Parser(Writer):
     SKIPS: ClassVar[frozenset[str]] = frozenset()
     """Reasons for which this dialect's methods skip a line, beside those of its tables: a closed set."""
     line: ClassVar[Lines] = Lines()
-    """Which method reads which kind of line."""
+    """The table of readers: kind of line -> method."""
     GLANCES: ClassVar[bool] = False
     """Whether `glance` is asked about each line."""
     DOCUMENTS: ClassVar[bool] = False
@@ -228,7 +228,7 @@ class Parser(Writer):
         """A turn is ending and its calls are closed: emit what comes before its usage and its own event."""
 
     def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
-        """What is known of the output of a call that ends without a result: (value, output bodies by JSON pointer)."""
+        """The known output of a call that ends without a result: (value, output bodies by JSON pointer)."""
         return None, None
 
     # -- for dialects to emit with --------------------------------------------------------------------------------
@@ -447,7 +447,7 @@ def outcome_of(line_class: str) -> Skip:
 
 
 def best(outcomes: list[Skip]) -> Skip:
-    """What a line with several objects returns: events if any has some, else unparsed if any is, else the first."""
+    """Outcome of a line with several objects: events if any has some, else unparsed if any is, else the first."""
     if None in outcomes:
         return None
     return UNPARSED if UNPARSED in outcomes else outcomes[0]

@@ -10,7 +10,7 @@ from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import PermissionRequest, PermissionResponse
 
 _ALLOW = "allow"
-"""How the kinds of options that allow begin: ACP has `allow_once` and `allow_always`, and agents add their own."""
+"""Prefix of the kinds of options that allow: ACP has `allow_once` and `allow_always`, and agents add their own."""
 
 
 class Permissions:

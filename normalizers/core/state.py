@@ -14,7 +14,7 @@ from tooltap.protocol.events import OutputRef
 
 
 class Known(msgspec.Struct, omit_defaults=True):
-    """What is remembered after the call is done."""
+    """Fields of a call that are remembered after it is done."""
 
     raw_name: str
     name: str
@@ -27,7 +27,7 @@ class Known(msgspec.Struct, omit_defaults=True):
     wire_id: str | None = None
     """The id on the wire, where another call had it before."""
     source: str = ""
-    """Which kind of line opened it, where the dialect distinguishes them."""
+    """The kind of line that opened it, where the dialect distinguishes them."""
     told: tuple[int, ...] = ()
     """CRC of the canonical input as it was emitted first, and last."""
     made_up: bool = False
@@ -52,12 +52,12 @@ class Call(Known, kw_only=True, omit_defaults=True, gc=False):
     digest: int = 0
     """CRC of the canonical input last emitted, notes included."""
     memory: dict[str, Any] = {}
-    """What the dialect needs to understand later lines about this call; dropped, oldest call first, when all calls
+    """Memory of the dialect, to understand later lines about this call; dropped, oldest call first, when all calls
     together remember more than the limit."""
     memory_bytes: int = 0
     denied: bool = False
     acknowledged: bool = False
-    """It runs in the background: its first result only stated that."""
+    """Runs in the background: the first result only stated that."""
 
 
 class Tombstone(Known, kw_only=True, omit_defaults=True, gc=False):
@@ -68,7 +68,7 @@ class Tombstone(Known, kw_only=True, omit_defaults=True, gc=False):
 
 
 def tombstone_of(call: Call, synthetic_result: str | None) -> Tombstone:
-    """What is remembered of a call that is done. To name the fields is three times as fast as `shared`."""
+    """The tombstone of a call that is done. Naming the fields is three times as fast as `shared`."""
     return Tombstone(
         call.raw_name,
         call.name,
@@ -86,7 +86,7 @@ def tombstone_of(call: Call, synthetic_result: str | None) -> Tombstone:
 
 
 Unfinished: TypeAlias = Callable[[Call], tuple[Any, dict[str, OutputRef] | None]]
-"""What is known of the output of a call that ends without a result: (value, output bodies by JSON pointer)."""
+"""Returns the known output of a call that ends without a result: (value, output bodies by JSON pointer)."""
 
 Restore: TypeAlias = Callable[[str, dict[str, Any], Call], dict[str, Any]]
 """Replaces a payload by the one that a store holds of it: ("input" or "output", the payload as it was made, its call).
@@ -99,7 +99,7 @@ class CallsState(msgspec.Struct, omit_defaults=True):
     renamed: dict[str, str] = {}
     """`<session>/<id on the wire>` -> id of the newest call, where the wire used the id again."""
     reused: int = 0
-    """How often that happened."""
+    """Number of times an id was used again."""
     children: dict[str, dict[str, None]] = {}
     """Call id -> ids of the open calls of the subagent it spawned."""
     remembered: dict[str, None] = {}

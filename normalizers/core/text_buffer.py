@@ -11,7 +11,7 @@ from tooltap.protocol.events import OutputRef
 
 
 class _Sink(Protocol):
-    """Where the chunks of a long text go."""
+    """Receiver of the chunks of a long text."""
 
     context: Context
     items: list[Item]
@@ -49,7 +49,7 @@ class TextBuffer(msgspec.Struct, omit_defaults=True):
             self.ends_in_newline = text[-1] == "\n"
 
     def ref(self, mime_type: str) -> OutputRef | None:
-        """Where the whole text is, if the head is not all of it."""
+        """The output body with the whole text, if the head is not all of it."""
         if self.output_id is None:
             return None
         lines = self.newlines + (not self.ends_in_newline)

@@ -20,7 +20,7 @@ from tooltap.protocol.events import AnyEvent, Chunk, Event, Message, OutputRef, 
 from tooltap.protocol.inputs import LATEST_MS, Direction
 
 Scope: TypeAlias = tuple[str, str | None, str | None, str | None, str, str]
-"""Where an event belongs: session, agent, parent, turn, protocol, provider."""
+"""Place of an event: session, agent, parent, turn, protocol, provider."""
 _ENVELOPES = 64
 """Scopes whose envelopes are cached."""
 _encode = msgspec.json.Encoder().encode
@@ -28,7 +28,7 @@ _ENVELOPE_FIELDS = frozenset(Event.__struct_fields__)
 
 
 class _Kind(NamedTuple):
-    """How events of one kind are made."""
+    """Recipe for events of one kind."""
 
     name: str
     fields: type[msgspec.Struct]
@@ -102,7 +102,7 @@ class Writer:
     replay: bool
     ts: int | None
     direction: Direction | None
-    """Which way the line went, where a tap records both ways."""
+    """Direction of the line, where a tap records both."""
     origin: tuple[str, str] | None
     """(protocol, provider) where one stream holds the output of several agents; None: the stream's own."""
 
@@ -333,7 +333,7 @@ class Writer:
                 return
 
     def _envelope(self, scope: Scope) -> tuple[str, str]:
-        """What stands in an envelope with this scope before and after the time."""
+        """The parts of an envelope with this scope before and after the time."""
         session, agent, parent, turn, protocol, provider = scope
         stated = {"session": session, "protocol": protocol, "provider": provider, "dialect": self.dialect}
         known = {"agent": agent, "parent": parent, "turn": turn}

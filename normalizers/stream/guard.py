@@ -1,4 +1,5 @@
-"""What a line costs that something raised at: that line, and where it may have left the state in doubt, the state.
+"""Containment of errors: a line at which something raises costs that line, and the state only if it may be
+inconsistent.
 
 Whatever raises between a line's first look and its events, the line is `unparsed`, with the reason `parser-error:
 <Exception> at <place>`, and nothing else of it remains: events that it had given before are taken back. The next line
@@ -20,11 +21,11 @@ _CORE = f"{_PACKAGE}normalizers.core."
 _FEEDING = {"close", "fail", "feed", "feed_long", "give_up", "lost", "take_line", "take_long"}
 _READING = {"read", "read_other", "_abandon_document", "_begin", "_collect", "_read", "_read_all", "_read_unclean"}
 _HARMLESS = {f"{_CORE}lines": None, f"{_CORE}parser": frozenset(_FEEDING | _READING)}
-"""What leads a line to its reader, and changes nothing that is open: module -> its functions, None: all of them."""
+"""Functions that lead a line to its reader, and change nothing that is open, by module. None: all of a module's."""
 
 
 def place_of(error: BaseException) -> str:
-    """Where it was raised: `module:function` of the innermost function of ours. Says nothing of the machine."""
+    """The place of an error: `module:function` of the innermost function of ours. Says nothing of the machine."""
     place = "outside"
     for module, function in _frames(error):
         if module.startswith(_PACKAGE) and not function.startswith("<"):

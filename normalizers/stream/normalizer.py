@@ -322,7 +322,7 @@ class StreamNormalizer:
             self.on_failure(error)
 
     def _contain(self, error: Exception, head: bytes, size: int, number: int, t: int | None) -> list[Output]:
-        """What remains of line `number`, at which something raised: an event that says so, and what a reset emits."""
+        """The outputs of line `number`, at which something raised: an event that says so, and what a reset emits."""
         parser = self._parser
         self._note(error)
         reason = reason_of(error)

@@ -22,13 +22,13 @@ from tooltap.protocol.stats import Statistics
 
 
 class LeftOpen(msgspec.Struct, frozen=True):
-    """What is known of the lost state."""
+    """Facts about the lost state, from the stream's stored events."""
 
     calls: dict[str, Call] = {}
     permissions: dict[str, PendingPermission] = {}
     turns: list[OpenTurn] = []
     session: str | None = None
-    """Of the stream's last event."""
+    """Session of the stream's last event."""
 
 
 def restart(
@@ -90,7 +90,7 @@ def replace(
 
 
 def _closing(old: Parser, index: int, t: int | None) -> list[Item]:
-    """What ends everything that is open. The state may be such that this fails: then it ends what it can."""
+    """Events that end everything that is open; as much as can be ended, if the state is inconsistent."""
     old.items = []
     try:
         return old.give_up(index, t)
@@ -99,7 +99,7 @@ def _closing(old: Parser, index: int, t: int | None) -> list[Item]:
 
 
 def _undo(events: Sequence[Produced]) -> tuple[set[tuple[str, str]], LeftOpen]:
-    """What these events have opened, which was never open for anybody else, and what they have closed, which is."""
+    """Revert what these events, which nobody gets, have opened and closed."""
     never: set[tuple[str, str]] = set()
     left = LeftOpen({}, {}, [])
     for event in events:
@@ -133,7 +133,7 @@ def _undo(events: Sequence[Produced]) -> tuple[set[tuple[str, str]], LeftOpen]:
 
 
 def _subject(event: Produced) -> tuple[str, str] | None:
-    """What an event opens, closes or changes: call, permission or turn, with its id."""
+    """The subject of an event: a call, permission or turn, and its id."""
     if event.kind in ("tool-call", "tool-update", "tool-result"):
         return "call", event.fields.call_id
     if event.kind in ("permission-request", "permission-response"):

@@ -71,7 +71,7 @@ class Searchable(NamedTuple):
     tool: str | None
     raw_tool: str | None
     cwd: str | None
-    """Where the session is, if the event says so."""
+    """The session's directory, if the event states it."""
     alias: str | None
     """An earlier name of the session, if the event says so."""
     text: str

@@ -145,7 +145,7 @@ def _wrapped_file(text: str) -> Payload | None:
 
 
 def _wrapped(text: str, tag: str) -> tuple[int, int, int] | None:
-    """Where the first opening tag is, and between which places the text up to the last closing one."""
+    """Offsets of the first opening tag, and of the text from there to the last closing one."""
     at = text.find(f"<{tag}>\n")
     start, end = at + len(tag) + 3, text.rfind(f"\n</{tag}>")
     return (at, start, end) if at >= 0 and start <= end else None

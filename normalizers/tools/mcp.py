@@ -11,7 +11,7 @@ PREFIX = "mcp__"
 
 
 def functions(name: str) -> tuple[Callable[[Payload, str], Payload], Callable[[Any, str], Payload]]:
-    """What makes the input and the result of the MCP tool `name`.
+    """The functions that make the input and the result of the MCP tool `name`.
 
     `_mcp` states server and tool if the name has exactly one separator; otherwise the split is ambiguous.
     """

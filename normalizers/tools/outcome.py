@@ -1,4 +1,4 @@
-"""How a call ended, by the words and shapes that providers use: one table for all dialects.
+"""Outcome of a call, by the words and shapes that providers use: one table for all dialects.
 
 There are three kinds of evidence, from the strongest to the weakest:
 
@@ -75,7 +75,7 @@ def stated_status(value: Any) -> str | None:
 
 
 def error_words(error: Any) -> str | None:
-    """What an error says: it is a text, or an object that holds one, some levels deep."""
+    """The text of an error, which is a text or an object that holds one, some levels deep."""
     for _ in range(_LEVELS):
         if isinstance(error, str):
             return error or None
@@ -96,7 +96,7 @@ class Words(NamedTuple):
     seen: str
     """Agent and version."""
     unflagged: bool = False
-    """It counts although the wire does not flag the result as an error."""
+    """Whether it counts although the wire does not flag the result as an error."""
 
 
 WORDS: tuple[Words, ...] = (

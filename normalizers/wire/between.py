@@ -18,7 +18,7 @@ def between(text: str, opening: str, closing: str) -> str | None:
 
 
 def last_part(text: str, opening: str, closing: str) -> tuple[str, str] | None:
-    """What stands before the first opening mark, and between it and the closing one that ends the text, except for
+    """The text before the first opening mark, and that between it and the closing mark which ends the text but for
     spaces."""
     start = text.find(opening)
     if start < 0:

@@ -8,7 +8,7 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 """The default limit for the length of a line."""
 
 HEAD_BYTES = 4_096
-"""How much is kept of a line that is too long."""
+"""Bytes that are kept of a line that is too long."""
 
 
 class LongLine(NamedTuple):

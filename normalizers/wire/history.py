@@ -1,4 +1,4 @@
-"""What a parser remembers of a conversation that its agent writes whole, again and again: how much of it was read."""
+"""Bookmark in a conversation that its agent writes whole, again and again: how much of it was read."""
 
 from __future__ import annotations
 

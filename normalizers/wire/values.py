@@ -42,7 +42,7 @@ def whole(value: Any) -> int | None:
 
 
 def dollars(value: Any) -> float | None:
-    """What something cost; None for anything that no cost can be: a negative or endless number."""
+    """A cost in dollars; None for anything that cannot be one, such as a negative or infinite number."""
     return float(value) if type(value) in (int, float) and 0 <= value <= _MOST_DOLLARS else None
 
 

@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 PREFIXES = 6
-"""How many prefixes of a recording are run on their own, and at how many points a long one is reloaded."""
+"""Number of prefixes of a recording that are run on their own, and of points at which a long one is reloaded."""
 SHORT = 200
 """Lines of a recording that is reloaded at every single point, which takes half the square of their number."""
 
@@ -244,7 +244,7 @@ def _events(outputs: list[Output]) -> list[Event]:
 
 
 class Step(NamedTuple):
-    """What happens to a stream: a line, lines that were lost, or its end, after which more may come."""
+    """An input of a stream: a line, lines that were lost, or its end, after which more may come."""
 
     kind: Literal["line", "lost", "close"]
     data: bytes | LongLine = b""
@@ -270,7 +270,7 @@ class Run(NamedTuple):
     steps: Sequence[Step]
     context: Context
     outputs: list[list[Output]]
-    """Of each step, the end included."""
+    """The outputs of each step, the end included."""
     normalizer: StreamNormalizer
 
     def again(self) -> StreamNormalizer:
@@ -408,7 +408,7 @@ class _Unusable:
 
 UNUSABLE = _Unusable()
 _GIVEN = frozenset({"partials", "_partials", "on_line", "watch"})
-"""What whoever feeds the lines sets, and sets again after a reload."""
+"""Attributes that whoever feeds the lines sets, and sets again after a reload."""
 _NO_LINE = -1
 _ATOMS = (type(None), bool, int, float, str, bytes, Enum)
 
@@ -463,7 +463,7 @@ def _reachable(root: Any) -> Iterator[Any]:
 
 
 def _parts(one: Any) -> list[tuple[str, Any]]:
-    """What an object holds, by name or place. Tables by the order of their keys, too: the oldest is evicted first."""
+    """The parts of an object, by name or place. Tables by the order of their keys, too: the oldest is evicted first."""
     if isinstance(one, Index):
         return [(f"[{key!r}]", one[key]) for key in sorted(one, key=repr)]
     if isinstance(one, dict):

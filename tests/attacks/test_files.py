@@ -15,10 +15,10 @@ import pytest
 from tests.attacks.loops import in_a_loop
 from tests.attacks.stranger import Stranger
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.nats.memory import Memory
+from tooltap.daemon.journal.nats.identity import Memory
+from tooltap.daemon.journal.sqlite.file import JournalLock
+from tooltap.daemon.journal.sqlite.high_water import HighWaterFile, high_water_path
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.schema import JournalLock
-from tooltap.daemon.journal.sqlite.tip import TipFile, tip_path
 from tooltap.daemon.journal.sqlite.upkeep.backup import backup
 from tooltap.daemon.system.listener import Listener, ListenError
 from tooltap.daemon.taps.delivery.announcement import Announced, announce, announced
@@ -190,11 +190,11 @@ def test_file_in_place_of_a_lock_is_not_emptied(content: bytes, mine: Path) -> N
 
 
 def test_file_in_place_of_the_tip_is_not_overwritten(mine: Path) -> None:
-    place = tip_path(mine / "journal.db")
+    place = high_water_path(mine / "journal.db")
     place.write_bytes(MINE * 100)
 
     with pytest.raises(NotOursError, match=r"journal\.db\.tip is too long to belong to the journal; move it away"):
-        TipFile(mine / "journal.db")
+        HighWaterFile(mine / "journal.db")
     assert place.read_bytes() == MINE * 100
 
 

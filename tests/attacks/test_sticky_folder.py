@@ -16,13 +16,13 @@ from tests.daemon.events import commit, message
 from tests.daemon.running import running
 from tooltap.daemon.client.blocking import ask
 from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.sqlite.file import format_of, open_read_only
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.schema import format_of, open_read_only
 from tooltap.daemon.journal.sqlite.upkeep.repair import repair
 from tooltap.daemon.system.listener import Listener, ListenError
 from tooltap.traces.recording.rotation import RotatingFile
 
-COMPANIONS = ("-wal", "-shm", "-journal")
+SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
 def take_over(folder: str) -> list[str]:
@@ -56,7 +56,7 @@ def test_all_is_served_and_stays_ours(sticky_folder: Path, stranger: Stranger) -
         daemon.commit(commit(message("mine")))
         assert ask("stats", path=sticky_folder / "t.sock")["journal"]["latest"] == 1
         assert written(sticky_folder / "trace.jsonl") == b"{}\n"
-        names = {f"journal.db{suffix}" for suffix in ("", ".lock", ".tip", *COMPANIONS)}
+        names = {f"journal.db{suffix}" for suffix in ("", ".lock", ".tip", *SIDE_FILES)}
 
         assert names | {"t.sock", "t.sock.lock", "trace.jsonl"} <= set(os.listdir(sticky_folder))
         assert stranger.run(take_over, sticky_folder) == []
@@ -77,7 +77,7 @@ def test_traces_of_another_user_take_no_room(sticky_folder: Path, stranger: Stra
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["new", "existing"])
-@pytest.mark.parametrize("suffix", COMPANIONS)
+@pytest.mark.parametrize("suffix", SIDE_FILES)
 @in_a_loop
 async def test_nothing_is_written_to_or_read_from_a_planted_log(
     suffix: str, is_new: bool, sticky_folder: Path, stranger: Stranger

@@ -22,10 +22,9 @@ from tests.bench.harness import Figure, Options, alternate, median
 from tests.daemon.events import commit, message
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.search.finding import Finding, Wanted
 from tooltap.daemon.search.index import Index
+from tooltap.daemon.search.query import IndexReader, Wanted, expression_of
 from tooltap.daemon.search.search import Search
-from tooltap.daemon.search.words import expression_of
 
 __all__ = ["TITLE", "measure"]
 
@@ -56,7 +55,7 @@ def measure(options: Options) -> list[Figure]:
         begun = time.thread_time()
         size = _fill(path, events)
         spent = 1e6 * (time.thread_time() - begun) / events
-        finding = Finding(path)
+        finding = IndexReader(path)
         asked: dict[str, Callable[[], object]] = {
             "newest 20 of a word in every fifth event": partial(_hits, finding, "frequent "),
             "newest 20 of a rare word": partial(_hits, finding, "seldom "),
@@ -113,11 +112,11 @@ def _events(count: int) -> Iterator[StoredEvent]:
         )
 
 
-def _hits(finding: Finding, words: str) -> None:
+def _hits(finding: IndexReader, words: str) -> None:
     finding.hits(Wanted(expression_of(words)), NEWEST, 20, None, SECONDS)
 
 
-def _counts(finding: Finding, words: str) -> None:
+def _counts(finding: IndexReader, words: str) -> None:
     finding.tallies(Wanted(expression_of(words)), NEWEST, SECONDS)
 
 

@@ -63,7 +63,7 @@ async def fill_nats(place: NatsPlace) -> list[int]:
             said.info.updated = wall_clock()
             await journal.commit(said)
         for number in LOST:
-            await journal._link.api(f"STREAM.MSG.DELETE.{place.name}", seq=number)
+            await journal._connection.api(f"STREAM.MSG.DELETE.{place.name}", seq=number)
         after = 0
         while after < journal.latest:
             found, after = await journal.read(after)

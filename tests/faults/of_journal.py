@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from tests.faults.place import Broken, eventually, recording
 from tests.faults.scenario import AGENT, Scenario, ask, with_output
-from tooltap.daemon.journal.sqlite.schema import open_read_only
+from tooltap.daemon.journal.sqlite.file import open_read_only
 
 __all__ = ["Checkpoint", "Commit", "Ingest", "Removal", "Retention", "Snapshot", "Vacuum"]
 

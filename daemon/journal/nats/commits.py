@@ -26,16 +26,14 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from tooltap.daemon.journal.interface import Commit, JournalError, StreamConflictError, StreamInfo
-from tooltap.daemon.journal.nats.link import FencedError, Link, RefusedError
-from tooltap.daemon.journal.nats.log import Log
+from tooltap.daemon.journal.nats.connection import Connection, FencedError, RefusedError
+from tooltap.daemon.journal.nats.events import Messages
 from tooltap.daemon.journal.nats.message import CommitPart, decode_part, encode_part
-
-__all__ = ["Commits"]
 
 CHAINS_IN_MEMORY = 4_096
 
 
-class Tip(NamedTuple):
+class ChainEnd(NamedTuple):
     """The newest commit of a chain of commits."""
 
     message: int
@@ -44,14 +42,14 @@ class Tip(NamedTuple):
 
 
 class Commits:
-    def __init__(self, link: Link, log: Log, daemon: str) -> None:
+    def __init__(self, connection: Connection, messages: Messages, daemon: str) -> None:
         self.refusal = ""
-        """Why the server does not store what it is sent; empty if it stored the last commit."""
-        self._link = link
-        self._log = log
+        """The server's reason for not storing the last commit; empty if it stored it."""
+        self._connection = connection
+        self._messages = messages
         self._daemon = daemon
-        self._chains: OrderedDict[tuple[str, int], Tip] = OrderedDict()
-        """By stream, and `StreamInfo.position` when it was loaded."""
+        self._chains: OrderedDict[tuple[str, int], ChainEnd] = OrderedDict()
+        """Stream and `StreamInfo.position` when it was loaded -> the end of the chain."""
 
     def has(self, stream: str, position: int) -> bool:
         return (stream, position) in self._chains
@@ -71,31 +69,31 @@ class Commits:
         tip = self._chains.get((info.stream, info.position))
         if tip is not None and tip.lines != commit.base_lines:
             raise StreamConflictError(f"stream {info.stream} has {tip.lines} lines, not {commit.base_lines}")
-        subject = self._log.subject(info.stream)
+        subject = self._messages.subject(info.stream)
         messages = [encode_part(part) for part in parts]
-        journals = self._link.journals
+        journals = self._connection.journals
         is_new = tip is None and not info.position and not commit.base_lines
         expected = 0 if is_new else None if tip is None else tip.message
 
         async def store() -> int:
             nonlocal expected
-            if expected is not None and (is_new or self._link.journals == journals):
+            if expected is not None and (is_new or self._connection.journals == journals):
                 try:
-                    return await self._link.publish(subject, messages, expected=expected)
+                    return await self._connection.publish(subject, messages, expected=expected)
                 except FencedError:
                     pass
-            last = await self._log.last(info.stream)
+            last = await self._messages.last(info.stream)
             found = None if last is None else decode_part(last.data)
             if last is not None and found is not None:
                 if found.commit == parts[0].commit:
                     return last.seq  # it was stored, and the answer was lost
                 if self._continues(found, commit) and last.seq != expected:
                     expected = last.seq
-                    return await self._link.publish(subject, messages, expected=expected)
-            raise self._refused(info, found, was_replaced=self._link.journals > (1 if tip is None else journals))
+                    return await self._connection.publish(subject, messages, expected=expected)
+            raise self._refused(info, found, was_replaced=self._connection.journals > (1 if tip is None else journals))
 
         try:
-            last = await self._link.retry(store, timeout=None)
+            last = await self._connection.retry(store, timeout=None)
         except RefusedError as error:
             self.refusal = str(error)
             raise
@@ -106,7 +104,7 @@ class Commits:
         return last
 
     def _continues(self, found: CommitPart, commit: Commit) -> bool:
-        """Whether the last message is what the commit continues."""
+        """Whether the commit continues the last message."""
         if not (found.is_last and found.commit.startswith(f"{self._daemon}/")):
             return False
         info = found.stream_info()
@@ -117,12 +115,13 @@ class Commits:
             return StreamConflictError(f"another daemon has resumed stream {info.stream}")
         lines = 0 if found is None or not found.is_last else found.stream_info().lines
         return JournalError(
-            f"the journal {self._link.place} was replaced: it has {lines} lines of stream {info.stream}; resume there"
+            f"the journal {self._connection.place} was replaced: it has {lines} lines of stream {info.stream};"
+            " resume there"
         )
 
     def _put(self, info: StreamInfo, message: int) -> None:
         key = (info.stream, info.position)
-        self._chains[key] = Tip(message, info.lines)
+        self._chains[key] = ChainEnd(message, info.lines)
         self._chains.move_to_end(key)
         if len(self._chains) > CHAINS_IN_MEMORY:
             self._chains.popitem(last=False)

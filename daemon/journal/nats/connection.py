@@ -1,40 +1,53 @@
-"""One connection to NATS that lasts as long as the daemon, and how a request is repeated until it is answered.
+"""The daemon's connection to the NATS server: one that lasts as long as the daemon, and what it asks of JetStream.
 
 Every request has a time limit, because a server that is killed leaves requests unanswered forever. A request without an
-answer may have been carried out (`AwayError`). `retry` repeats it once the server is back. So everything passed to
-`retry` must be safe to repeat (`link.py` says why it is). A server that is slow, but answers, is given more and more
-time: else it would be asked the same again and again.
+answer may have been carried out (`AwayError`). `retry` repeats it once the server is back, so everything passed to
+`retry` must be safe to repeat. Reads are, and a publish is because `expected` fences it: the server stores the messages
+only if the last message of their subject is the expected one. When a repeated publish is refused (`FencedError`),
+either it was stored the first time, or another daemon was faster; the caller finds out by reading the last message
+(`commits.py`, `state.py`). A server that is slow, but answers, is given more and more time: else it would be asked the
+same again and again.
 
 Whoever waits says for what: `waits_for` is one sentence, for `stats` and `doctor`, and after a second for the log.
 
 The server may be back with another store. So after each new connection, and where a request says that the journal may
-be gone (`GoneError`), `on_doubt` is called before anything is repeated: see `identity.py`.
+be gone (`GoneError`), `verify_journal` is called before anything is repeated: see `identity.py`.
+
+nats-py 2.16 has no call for reading in batches without a consumer ("direct get", nats-server 2.11) or for atomic
+batches (2.12); both protocols are implemented here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
-from collections.abc import Awaitable, Callable
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import nats
 import nats.errors
 import orjson
+from nats.aio.client import Client, Srv
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from tooltap.daemon.journal.interface import JournalError, PlaceError
-from tooltap.daemon.journal.nats.client import CLOSE_TIMEOUT, NatsClient
 from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.optional_packages import how_to_install
 
-__all__ = ["AwayError", "Connection", "FencedError", "GoneError", "RefusedError"]
+CLOSE_TIMEOUT = 0.3
+"""Seconds that the end of a connection may take, if the server takes nothing any more."""
+
 
 ANSWER_TIMEOUT, LONGEST_ANSWER = 5.0, 60.0
 """Seconds that an answer may take, at first and at most."""
-PATIENCE_LEFT = 0.9
-"""After an answer: others may still be slow."""
+ANSWER_TIMEOUT_DECAY = 0.9
+"""Factor of the time limit after each answer, down to the first one: other requests may still be slow."""
 RECONNECT_WAIT = 0.2
 RETRY_FIRST, RETRY_MOST = 0.05, 1.0
 """Seconds."""
@@ -43,7 +56,7 @@ SILENCE = 12.0
 NO_ANSWER = "no answer in time"
 READ_TIMEOUT = 15.0
 """Seconds that a read waits for a server that is away."""
-TELL_AFTER = 1.0
+LOG_WAITING_AFTER = 1.0
 """Seconds of waiting after which the log says so."""
 OLDEST_SERVER = (2, 12)
 UNAVAILABLE = 503
@@ -51,6 +64,12 @@ WRONG_LAST_SEQUENCE = {10071, 10164}
 NO_STREAM = 10059
 NO_ROOM = {10023, 10077}
 """A limit of the server, the stream, or the disk: it does not go away by waiting."""
+
+BATCH_MESSAGES = 1_000
+NOT_FOUND = 404
+NOTHING_ANSWERS = "503"
+EXPECTED_HEADER = "Nats-Expected-Last-Subject-Sequence"
+"""Is stored with the message."""
 
 T = TypeVar("T")
 _log = get_logger("journal")
@@ -76,8 +95,63 @@ class FencedError(Exception):
     """The subject's last message is not the expected one."""
 
 
+class StoredMessage(NamedTuple):
+    """A message of a JetStream stream."""
+
+    seq: int
+    subject: str
+    data: bytes
+    before: int | None = None
+    """Sequence of the subject's message before it, if it is known."""
+
+
+class NatsClient(Client):
+    """The client of nats-py, with what version 2.16 leaves undone when a connection ends.
+
+    It does not close a connection on which the server did not answer its greeting before it makes the next one. It
+    waits until all that was sent on a connection has left, before it gives that connection up: for a quarter of an
+    hour, if the other end is gone. And an error while it closes or reconnects can end it without a message.
+    """
+
+    is_ended = False
+
+    def drop(self) -> None:
+        """Close the socket at once. What was not sent yet is lost."""
+        for name in ("_io_writer", "_bare_io_writer"):
+            writer: asyncio.StreamWriter | None = getattr(self._transport, name, None)
+            if writer is not None:
+                writer.transport.abort()
+
+    async def end(self, *, is_lost: bool = False) -> None:
+        """Close, within a short time. `is_lost`: nothing comes through this connection any more."""
+        self.is_ended = True
+        if is_lost:
+            self._pending, self._pending_data_size = [], 0
+            self.drop()
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await self.close()
+        except OSError:  # the server went away at this moment; a `TimeoutError` is one: it takes nothing any more
+            pass
+        finally:
+            self.drop()
+
+    async def _connect_to_server(self, s: Srv) -> None:
+        self.drop()
+        await super()._connect_to_server(s)
+        if self.is_ended:  # `wait_for` in Python 3.11 may return a result instead of being cancelled
+            self.drop()
+            raise asyncio.CancelledError
+
+    async def _process_op_err(self, e: Exception) -> None:
+        if self.is_connected or self.is_connecting:
+            self.drop()
+        await super()._process_op_err(e)
+
+
 class Connection:
-    """Created by `open`. Calls raise `AwayError` and `RefusedError`; `retry` repeats a call until it is answered."""
+    """The connection to the server that has the journal. Created by `open`. Calls raise `AwayError` and `RefusedError`;
+    `retry` repeats a call until it is answered."""
 
     def __init__(self, place: NatsPlace) -> None:
         self.place = place
@@ -87,45 +161,45 @@ class Connection:
         """Number of journals that there were on the server under this name, as far as this daemon knows."""
         self.problem = ""
         """The NATS client's last error about the connection."""
-        self.on_doubt: Callable[[], Awaitable[None]] | None = None
+        self.verify_journal: Callable[[], Awaitable[None]] | None = None
         """Finds out whether this is still the same journal. Raises `AwayError` and `JournalError`."""
-        self.came_back = asyncio.Event()
+        self.reconnected = asyncio.Event()
         """Set with each connection; whoever waits for it clears it."""
         self._client: NatsClient
         self._limits: set[asyncio.Timeout] = set()
         """Time limits of the requests that wait for an answer."""
-        self._patience = ANSWER_TIMEOUT
-        self._waits: dict[object, str] = {}
-        """Whatever waits in `retry` -> why."""
+        self._answer_timeout = ANSWER_TIMEOUT
+        self._waiting: dict[object, str] = {}
+        """Reason why each caller of `retry` waits."""
         self._unanswered = ""
-        """Why the last request was not answered; empty if it was."""
-        self._told = False
-        """The log says that the daemon waits for the journal."""
-        self._settled = 0
-        """Number of the connection for which `on_doubt` has answered."""
-        self._settling = asyncio.Lock()
+        """Reason why the last request was not answered; empty if it was."""
+        self._logged_waiting = False
+        """Whether the log says that the daemon waits for the journal."""
+        self._verified = 0
+        """Number of the connection for which `verify_journal` has answered."""
+        self._verifying = asyncio.Lock()
         self._ready = asyncio.Event()
         self._refused = asyncio.Event()
         self._closed = asyncio.Event()
-        self._hurried = False
-        self._heard = 0.0
-        """When the last answer came."""
+        self._stops_waiting = False
+        self._last_answer_at = 0.0
+        """Time of the last answer, by the event loop's clock."""
         self._reopening: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, place: NatsPlace) -> Self:
         """Connect. Raises `JournalError` if no suitable server can be reached in time."""
-        link = cls(place)
+        connection = cls(place)
         try:
             async with asyncio.timeout(place.options.connect_timeout):
-                await link._connect()
+                await connection._connect()
         except TimeoutError:
-            raise JournalError(link._unreachable(link.problem or NO_ANSWER)) from None
+            raise JournalError(connection._unreachable(connection.problem or NO_ANSWER)) from None
         except PlaceError as error:
             raise JournalError(str(error)) from None
-        link._watching = asyncio.create_task(link._watch_client())
-        return link
+        connection._watching = asyncio.create_task(connection._watch_client())
+        return connection
 
     @property
     def connected(self) -> bool:
@@ -137,10 +211,10 @@ class Connection:
 
     @property
     def waits_for(self) -> str:
-        """What a request waits for, as one sentence; empty if none waits."""
+        """One sentence: why a request waits; empty if none does."""
         if not self.connected:
             return self._unreachable(self.problem or "the connection is lost")
-        return next(iter(self._waits.values()), self._unanswered)
+        return next(iter(self._waiting.values()), self._unanswered)
 
     async def close(self) -> None:
         self._closed.set()
@@ -152,13 +226,13 @@ class Connection:
         if tasks:
             await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
 
-    def doubt(self) -> None:
-        """Have `on_doubt` called before the next request is repeated."""
-        self._settled = 0
+    def require_verification(self) -> None:
+        """Have `verify_journal` called before the next request is repeated."""
+        self._verified = 0
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """The daemon is to end: nothing waits for the server any more, be it for an answer or for its return."""
-        self._hurried = True
+        self._stops_waiting = True
         self._ready.set()
         self._give_up_answers()
 
@@ -174,50 +248,175 @@ class Connection:
                 try:
                     async with asyncio.timeout_at(deadline):
                         await self._ready.wait()
-                        if self._settled != self.connections:
-                            await self._settle()
+                        if self._verified != self.connections:
+                            await self._verify()
                         if self._client.is_connected:  # else `_disconnected` is about to be called
                             return await ask(*arguments)
                 except (AwayError, TimeoutError) as error:
                     why = self._unanswered = self._unreachable(self.problem or str(error) or NO_ANSWER)
                     self._wait(me, why, clock() - begun)
-                    if self._hurried or (deadline is not None and clock() > deadline - wait):
+                    if self._stops_waiting or (deadline is not None and clock() > deadline - wait):
                         raise JournalError(why) from None
                     if isinstance(error, GoneError):
-                        self.doubt()
-                if self._hurried:
+                        self.require_verification()
+                if self._stops_waiting:
                     raise JournalError(self._unreachable(self.problem or NO_ANSWER))
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, RETRY_MOST)
             raise JournalError("the journal is closed")
         finally:
-            self._waits.pop(me, None)
-            if self._told and not self._waits and self.connected:
-                self._told = False
+            self._waiting.pop(me, None)
+            if self._logged_waiting and not self._waiting and self.connected:
+                self._logged_waiting = False
                 _log.info("the journal answers again", journal=str(self.place))
 
     def _wait(self, who: object, why: str, seconds: float) -> None:
-        self._waits[who] = why
-        if seconds > TELL_AFTER and not self._told and not self._closed.is_set():
-            self._told = True
+        self._waiting[who] = why
+        if seconds > LOG_WAITING_AFTER and not self._logged_waiting and not self._closed.is_set():
+            self._logged_waiting = True
             _log.warning("waiting for the journal", reason=why)
 
-    async def _settle(self) -> None:
+    async def _verify(self) -> None:
         """Find out once, for everything that waits, whether this is the same journal."""
-        if self.on_doubt is None:
-            self._settled = self.connections
+        if self.verify_journal is None:
+            self._verified = self.connections
             return
-        async with self._settling:
-            connection = self.connections
-            if self._settled != connection:
-                await self.on_doubt()
-                self._settled = connection
+        async with self._verifying:
+            number = self.connections
+            if self._verified != number:
+                await self.verify_journal()
+                self._verified = number
+
+    # -- JetStream ----------------------------------------------------------------------------------------------
+
+    @property
+    def _prefix(self) -> str:
+        domain = self.place.options.domain
+        return f"$JS.{domain}.API" if domain else "$JS.API"
+
+    async def api(self, call: str, **arguments: Any) -> dict[str, Any]:
+        """A request to the JetStream API, such as `STREAM.INFO.<name>`."""
+        return await self._request(f"{self._prefix}.{call}", orjson.dumps(arguments) if arguments else b"")
+
+    async def publish(
+        self, subject: str, messages: Sequence[bytes], *, expected: int | None = None, seconds: int | None = None
+    ) -> int:
+        """Store all the messages or none, with consecutive sequences; returns the last one's. `expected`: the sequence
+        of the subject's last message, 0 if there is none; any other is refused with `FencedError`. `seconds`:
+        lifetime."""
+        headers = {} if expected is None else {EXPECTED_HEADER: str(expected)}
+        if seconds is not None:
+            headers["Nats-TTL"] = f"{seconds}s"
+        batch = {} if len(messages) == 1 else {"Nats-Batch-Id": secrets.token_hex(8)}
+        for number, message in enumerate(messages[:-1], 1):
+            part = {**headers, **batch, "Nats-Batch-Sequence": str(number)}
+            if number == 1:
+                await self._request(subject, message, part)
+            else:
+                await self._sent(self._client.publish(subject, message, headers=part))
+            headers = {}
+        if batch:
+            headers = {**batch, "Nats-Batch-Sequence": str(len(messages)), "Nats-Batch-Commit": "1"}
+        answer = await self._request(subject, messages[-1], headers)
+        return int(answer["seq"])
+
+    async def last(self, stream: str, subject: str) -> StoredMessage | None:
+        """The subject's last message, from the stream's leader."""
+        return await self._get(stream, last_by_subj=subject)
+
+    async def next(self, stream: str, first: int, subject: str) -> StoredMessage | None:
+        """The subject's first message from `first` on, from the stream's leader."""
+        return await self._get(stream, seq=first, next_by_subj=subject)
+
+    async def read(self, stream: str, first: int, subject: str, max_bytes: int) -> list[StoredMessage]:
+        """The subject's messages from `first` on, about `max_bytes`; may be empty. Any replica may answer, even one
+        that lags behind."""
+        found: list[StoredMessage] = []
+        end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def arrived(message: Msg) -> None:
+            headers = message.headers or {}
+            if (status := headers.get("Status")) is not None:
+                if not end.done():
+                    end.set_result(status)
+            else:
+                before = headers.get(EXPECTED_HEADER)
+                found.append(
+                    StoredMessage(
+                        int(headers["Nats-Sequence"]),
+                        headers["Nats-Subject"],
+                        message.data,
+                        int(before) if before is not None else None,
+                    )
+                )
+
+        request = {"seq": first, "next_by_subj": subject, "batch": BATCH_MESSAGES, "max_bytes": max_bytes}
+        client = self._client
+        inbox = client.new_inbox()
+        subscription = await self._sent(client.subscribe(inbox, cb=arrived))
+        try:
+            call = f"{self._prefix}.DIRECT.GET.{stream}"
+            await self._sent(client.publish(call, orjson.dumps(request), reply=inbox))
+            status = await self._answered(end)
+        finally:
+            await self._unsubscribe(subscription)
+        if status == NOTHING_ANSWERS:
+            raise GoneError("nothing answers for the journal")
+        if status not in ("204", "404"):
+            raise AwayError(f"a read was answered with {status}")
+        return found
+
+    async def push(
+        self, stream: str, first: int, subject: str, heartbeat: float, arrived: Callable[[Msg], Awaitable[None]]
+    ) -> Callable[[], Awaitable[None]]:
+        """Have the server push the messages from `first` on to `arrived`, and a heartbeat every `heartbeat` seconds.
+        Returns a function that ends it. The server may skip messages."""
+        client = self._client
+        inbox = client.new_inbox()
+        subscription = await self._sent(client.subscribe(inbox, cb=arrived))
+        consumer = {
+            "deliver_subject": inbox,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": first,
+            "filter_subject": subject,
+            "ack_policy": "none",
+            "max_deliver": 1,
+            "idle_heartbeat": int(heartbeat * 1e9),
+            "mem_storage": True,
+            "num_replicas": 1,
+        }
+        try:
+            created = await self.api(f"CONSUMER.CREATE.{stream}", stream_name=stream, config=consumer)
+        except BaseException:
+            await self._unsubscribe(subscription)
+            raise
+
+        async def end() -> None:
+            await self._unsubscribe(subscription)
+            if client.is_connected:
+                with suppress(AwayError):
+                    await self._sent(client.publish(f"{self._prefix}.CONSUMER.DELETE.{stream}.{created['name']}"))
+
+        return end
+
+    async def _unsubscribe(self, subscription: Subscription) -> None:
+        with suppress(AwayError):  # its connection is gone
+            await self._sent(subscription.unsubscribe())
+
+    async def _get(self, stream: str, **which: Any) -> StoredMessage | None:
+        try:
+            message = (await self.api(f"STREAM.MSG.GET.{stream}", **which))["message"]
+        except RefusedError as error:
+            if error.code == NOT_FOUND:
+                return None
+            raise
+        return StoredMessage(message["seq"], message["subject"], base64.b64decode(message.get("data", "")))
 
     # -- requests -----------------------------------------------------------------------------------------------
 
     async def _request(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> dict[str, Any]:
         # The client's own limit is for where it swallows what `_answered` does at its limit.
-        limit = self._patience + 1
+        limit = self._answer_timeout + 1
         message = await self._answered(self._client.request(subject, data, timeout=limit, headers=headers or None))
         answer: dict[str, Any] = orjson.loads(message.data) if message.data else {}
         error = answer.get("error")
@@ -237,15 +436,15 @@ class Connection:
         """Wait for an answer of the server. Raises `AwayError`, `RefusedError`."""
         answer = await self._sent(request)
         self._unanswered = ""
-        self._heard = asyncio.get_running_loop().time()
-        self._patience = max(PATIENCE_LEFT * self._patience, ANSWER_TIMEOUT)
+        self._last_answer_at = asyncio.get_running_loop().time()
+        self._answer_timeout = max(ANSWER_TIMEOUT_DECAY * self._answer_timeout, ANSWER_TIMEOUT)
         return answer
 
     async def _sent(self, request: Awaitable[T]) -> T:
         """Wait for what needs no answer. Raises `AwayError`, `RefusedError`."""
-        patience = self._patience
+        patience = self._answer_timeout
         try:
-            async with asyncio.timeout(0 if self._hurried else patience) as limit:
+            async with asyncio.timeout(0 if self._stops_waiting else patience) as limit:
                 self._limits.add(limit)
                 try:
                     return await request
@@ -257,15 +456,17 @@ class Connection:
             raise GoneError(_sentence(error)) from error
         except (nats.errors.Error, TimeoutError, OSError) as error:
             if isinstance(error, TimeoutError) and self.connected:
-                self._patience = max(self._patience, min(2 * patience, LONGEST_ANSWER))  # once for many at once
+                self._answer_timeout = max(
+                    self._answer_timeout, min(2 * patience, LONGEST_ANSWER)
+                )  # once for many at once
                 self._leave_if_silent()
             raise AwayError(_sentence(error)) from error
 
     def _leave_if_silent(self) -> None:
         """Reconnect if there is a connection but no answers arrive on it; to another server if there is one."""
         now = asyncio.get_running_loop().time()
-        if now - self._heard > SILENCE and not self._closed.is_set():
-            self._heard = now
+        if now - self._last_answer_at > SILENCE and not self._closed.is_set():
+            self._last_answer_at = now
             _log.warning("the journal does not answer on this connection", journal=str(self.place))
             self._leave()
 
@@ -319,8 +520,8 @@ class Connection:
         if self.connections > 1:
             _log.info("the journal can be reached again", journal=str(self.place))
         self.problem = ""
-        self._heard = asyncio.get_running_loop().time()
-        self.came_back.set()
+        self._last_answer_at = asyncio.get_running_loop().time()
+        self.reconnected.set()
         self._ready.set()
 
     async def _disconnected(self, client: NatsClient) -> None:
@@ -332,7 +533,7 @@ class Connection:
             return
         if self._ready.is_set():
             _log.warning("the journal cannot be reached", journal=str(self.place))
-        if not self._hurried:  # else nothing waits for its return
+        if not self._stops_waiting:  # else nothing waits for its return
             self._ready.clear()
         self._give_up_answers()
 

@@ -13,11 +13,9 @@ from collections.abc import Awaitable, Callable
 from nats.aio.msg import Msg
 
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.nats.link import AwayError, Link, StoredMessage
-from tooltap.daemon.journal.nats.log import Log
+from tooltap.daemon.journal.nats.connection import AwayError, Connection, StoredMessage
+from tooltap.daemon.journal.nats.events import Messages
 from tooltap.daemon.system.logs import get_logger
-
-__all__ = ["Feed"]
 
 HEARTBEAT = 1.0
 SILENCE = 3.5
@@ -33,19 +31,19 @@ class Feed:
 
     def __init__(
         self,
-        link: Link,
-        log: Log,
+        connection: Connection,
+        messages: Messages,
         last: int,
         deliver: Callable[[StoredMessage], None],
         missing: Callable[[int, int], Awaitable[None]],
     ) -> None:
         self.last = last
         """Sequence of the last message delivered."""
-        self._link = link
-        self._log = log
+        self._connection = connection
+        self._messages = messages
         self._deliver = deliver
         self._missing = missing
-        self._heard = 0.0
+        self._last_message_at = 0.0
         self._task = asyncio.create_task(self._run())
 
     def stop(self) -> None:
@@ -54,7 +52,7 @@ class Feed:
     async def fill(self, up_to: int) -> None:
         """Read and deliver the messages up to `up_to` that were not pushed. Raises `AwayError`, `JournalError`."""
         while self.last < up_to:
-            found = await self._log.after(self.last + 1, up_to, None, READ_BYTES)
+            found = await self._messages.after(self.last + 1, up_to, None, READ_BYTES)
             for message in found:
                 await self._skip(message.seq - 1)
                 self._take(message)
@@ -70,8 +68,8 @@ class Feed:
     async def _run(self) -> None:
         while True:
             try:
-                await self._link.retry(self._follow, timeout=None)
-                self._link.doubt()  # a consumer is lost with its server, or with its stream
+                await self._connection.retry(self._follow, timeout=None)
+                self._connection.require_verification()  # a consumer is lost with its server, or with its stream
             except JournalError as error:
                 _log.warning("cannot follow the commits of other daemons", error=str(error))
                 await asyncio.sleep(HEARTBEAT)
@@ -79,17 +77,23 @@ class Feed:
     async def _follow(self) -> None:
         """Run until the consumer is lost."""
         clock = asyncio.get_running_loop().time
-        connection = self._link.connections
-        self._heard = clock()
-        end = await self._link.push(self._log.stream, self.last + 1, self._log.everything, HEARTBEAT, self._arrived)
+        number = self._connection.connections
+        self._last_message_at = clock()
+        end = await self._connection.push(
+            self._messages.stream, self.last + 1, self._messages.everything, HEARTBEAT, self._arrived
+        )
         try:
-            while clock() - self._heard < SILENCE and self._link.connections == connection and self._link.connected:
+            while (
+                clock() - self._last_message_at < SILENCE
+                and self._connection.connections == number
+                and self._connection.connected
+            ):
                 await asyncio.sleep(HEARTBEAT / 4)
         finally:
             await end()
 
     async def _arrived(self, message: Msg) -> None:
-        self._heard = asyncio.get_running_loop().time()
+        self._last_message_at = asyncio.get_running_loop().time()
         if message.headers is not None and "Status" in message.headers:
             return
         seq = message.metadata.sequence.stream
@@ -97,7 +101,7 @@ class Feed:
             try:
                 await self.fill(seq - 1)
             except (AwayError, JournalError):
-                self._heard = 0.0  # gives up this consumer; the next one starts after `last`
+                self._last_message_at = 0.0  # gives up this consumer; the next one starts after `last`
                 return
         self._take(StoredMessage(seq, message.subject, message.data))
 

@@ -1,15 +1,17 @@
-"""Whether the server still has the journal that this daemon knows, or another one under its name.
+"""Which journal the server has: the one that this daemon knows, or another one under its name.
 
 A store can be wiped, truncated, restored from a backup, or purged by hand, under a live daemon and between its lives.
 Numbers are then used again for other events, so the journal gets a new id, and every cursor and position of the old one
 is void. What tells the two apart:
 
-- The stream's metadata has the journal's id. A stream that is gone is created again, with a new id.
+- Both JetStream streams of a journal have its id in their metadata. A stream that is gone is created again, with a new
+  id. If the second one has another id than the first, its rows belong to a journal that was there before, and are
+  deleted.
 - A daemon remembers the newest message that it knows (`Anchor`): its sequence, and the id of its commit, which no other
-  commit has. A journal that ends before it, or has another commit there, was replaced. The anchor is also in a
-  file (`memory.py`), for the next start.
-- All that tooltap deletes is at or below `expired`, which is raised first. If the first message is beyond it, and the
-  stream has no limit that deletes old messages, somebody else has purged it.
+  commit has. A journal that ends before it, or has another commit there, was replaced. The anchor is also in a file on
+  the daemon's own host (`Memory`), for the next start: a store that was restored from a backup does not say so.
+- All that tooltap deletes is at or below the last expired `seq`, which is raised first. If the first message is beyond
+  it, and the stream has no limit that deletes old messages, somebody else has purged it.
 
 The daemon that notices first assigns the new id, under a lease, so that only one does. The others see the id. A server
 that was cut off from its cluster may believe for some seconds that it still leads the cluster, and that the journal
@@ -20,20 +22,30 @@ majority can do.
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import secrets
-from typing import NamedTuple
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from tooltap.daemon.journal.interface import Commit, StreamInfo
-from tooltap.daemon.journal.nats.link import AwayError, Link
-from tooltap.daemon.journal.nats.log import Log
-from tooltap.daemon.journal.nats.memory import Memory
+import msgspec
+
+from tooltap.daemon.journal.interface import Commit, JournalError, StreamInfo
+from tooltap.daemon.journal.nats.connection import AwayError, Connection, GoneError, RefusedError
+from tooltap.daemon.journal.nats.events import Messages
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, commit_of, encode_commit, encode_part
-from tooltap.daemon.journal.nats.setup import Found, Keep, rename, set_up
-from tooltap.daemon.journal.nats.state import State
+from tooltap.daemon.journal.nats.state import State, decode_row, encode_row
 from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.stats import Statistics
+from tooltap.traces.recording.own_file import open_own, private_folder
 
-__all__ = ["Anchor", "Identity"]
+FORMAT = 1
+"""Format of messages and rows. A journal of another one is refused."""
+ID_KEY, FORMAT_KEY = "tooltap-journal", "tooltap-format"
+NEXT_KEY, KEEP_KEY = "tooltap-next", "tooltap-keep"
+READ_BYTES = 1_048_576
+ROW_TOKEN = ".row."
 
 LEASE = 10
 """Seconds for which one daemon alone gives the journal a new id."""
@@ -41,24 +53,36 @@ CHECK_STREAM = "journal check"
 """No stream of a publisher can have this name."""
 PURGED = "its oldest events were deleted by somebody else"
 LIMITS = ("max_bytes", "max_msgs", "max_age", "max_msgs_per_subject")
+JOURNALS = 32
+"""Most files of anchors; beyond this, the oldest are deleted."""
 
+_decoder = msgspec.json.Decoder(tuple[int, str])
 _log = get_logger("journal")
+
+Keep: TypeAlias = Literal["all", "expired"]
+"""Rows that a new id leaves: all, or those whose events retention has deleted."""
 
 
 class Anchor(NamedTuple):
+    """The newest message that a daemon knows."""
+
     seq: int
+    """Its sequence."""
     commit: str
+    """The id of its commit."""
 
 
 class Identity:
-    def __init__(self, link: Link, log: Log, state: State, memory: Memory, daemon: str) -> None:
+    """The id of the journal on the server, checked and repaired by `check`."""
+
+    def __init__(self, connection: Connection, messages: Messages, state: State, memory: Memory, daemon: str) -> None:
         self.id = ""
         self.rows_are_lost = False
-        """The rows have to be made again, of the messages."""
-        self.rows_are_others = False
+        """The rows have to be rebuilt from the messages."""
+        self.rows_are_stale = False
         """Rows read so far are no longer valid."""
-        self._link = link
-        self._log = log
+        self._connection = connection
+        self._messages = messages
         self._state = state
         self._memory = memory
         self._daemon = daemon
@@ -83,10 +107,14 @@ class Identity:
             found = await self._rename(found, what)
         if found.id != known:
             self._anchor = None
-        self.rows_are_others |= found.id != self.id or found.last_row < self._state.read_up_to
+        self.rows_are_stale |= found.id != self.id or found.last_row < self._state.read_up_to
         self.id, self._first = found.id, found.first
         is_newer = self._anchor is None or found.last > self._anchor.seq
-        last = await self._link.last(self._log.stream, self._log.everything) if found.last and is_newer else None
+        last = (
+            await self._connection.last(self._messages.stream, self._messages.everything)
+            if found.last and is_newer
+            else None
+        )
         if last is not None:
             self.learn(last.seq, commit_of(last.data))
         await self.remember()
@@ -97,17 +125,17 @@ class Identity:
             await asyncio.to_thread(self._memory.write, self.id, *self._anchor)
 
     async def _set_up(self) -> Found:
-        log, state = self._log, self._state
-        found = await set_up(self._link, (log.stream, log.everything), (state.stream, state.subjects))
+        messages, state = self._messages, self._state
+        found = await set_up(self._connection, (messages.stream, messages.everything), (state.stream, state.subjects))
         self.rows_are_lost |= found.rows_are_lost
         return found
 
     async def _differs(self, found: Found, anchor: Anchor | None) -> str:
-        """Why this is not the journal that was known, although it has its id; empty if it is."""
+        """Reason why this is another journal than the one known, although it has its id; empty if it is the same."""
         if anchor is not None and found.last < anchor.seq:
             return await self._confirm(found, anchor)
         if anchor is not None and found.last > anchor.seq:
-            message = await self._link.next(self._log.stream, anchor.seq, self._log.everything)
+            message = await self._connection.next(self._messages.stream, anchor.seq, self._messages.everything)
             if message is not None and message.seq == anchor.seq and commit_of(message.data) != anchor.commit:
                 return "its events are different from before"
         if found.first > max(self._first, 1):
@@ -123,8 +151,8 @@ class Identity:
             info = StreamInfo(
                 stream=CHECK_STREAM, state="ended", statistics=Statistics(stream=CHECK_STREAM, dialect="", provider="")
             )
-            (part,) = encode_commit(Commit(info, 0, (), ()), commit_id, 0, self._link.max_payload)
-            if await self._link.publish(self._log.subject(CHECK_STREAM), [encode_part(part)]) > anchor.seq:
+            (part,) = encode_commit(Commit(info, 0, (), ()), commit_id, 0, self._connection.max_payload)
+            if await self._connection.publish(self._messages.subject(CHECK_STREAM), [encode_part(part)]) > anchor.seq:
                 return ""
         return "it ends earlier than it did"
 
@@ -135,8 +163,196 @@ class Identity:
         keep: Keep = "all" if what == PURGED else "expired"
         if keep == "all":
             await self._state.raise_expired(found.first * EVENTS_A_MESSAGE - 1)
-        _log.warning("the journal was replaced, and gets a new id", journal=str(self._link.place), why=what)
-        await rename(self._link, self._log.stream, self._state.stream, secrets.token_hex(8), keep)
+        _log.warning("the journal was replaced, and gets a new id", journal=str(self._connection.place), why=what)
+        await rename(self._connection, self._messages.stream, self._state.stream, secrets.token_hex(8), keep)
         found = await self._set_up()
         await self._state.return_lease("renaming")
         return found
+
+
+class Found(NamedTuple):
+    id: str
+    first: int
+    last: int
+    """Sequences of the journal's first and last message."""
+    config: dict[str, Any]
+    rows_are_lost: bool
+    """The rows have to be rebuilt from the messages."""
+    last_row: int
+    """Sequence of the last message of the second stream."""
+
+
+async def set_up(connection: Connection, events: tuple[str, str], state: tuple[str, list[str]]) -> Found:
+    """`events`, `state`: name and subjects of the streams. Raises `AwayError`, `JournalError`."""
+    options = connection.place.options
+    wishes = {"num_replicas": options.replicas, "max_bytes": options.max_bytes}
+    name, subject = events
+    info, _ = await _create(
+        connection,
+        {
+            "name": name,
+            "subjects": [subject],
+            "storage": "file",
+            "allow_direct": True,
+            "allow_atomic": True,
+            "metadata": {ID_KEY: secrets.token_hex(8), FORMAT_KEY: str(FORMAT)},
+            **_given(wishes),
+        },
+    )
+    metadata = info["config"].get("metadata") or {}
+    if ID_KEY not in metadata:
+        raise JournalError(f"the stream {name} of {connection.place} exists, but is not a tooltap journal")
+    if metadata.get(FORMAT_KEY) != str(FORMAT):
+        raise JournalError(
+            f"the journal {connection.place} has format {metadata.get(FORMAT_KEY)}, written by another version of"
+            f" tooltap; this one knows only {FORMAT}"
+        )
+    journal_id = str(metadata[ID_KEY])
+    await _change(connection, info["config"], wishes)
+    known = info["state"]
+    are_lost, last_row = await _set_up_state(connection, *state, journal_id)
+    return Found(
+        journal_id,
+        known["first_seq"],
+        known["last_seq"],
+        info["config"],
+        are_lost and bool(known["messages"]),
+        last_row,
+    )
+
+
+async def rename(connection: Connection, events: str, state: str, journal_id: str, keep: Keep) -> None:
+    """Give the journal another id. Raises `AwayError`, `JournalError`."""
+    await _set_metadata(connection, state, {NEXT_KEY: journal_id, KEEP_KEY: keep})
+    await _set_metadata(connection, events, {ID_KEY: journal_id})
+
+
+async def _set_up_state(connection: Connection, name: str, subjects: list[str], journal_id: str) -> tuple[bool, int]:
+    """Whether rows were lost, because they are those of another journal, or because there was no such stream; and
+    the sequence of the last message."""
+    wishes = {"num_replicas": connection.place.options.replicas}
+    info, is_new = await _create(
+        connection,
+        {
+            "name": name,
+            "subjects": subjects,
+            "storage": "file",
+            "allow_direct": True,
+            "allow_msg_ttl": True,
+            "max_msgs_per_subject": 1,
+            "metadata": {ID_KEY: journal_id},
+            **_given(wishes),
+        },
+    )
+    metadata = info["config"].get("metadata") or {}
+    await _change(connection, info["config"], wishes)
+    if ID_KEY not in metadata:
+        raise JournalError(f"the stream {name} of {connection.place} exists, but is not of a tooltap journal")
+    if metadata[ID_KEY] != journal_id:
+        keep = metadata.get(KEEP_KEY) if metadata.get(NEXT_KEY) == journal_id else ""
+        if keep != "all":
+            await _delete_rows(connection, name, subjects, keep_expired=keep == "expired")
+            is_new = True
+        await _set_metadata(connection, name, {ID_KEY: journal_id})
+    return is_new, info["state"]["last_seq"]
+
+
+async def _delete_rows(connection: Connection, name: str, subjects: list[str], *, keep_expired: bool) -> None:
+    rows = next(subject for subject in subjects if ROW_TOKEN in subject)
+    kept: list[tuple[str, bytes]] = []
+    first = 1
+    while keep_expired and (found := await connection.read(name, first, rows, READ_BYTES)):
+        for subject, row in [(one.subject, decode_row(one.data)) for one in found]:
+            if row.expired:  # its messages are not those that the journal has now
+                kept.append((subject, encode_row(msgspec.structs.replace(row, message=0), READ_BYTES)))
+        first = found[-1].seq + 1
+    await connection.api(f"STREAM.PURGE.{name}", filter=rows)
+    for subject, data in kept:
+        await connection.publish(subject, [data])
+    if not keep_expired:
+        for subject in subjects:
+            if ".meta." in subject:
+                await connection.api(f"STREAM.PURGE.{name}", filter=subject.replace(">", "expired"))
+
+
+async def _create(connection: Connection, config: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Create the stream unless it exists. Return what is known of it, and whether it is new."""
+    name = config["name"]
+    try:
+        return await _info(connection, name), False
+    except GoneError:
+        pass
+    try:
+        await connection.api(f"STREAM.CREATE.{name}", **config)
+    except RefusedError:
+        try:  # another daemon may have been faster
+            return await _info(connection, name), False
+        except GoneError:
+            pass
+        raise
+    return await _info(connection, name), True
+
+
+async def _info(connection: Connection, name: str) -> dict[str, Any]:
+    return await connection.api(f"STREAM.INFO.{name}")
+
+
+async def _set_metadata(connection: Connection, name: str, changes: dict[str, str]) -> None:
+    config = (await _info(connection, name))["config"]
+    await connection.api(
+        f"STREAM.UPDATE.{name}", **{**config, "metadata": {**(config.get("metadata") or {}), **changes}}
+    )
+
+
+async def _change(connection: Connection, config: dict[str, Any], wishes: dict[str, Any]) -> None:
+    """Apply the URL's options to an existing journal."""
+    if any(config.get(key) != value for key, value in _given(wishes).items()):
+        await connection.api(f"STREAM.UPDATE.{config['name']}", **{**config, **_given(wishes)})
+
+
+def _given(wishes: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in wishes.items() if value is not None}
+
+
+class Memory:
+    """Anchors in files, one for each journal that this host has used. They are needed for nothing else, so they are not
+    synced, and what cannot be read or written counts as missing. `folder`: None to remember nothing."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._written: tuple[str, int, str] | None = None
+
+    def read(self, journal: str) -> tuple[int, str] | None:
+        """Sequence of the journal's newest message, and its commit."""
+        if self._folder is None:
+            return None
+        try:
+            with open(open_own(_file(self._folder, journal), os.O_RDONLY), "rb") as file:
+                return _decoder.decode(file.read())
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def write(self, journal: str, seq: int, commit: str) -> None:
+        if self._folder is None or self._written == (journal, seq, commit):
+            return
+        self._written = journal, seq, commit
+        file = _file(self._folder, journal)
+        new_file = file.with_suffix(f".{os.urandom(8).hex()}")
+        with suppress(OSError):
+            private_folder(self._folder)
+            is_new = not file.exists()
+            with open(open_own(new_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as new:
+                new.write(msgspec.json.encode((seq, commit)))
+            new_file.replace(file)
+            if is_new:
+                _forget(self._folder)
+
+
+def _file(folder: Path, journal: str) -> Path:
+    return folder / re.sub(r"[^A-Za-z0-9_-]", "_", journal)
+
+
+def _forget(folder: Path) -> None:
+    files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in files[JOURNALS:]:
+        file.unlink()

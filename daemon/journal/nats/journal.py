@@ -7,20 +7,22 @@ next load reads it from the messages.
 
 Publishing. A daemon learns of commits, including its own, from one feed that runs while there are subscribers; a daemon
 that only publishes costs the server no consumer. Partials are not stored. So a daemon retains its own commits until
-they come back in the feed (`_own`), and publishes those with their partials.
+they come back in the feed (`_unconfirmed`), and publishes those with their partials.
 
-`commits.py` stores a commit exactly once, `message.py` is the format, `log.py` and `read.py` read it, `link.py` is what
-JetStream is asked, `connection.py` and `client.py` the connection, `identity.py` finds out whether it is still the same
-journal.
+The other modules, in the order in which a commit meets them: `place.py` is the URL, `connection.py` the connection and
+what JetStream is asked, `identity.py` finds out whether the server still has the same journal, `message.py` encodes a
+commit, `commits.py` stores it exactly once, `state.py` has the rows of streams, `feed.py` delivers what all daemons
+commit, `events.py` reads it again, `rebuild.py` rebuilds a stream from it, `retention.py` deletes it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import Counter, OrderedDict
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Literal, Self
 
 import anyio
 
@@ -29,36 +31,46 @@ from tooltap.daemon.journal.interface import (
     REMEMBER_STREAMS_MS,
     Commit,
     Committed,
+    Journal,
     JournalError,
+    OutputSlice,
+    StoredEvent,
     StoredStream,
     StreamInfo,
     drop_fields,
 )
 from tooltap.daemon.journal.nats.commits import Commits
+from tooltap.daemon.journal.nats.connection import AwayError, Connection, StoredMessage
+from tooltap.daemon.journal.nats.events import Messages, Outputs, read, read_back
 from tooltap.daemon.journal.nats.feed import Feed
-from tooltap.daemon.journal.nats.identity import Identity
-from tooltap.daemon.journal.nats.link import AwayError, Link, StoredMessage
-from tooltap.daemon.journal.nats.load import advance, load
-from tooltap.daemon.journal.nats.memory import Memory
-from tooltap.daemon.journal.nats.message import (
-    CommitPart,
-    encode_commit,
-    end_of,
-    events_of,
-)
+from tooltap.daemon.journal.nats.identity import Identity, Memory
+from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, CommitPart, encode_commit, end_of, events_of
 from tooltap.daemon.journal.nats.place import NatsPlace
-from tooltap.daemon.journal.nats.reading import Reading
-from tooltap.daemon.journal.nats.repair import CatchUp, make_rows
+from tooltap.daemon.journal.nats.rebuild import CatchUp, advance, load, missing, rebuild_rows
 from tooltap.daemon.journal.nats.retention import Retention
-from tooltap.daemon.journal.nats.rows import Row, read_event
-from tooltap.daemon.journal.nats.state import OwnRow, State
+from tooltap.daemon.journal.nats.state import OwnRow, Row, State, open_calls_of, read_event, sessions_of, spending_of
+from tooltap.daemon.sessions.filter import (
+    ANY_SESSION,
+    FACETS,
+    MOST_COUNTED,
+    SessionFilter,
+    SessionOrder,
+    SessionPlace,
+    place_of,
+)
+from tooltap.daemon.sessions.usage import report
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.protocol.replies import StreamState
+from tooltap.protocol.filters import ALL_EVENTS, Filter
+from tooltap.protocol.replies import StreamState, UsageResult
+from tooltap.protocol.requests import UsageRequest
 
-__all__ = ["NatsJournal"]
+SCAN_BYTES = 4_194_304
+"""Bytes of one read that finds out which messages are missing."""
+LIST_TIMEOUT = 2.0
+"""Seconds that a list of streams may take; after that, the list is what this daemon knows."""
 
 MESSAGE_BYTES = 1_048_576
 """Longest message, if the server's `max_payload` allows it. A read returns whole messages."""
@@ -76,26 +88,39 @@ CLOSE_TIMEOUT = 0.3
 _log = get_logger("journal")
 
 
-class NatsJournal(Reading):
+class NatsJournal(Journal):
     """Created by `open`."""
 
-    def __init__(self, link: Link, clock: Clock, memory: Memory) -> None:
+    def __init__(self, connection: Connection, clock: Clock, memory: Memory) -> None:
         daemon = secrets.token_hex(6)
-        super().__init__(link, State(link, daemon))
+        super().__init__()
         self.daemon = daemon
+        self.id = ""
+        self._connection = connection
+        self._messages = Messages(connection, self._note_damaged)
+        self._state = State(connection, daemon)
+        self._outputs = Outputs(connection, self._messages)
+        self._rows: OrderedDict[str, OwnRow] = OrderedDict()
+        """Stream -> its row, of streams that this daemon has loaded or commits to."""
+        self._oldest = 1
+        self._latest = self._last_expired = 0
+        self._bytes = 0
+        self._damages = 0
+        self._holes = -1
+        """Number of messages that are missing between others; -1 if not known yet."""
         self._clock = clock
-        self._identity = Identity(link, self._log, self._state, memory, daemon)
-        self._writer = Commits(link, self._log, daemon)
-        self._retention = Retention(link, self._log, self._state, self.load_stream)
-        self._catch_up = CatchUp(link, self._log, self._state)
+        self._identity = Identity(connection, self._messages, self._state, memory, daemon)
+        self._writer = Commits(connection, self._messages, daemon)
+        self._retention = Retention(connection, self._messages, self._state, self.load_stream)
+        self._catch_up = CatchUp(connection, self._messages, self._state)
         self._feed: Feed | None = None
-        self._own: dict[str, Commit] = {}
+        self._unconfirmed: dict[str, Commit] = {}
         """Commit id -> a commit that the feed has not brought back yet."""
         self._states: dict[str, StreamState] = {}
-        """Of the streams this daemon has committed to: all that have not ended, and some that have."""
+        """Stream -> its state, of streams this daemon has committed to: all that have not ended, and some that have."""
         self._resets = 0
-        self._looked = 0
-        """Number of the connection on which holes were looked for."""
+        self._holes_counted_on = 0
+        """Number of the connection on which the missing messages were counted last."""
         self._tasks: list[asyncio.Task[None]] = []
         self._repairing: asyncio.Task[None] | None = None
         self._checking = asyncio.Lock()
@@ -104,27 +129,39 @@ class NatsJournal(Reading):
     async def open(cls, place: NatsPlace, *, clock: Clock = wall_clock, memory: Path | None = None) -> Self:
         """Connect, and create the journal if it does not exist. `memory`: a folder in which this host remembers which
         journals it has seen. Raises `JournalError`, one sentence for the user."""
-        link = await Link.open(place)
+        connection = await Connection.open(place)
         try:
-            journal = cls(link, clock, Memory(memory))
-            await link.retry(journal._check, timeout=place.options.connect_timeout)
+            journal = cls(connection, clock, Memory(memory))
+            await connection.retry(journal._check, timeout=place.options.connect_timeout)
         except BaseException:
-            await link.close()
+            await connection.close()
             raise
-        link.on_doubt = journal._check
+        connection.verify_journal = journal._check
         journal._tasks = [asyncio.create_task(work) for work in (journal._state.run(), journal._watch())]
         return journal
 
     @property
+    def oldest(self) -> int:
+        return min(self._oldest, self._latest + 1)
+
+    @property
+    def latest(self) -> int:
+        return self._latest
+
+    @property
+    def last_expired(self) -> int:
+        return self._last_expired
+
+    @property
     def problem(self) -> str:
-        return self._link.waits_for or self._writer.refusal
+        return self._connection.waits_for or self._writer.refusal
 
     def statistics(self) -> dict[str, int]:
         found = {"corrupt": self.corrupt.events, "damages": self._damages, "resets": self._resets}
-        return {**super().statistics(), "bytes": self._bytes, "connected": int(self._link.connected), **found}
+        return {**super().statistics(), "bytes": self._bytes, "connected": int(self._connection.connected), **found}
 
-    def hurry(self) -> None:
-        self._link.hurry()
+    def stop_waiting(self) -> None:
+        self._connection.stop_waiting()
 
     async def close(self) -> None:
         if not self._tasks:
@@ -141,7 +178,7 @@ class NatsJournal(Reading):
             except (TimeoutError, AwayError, JournalError):  # rows are hints
                 pass
             await self._identity.remember()
-            await self._link.close()
+            await self._connection.close()
 
     # -- which journal it is -------------------------------------------------------------------------------------
 
@@ -151,47 +188,78 @@ class NatsJournal(Reading):
         async with self._checking:
             identity = self._identity
             await identity.check()
-            if identity.rows_are_others:
+            if identity.rows_are_stale:
                 self._state.reread(drop_changes=self.id != identity.id)
                 self._rows.clear()
             was = self.id
             if was in ("", identity.id):
-                if self._looked != self._link.connections:  # a server drops messages when it starts
-                    self._looked, self._holes = self._link.connections, -1
+                if self._holes_counted_on != self._connection.connections:  # a server drops messages when it starts
+                    self._holes_counted_on, self._holes = self._connection.connections, -1
                 await self._refresh()
             else:
                 await self._begin_again()
             self.id = identity.id
-            identity.rows_are_others = False
+            identity.rows_are_stale = False
             if identity.rows_are_lost and (self._repairing is None or self._repairing.done()):
                 identity.rows_are_lost = False
                 self._repairing = asyncio.create_task(self._repair())
             if was not in ("", identity.id):
-                _log.warning("the journal was replaced", journal=str(self._link.place), was=was, id=self.id)
+                _log.warning("the journal was replaced", journal=str(self._connection.place), was=was, id=self.id)
                 self.on_reset()
 
     async def _begin_again(self) -> None:
         """Forget everything about the journal that was there before."""
-        state = (await self._link.api(f"STREAM.INFO.{self._log.stream}"))["state"]
+        state = (await self._connection.api(f"STREAM.INFO.{self._messages.stream}"))["state"]
         expired = await self._state.expired()
         # Nothing below awaits: whoever reads meanwhile gets all of one journal or all of the other.
-        self._link.journals += 1
+        self._connection.journals += 1
         self._resets += 1
         self._writer.replaced()
         self._outputs.forget()
         self._rows.clear()
         self._states.clear()
-        self._own.clear()
-        self._oldest, self._latest, self._expired, self._holes = 1, 0, 0, -1
+        self._unconfirmed.clear()
+        self._oldest, self._latest, self._last_expired, self._holes = 1, 0, 0, -1
         self.corrupt = Gaps()
         last = self._take_range(state, expired)
         if self._feed is not None:
             self._feed.stop()
             self._feed = self._new_feed(last)
 
+    async def _refresh(self) -> int:
+        """Ask the server for the journal's range, and for what is missing in it; returns the sequence of its last
+        message."""
+        state = (await self._connection.api(f"STREAM.INFO.{self._messages.stream}"))["state"]
+        last = self._take_range(state, await self._state.expired())
+        if (holes := state.get("num_deleted", 0)) != self._holes:
+            lost = await missing(self._connection, self._messages)
+            self._last_expired = max(
+                self._last_expired, await self._state.expired()
+            )  # it is raised before anything is deleted
+            for seq in lost:
+                await self._note_missing(seq, seq)
+            self._holes = holes
+        return last
+
+    def _take_range(self, state: dict[str, Any], expired: int) -> int:
+        first, last = state["first_seq"], int(state["last_seq"])
+        self._bytes = state["bytes"]
+        self._latest = max(self._latest, end_of(last) if last else 0)
+        self._oldest = max(first, 1) * EVENTS_A_MESSAGE if state["messages"] else self._latest + 1
+        self._last_expired = max(self._last_expired, expired, self._oldest - 1 if first > 1 else 0)
+        return last
+
+    def _note_damaged(self, first: int, last: int) -> None:
+        """Note messages that cannot be read."""
+        if self.corrupt.add(first * EVENTS_A_MESSAGE, end_of(last)):
+            self._damages += last - first + 1
+            _log.error(
+                "messages of the journal are damaged", first=first, last=last, journal=str(self._connection.place)
+            )
+
     async def _repair(self) -> None:
         try:
-            made = await make_rows(self._link, self._log, self._state)
+            made = await rebuild_rows(self._connection, self._messages, self._state)
         except JournalError as error:
             _log.warning("cannot rebuild the journal's list of sessions", reason=str(error))
             self._identity.rows_are_lost = True
@@ -201,14 +269,14 @@ class NatsJournal(Reading):
 
     async def _watch(self) -> None:
         """Look regularly whether it is still the same journal, until cancelled."""
-        came_back = self._link.came_back
+        reconnected = self._connection.reconnected
         while True:
-            came_back.clear()
+            reconnected.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(came_back.wait(), CHECK_PERIOD)
+                await asyncio.wait_for(reconnected.wait(), CHECK_PERIOD)
             try:
                 await self._check()
-                await self._catch_up.look()
+                await self._catch_up.bring_up_rows()
             except AwayError:
                 continue
             except JournalError as error:
@@ -225,13 +293,13 @@ class NatsJournal(Reading):
         restarts = commit.snapshot is not None or not row.row.since
         parts = await self._encoded(commit, commit_id, 0 if restarts else row.row.since)
         if self._feed is not None and len(parts) == 1:
-            self._own[commit_id] = commit
-        journals = self._link.journals
+            self._unconfirmed[commit_id] = commit
+        journals = self._connection.journals
         failpoint("before-commit")
         try:
             last = await self._writer.store(commit, parts)
         except BaseException:
-            self._own.pop(commit_id, None)
+            self._unconfirmed.pop(commit_id, None)
             self._states.pop(stream, None)
             if self._rows.get(stream) is row:
                 del self._rows[stream]
@@ -239,13 +307,13 @@ class NatsJournal(Reading):
             raise
         failpoint("after-commit")
         self._count(commit.info)
-        if self._link.journals == journals:
+        if self._connection.journals == journals:
             self._apply(row, commit, last - len(parts) + 1, parts)
         self._identity.learn(last, commit_id)
         self._latest = max(self._latest, end_of(last))
 
     async def _encoded(self, commit: Commit, commit_id: str, since: int) -> list[CommitPart]:
-        limit = min(MESSAGE_BYTES, self._link.max_payload)
+        limit = min(MESSAGE_BYTES, self._connection.max_payload)
         if sum(len(one.data) for one in commit.outputs if isinstance(one, OutputChunk)) > BODY_BYTES:
             return await asyncio.to_thread(encode_commit, commit, commit_id, since, limit)
         return encode_commit(commit, commit_id, since, limit)
@@ -284,7 +352,7 @@ class NatsJournal(Reading):
         self._state.change(own)
 
     async def load_stream(self, stream: str) -> StoredStream | None:
-        loaded = await load(self._link, self._log, self._state, stream)
+        loaded = await load(self._connection, self._messages, self._state, stream)
         if loaded is None:
             return None
         self._rows[stream] = loaded.own
@@ -294,7 +362,7 @@ class NatsJournal(Reading):
         return loaded.stored
 
     async def count_streams(self, *states: StreamState) -> int:
-        """Of the streams this daemon has committed to: other daemons have their own limit."""
+        """Counts the streams this daemon has committed to: other daemons have their own limit."""
         return sum(state in states for state in self._states.values())
 
     async def suspend_all(self) -> int:
@@ -306,21 +374,21 @@ class NatsJournal(Reading):
         own = [one.row.info for one in self._rows.values()]
         left = set[str]()
         for stream in [one.stream for one in own if one.state != "ended" and one.updated <= before]:
-            if await self._link.retry(self._is_own, stream):
+            if await self._connection.retry(self._is_own, stream):
                 left.add(stream)
-        if await self._link.retry(self._state.take_lease, "closing", CLOSING_LEASE):
-            rows = await self._link.retry(self._state.rows)
+        if await self._connection.retry(self._state.take_lease, "closing", CLOSING_LEASE):
+            rows = await self._connection.retry(self._state.rows)
             left |= {row.info.stream for row in rows if row.info.state == "suspended" and row.info.updated <= before}
         return sorted(left)
 
     async def _is_own(self, stream: str) -> bool:
         """Whether this daemon was the last to commit to the stream."""
-        last = await self._log.last(stream)
-        part = None if last is None else self._log.part(last)
+        last = await self._messages.last(stream)
+        part = None if last is None else self._messages.part(last)
         return part is not None and part.commit.startswith(f"{self.daemon}/")
 
     async def store_note(self, name: str, data: bytes) -> None:
-        await self._link.retry(self._state.put_note, name, data)
+        await self._connection.retry(self._state.put_note, name, data)
 
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         forget_before = min(before, self._clock() - REMEMBER_STREAMS_MS)
@@ -330,26 +398,146 @@ class NatsJournal(Reading):
                 return 0
             return await self._retention.expire(before, forget_before, max_bytes)
 
-        expired = await self._link.retry(expire_with_lease)
-        await self._link.retry(self._refresh)
+        expired = await self._connection.retry(expire_with_lease)
+        await self._connection.retry(self._refresh)
         return expired
 
     async def remove_session(self, session: str) -> int:
-        removed = await self._link.retry(self._retention.remove_session, session)
-        await self._link.retry(self._refresh)
+        removed = await self._connection.retry(self._retention.remove_session, session)
+        await self._connection.retry(self._refresh)
         return removed
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    async def read(
+        self, after: int, wanted: Filter = ALL_EVENTS, *, up_to: int | None = None, max_bytes: int = 262_144
+    ) -> tuple[list[StoredEvent], int]:
+        self._reads += 1
+        end = self._latest if up_to is None else min(up_to, self._latest)
+        found = await read(self._messages, after, end, wanted, max_bytes)
+        if (
+            found.missing or not wanted.matches_all
+        ):  # events may have been deleted: the caller compares with `last_expired`
+            await self._connection.retry(self._refresh)
+        for first, last in found.missing:
+            await self._note_missing(first, last, are_all=not wanted.stream)
+        return found.events, found.searched
+
+    async def _note_missing(self, first: int, last: int, *, are_all: bool = True) -> None:
+        """Note messages that are missing as damaged, save those that retention has deleted. Without `are_all` only some
+        of the range are missing: find out which. Raises `JournalError`."""
+        first = max(first, (self._last_expired + 1) // EVENTS_A_MESSAGE)
+        if first > last:
+            return
+        if are_all:
+            self._note_damaged(first, last)
+        else:
+            after, end = first * EVENTS_A_MESSAGE - 1, end_of(last)
+            while after < end:
+                found = await read(self._messages, after, end, ALL_EVENTS, SCAN_BYTES)
+                after = found.searched
+                for lost in found.missing:
+                    self._note_damaged(*lost)
+
+    async def read_back(
+        self, before: int, wanted: Filter = ALL_EVENTS, *, limit: int, max_bytes: int = 262_144
+    ) -> tuple[list[StoredEvent], int]:
+        self._reads += 1
+        if before > self._latest:  # other daemons may have committed since
+            await self._connection.retry(self._refresh)
+        end = min(before, self._latest + 1)
+        return await read_back(self._messages, end, self.oldest, wanted, limit, max_bytes)
+
+    async def event(self, seq: int) -> StoredEvent | None:
+        message = await self._messages.message(seq // EVENTS_A_MESSAGE)
+        part = None if message is None else self._messages.part(message)
+        index = seq % EVENTS_A_MESSAGE
+        return StoredEvent(seq, part.events[index]) if part is not None and index < len(part.events) else None
+
+    async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:
+        try:
+            await self._connection.retry(
+                self._refresh, timeout=LIST_TIMEOUT
+            )  # for `oldest`, `latest` and `bytes` in `stats`
+            rows = await self._connection.retry(self._state.rows, timeout=LIST_TIMEOUT)
+        except JournalError:
+            if not self._connection.waits_for:
+                raise
+            rows = self._state.known_rows()
+        return [row.info for row in rows if state in (None, row.info.state)][:limit]
+
+    async def streams_of(self, session: str) -> list[StreamInfo]:
+        rows = await self._connection.retry(self._state.rows)
+        return [row.info for row in rows if session in row.sessions and not row.expired]
+
+    async def sessions(
+        self,
+        *,
+        limit: int = 100,
+        before: SessionPlace | None = None,
+        order: SessionOrder = "seq",
+        wanted: SessionFilter = ANY_SESSION,
+    ) -> list[dict[str, Any]]:
+        rows = await self._connection.retry(self._state.rows)
+
+        def page() -> list[dict[str, Any]]:
+            found = [
+                (key, one)
+                for one in sessions_of(rows)
+                if wanted.matches(one)
+                and (key := place_of(one).key(order))
+                and (before is None or key < before.key(order))
+            ]
+            found.sort(key=lambda item: item[0], reverse=True)
+            return [one for _, one in found[:limit]]
+
+        return await asyncio.to_thread(page)
+
+    async def count_sessions(self, wanted: SessionFilter = ANY_SESSION) -> dict[str, dict[str, int]]:
+        rows = await self._connection.retry(self._state.rows)
+
+        def count() -> dict[str, dict[str, int]]:
+            found = [one for one in sessions_of(rows) if wanted.matches(one)]
+            counts = {key: Counter(one[key] for one in found if key in one) for key in FACETS}
+            return {key: dict(counted.most_common(MOST_COUNTED)) for key, counted in counts.items()}
+
+        return await asyncio.to_thread(count)
+
+    async def usage(self, request: UsageRequest) -> UsageResult:
+        rows = await self._connection.retry(self._state.rows)
+        return await asyncio.to_thread(lambda: report(spending_of(rows), request))
+
+    async def open_calls(
+        self, session: str | None = None, stream: str | None = None
+    ) -> dict[str, list[dict[str, Any]]]:
+        if stream is not None and (own := self._rows.get(stream)) is not None:
+            rows = [own.row]
+        else:
+            rows = await self._connection.retry(self._state.rows)
+        return open_calls_of(rows, session, stream)
+
+    async def output(
+        self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
+    ) -> OutputSlice | None:
+        return await self._outputs.read(output_id, offset, length, unit)
+
+    async def daemons(self) -> set[str]:
+        return await self._connection.retry(self._state.alive)
+
+    async def load_note(self, name: str) -> bytes | None:
+        return await self._connection.retry(self._state.note, name)
 
     # -- the commits of all daemons ------------------------------------------------------------------------------
 
     async def listen(self) -> int:
         while True:
-            last = await self._link.retry(self._refresh)
+            last = await self._connection.retry(self._refresh)
             if self._feed is None:
                 self._feed = self._new_feed(last)
                 break
             if self._feed.last >= last:
                 break
-            await self._link.retry(self._feed.fill, last)
+            await self._connection.retry(self._feed.fill, last)
         self._latest = max(self._latest, end_of(self._feed.last) if self._feed.last else 0)
         return end_of(self._feed.last) if self._feed.last else 0
 
@@ -357,10 +545,10 @@ class NatsJournal(Reading):
         if self._feed is not None:
             self._feed.stop()
             self._feed = None
-            self._own.clear()
+            self._unconfirmed.clear()
 
     def _new_feed(self, last: int) -> Feed:
-        return Feed(self._link, self._log, last, self._deliver, self._skip)
+        return Feed(self._connection, self._messages, last, self._deliver, self._skip)
 
     async def _skip(self, first: int, last: int) -> None:
         """Messages do not come in the feed. Raises `AwayError`, `JournalError`."""
@@ -370,13 +558,13 @@ class NatsJournal(Reading):
 
     def _deliver(self, message: StoredMessage) -> None:
         self._latest = max(self._latest, end_of(message.seq))
-        part = self._log.part(message)
+        part = self._messages.part(message)
         if part is None:
             self.on_skip(end_of(message.seq))
             return
         self._identity.learn(message.seq, part.commit)
         stored = events_of(message.seq, part.events)
-        own = self._own.pop(part.commit, None)
+        own = self._unconfirmed.pop(part.commit, None)
         if own is not None:
             seqs = iter(stored)
             committed = Committed(

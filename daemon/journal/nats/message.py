@@ -26,24 +26,6 @@ from tooltap.daemon.journal.interface import Commit, JournalError, StoredEvent, 
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.inputs import Input
 
-__all__ = [
-    "EVENTS_A_MESSAGE",
-    "CommitPart",
-    "BLOCK_BYTES",
-    "BodyChunk",
-    "DamagedError",
-    "Rest",
-    "commit_of",
-    "decode_part",
-    "encode_commit",
-    "encode_part",
-    "end_of",
-    "events_of",
-    "read_rest",
-    "token",
-    "unpacked",
-]
-
 EVENTS_A_MESSAGE = 4_096
 ENVELOPE_BYTES = 1_024
 """Bytes of a message for what is neither event nor rest, including its headers."""

@@ -18,7 +18,6 @@ from tooltap.daemon.journal.interface import PlaceError
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["NatsOptions", "NatsPlace", "SCHEMES", "parse_nats_url"]
 
 SCHEMES = ("nats", "tls")
 DEFAULT_NAME = "tooltap"

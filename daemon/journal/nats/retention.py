@@ -19,23 +19,19 @@ from typing import NamedTuple
 import msgspec
 
 from tooltap.daemon.journal.interface import CorruptError, JournalError, NotEndedError
-from tooltap.daemon.journal.nats.connection import AwayError
-from tooltap.daemon.journal.nats.link import Link
-from tooltap.daemon.journal.nats.log import Log
+from tooltap.daemon.journal.nats.connection import AwayError, Connection
+from tooltap.daemon.journal.nats.events import Messages
 from tooltap.daemon.journal.nats.message import end_of
-from tooltap.daemon.journal.nats.rows import Row
-from tooltap.daemon.journal.nats.state import OwnRow, State
+from tooltap.daemon.journal.nats.state import OwnRow, Row, State
 from tooltap.daemon.system.logs import faults
 from tooltap.normalizers.stream.guard import place_of
 
-__all__ = ["Retention"]
-
 
 class Retention(NamedTuple):
-    """Calls raise `AwayError` and `JournalError`."""
+    """Deletes streams. Calls raise `AwayError` and `JournalError`."""
 
-    link: Link
-    log: Log
+    connection: Connection
+    messages: Messages
     state: State
     load: Callable[[str], Awaitable[object]]
     """Loads a stream, which brings its row up to date."""
@@ -85,13 +81,13 @@ class Retention(NamedTuple):
     async def _is_too_long(self, max_bytes: int | None) -> bool:
         if max_bytes is None:
             return False
-        return int((await self.link.api(f"STREAM.INFO.{self.log.stream}"))["state"]["bytes"]) > max_bytes
+        return int((await self.connection.api(f"STREAM.INFO.{self.messages.stream}"))["state"]["bytes"]) > max_bytes
 
     async def _purge(self, listed: Row) -> int:
         """Delete the messages of an ended stream; returns how many events were deleted."""
         stream = listed.info.stream
         stored = await self.state.get(stream)
-        last = await self.log.last(stream)
+        last = await self.messages.last(stream)
         if stored is None:
             return 0
         row = stored.row
@@ -106,7 +102,9 @@ class Retention(NamedTuple):
         if last is not None and not await self.state.put(own):
             return 0
         if row.purge:
-            await self.link.api(f"STREAM.PURGE.{self.log.stream}", filter=self.log.subject(stream), seq=row.purge)
+            await self.connection.api(
+                f"STREAM.PURGE.{self.messages.stream}", filter=self.messages.subject(stream), seq=row.purge
+            )
         left = msgspec.structs.replace(row, expired=True, purge=0, sessions={}, calls={})
         await self.state.put(OwnRow(left, own.entry))
         return sum(session.events for session in row.sessions.values()) if row.purge else 0

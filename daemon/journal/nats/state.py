@@ -1,6 +1,10 @@
-"""What daemons that share a journal know of its streams and of each other, in a second JetStream stream.
+"""The second JetStream stream of a journal: what daemons that share it know of its streams and of each other.
 
-Rows (`rows.py`) are written after the commits, at most once a second per stream, so that a commit costs one message.
+Each stream of the journal has a row: what is derived from its events (sessions, open calls), and up to which message.
+A row is small, and rewritten as the stream grows: after the commits, at most once a second, so that a commit costs one
+message. So it is a hint that may lack the last commits; whoever needs certainty brings it up to date from the stream's
+messages (`rebuild.py`). It outlives the messages: of an ended stream it is all that retention leaves.
+
 Each daemon writes a heartbeat that the server deletes after a while. For work that one daemon alone should do, a daemon
 takes a lease: a key that expires too. The stream retains one value per key.
 """
@@ -8,20 +12,21 @@ takes a lease: a key that expires too. The stream retains one value per key.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tooltap.daemon.journal.interface import JournalError, StreamInfo
-from tooltap.daemon.journal.nats.link import AwayError, FencedError, Link
+import msgspec
+
+from tooltap.daemon.journal.interface import JournalError, StoredEvent, StreamInfo
+from tooltap.daemon.journal.nats.connection import AwayError, Connection, FencedError
 from tooltap.daemon.journal.nats.message import token
-from tooltap.daemon.journal.nats.rows import Row, RowProjection, decode_row, encode_row
-from tooltap.daemon.sessions.projection import CALL, PERMISSION
+from tooltap.daemon.sessions.projection import CALL, PERMISSION, CallRow, Projection
 from tooltap.daemon.sessions.row import SessionRow
 from tooltap.daemon.sessions.usage import Spending
 from tooltap.daemon.system.logs import get_logger
+from tooltap.protocol.events import Event, decode
+from tooltap.protocol.filters import Filter, meta_of
 from tooltap.protocol.replies import StreamState
-
-__all__ = ["OwnRow", "State", "StoredRow", "open_calls_of", "sessions_of", "spending_of"]
 
 WRITE_PERIOD = 1.0
 HEARTBEAT_PERIOD = 60
@@ -31,6 +36,83 @@ READ_BYTES = 1_048_576
 MOST_ROW_BYTES = 1_048_576
 
 _log = get_logger("journal")
+
+
+class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The derived state of one stream."""
+
+    info: StreamInfo
+    message: int = 0
+    """Sequence of the last message that it includes."""
+    since: int = 0
+    """Sequence of the message from which the stream's parser can be rebuilt; 0 before the first message."""
+    owner: str = ""
+    """The daemon that committed last."""
+    expired: bool = False
+    """Retention has deleted the events."""
+    purge: int = 0
+    """Retention is about to delete the messages before this one. The sessions are in the row until that is done."""
+    sessions: dict[str, SessionRow] = {}
+    calls: dict[str, CallRow] = {}
+
+
+_decoder = msgspec.msgpack.Decoder(Row)
+
+
+def decode_row(data: bytes) -> Row:
+    return _decoder.decode(data)
+
+
+def encode_row(row: Row, max_bytes: int) -> bytes:
+    """Encode the row in at most `max_bytes`, without the oldest open calls and sessions if there are too many."""
+    data = msgspec.msgpack.encode(row)
+    while len(data) > max_bytes and (row.calls or row.sessions):
+        sessions = sorted(row.sessions.items(), key=lambda item: item[1].last_seq)
+        row = msgspec.structs.replace(
+            row,
+            calls=dict(list(row.calls.items())[(len(row.calls) + 1) // 2 :]),
+            sessions=dict(sessions[(len(sessions) + 1) // 2 :]),
+        )
+        data = msgspec.msgpack.encode(row)
+    return data
+
+
+def read_event(stored: StoredEvent) -> Event | None:
+    """Decode an event. None, and a log entry, if this version does not know its kind."""
+    try:
+        return decode(stored.body)
+    except msgspec.MsgspecError as error:
+        _log.error("cannot read an event", seq=stored.seq, error=str(error))
+        return None
+
+
+def matches(wanted: Filter, stored: StoredEvent) -> bool:
+    if wanted.matches_all:
+        return True
+    event = read_event(stored)
+    return event is not None and wanted.matches(meta_of(event))
+
+
+class RowProjection(Projection):
+    """Stores the derived rows in a `Row`."""
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+
+    def _calls(self, stream: str) -> Mapping[str, CallRow]:
+        return self.row.calls
+
+    def _put_call(self, stream: str, key: str, row: CallRow | None) -> None:
+        if row is None:
+            del self.row.calls[key]
+        else:
+            self.row.calls[key] = row
+
+    def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:
+        return self.row.sessions.setdefault(name, new)
+
+    def _rename(self, alias: str, stream: str) -> SessionRow | None:
+        return self.row.sessions.pop(alias, None)
 
 
 class StoredRow(NamedTuple):
@@ -55,11 +137,13 @@ class OwnRow:
 
 
 class State:
-    def __init__(self, link: Link, daemon: str) -> None:
-        name = link.place.name
+    """The second JetStream stream. Calls raise `AwayError` and `JournalError`."""
+
+    def __init__(self, connection: Connection, daemon: str) -> None:
+        name = connection.place.name
         self.stream = f"{name}-state"
         self.subjects = [f"{name}.{kind}.>" for kind in ("row", "daemon", "meta")]
-        self._link = link
+        self._connection = connection
         self._name = name
         self._daemon = daemon
         self._rows: dict[str, bytes] = {}
@@ -71,7 +155,7 @@ class State:
     # -- rows ---------------------------------------------------------------------------------------------------
 
     async def get(self, stream: str) -> StoredRow | None:
-        found = await self._link.last(self.stream, self._subject(stream))
+        found = await self._connection.last(self.stream, self._subject(stream))
         return None if found is None else StoredRow(decode_row(found.data), found.seq)
 
     def change(self, own: OwnRow) -> None:
@@ -97,11 +181,11 @@ class State:
         """Write a row now; False if another daemon has written it since."""
         subject = self._subject(own.row.info.stream)
         while True:
-            data = encode_row(own.row, self._link.max_payload - 1_024)
+            data = encode_row(own.row, self._connection.max_payload - 1_024)
             try:
-                own.entry = await self._link.publish(subject, [data], expected=own.entry)
+                own.entry = await self._connection.publish(subject, [data], expected=own.entry)
             except FencedError:
-                found = await self._link.last(self.stream, subject)
+                found = await self._connection.last(self.stream, subject)
                 if found is not None and found.data == data:
                     own.entry = found.seq  # it was stored, and the answer was lost
                 elif found is not None and _is_behind(decode_row(found.data), own.row):
@@ -114,7 +198,7 @@ class State:
             return True
 
     def reread(self, *, drop_changes: bool) -> None:
-        """The rows are others now. `drop_changes`: those that are to be written are of another journal."""
+        """Forget the rows that were read. `drop_changes`: also those to be written, which are of another journal."""
         self._rows = {}
         self._read = 0
         if drop_changes:
@@ -134,7 +218,7 @@ class State:
 
     async def forget(self, stream: str) -> None:
         subject = self._subject(stream)
-        await self._link.api(f"STREAM.PURGE.{self.stream}", filter=subject)
+        await self._connection.api(f"STREAM.PURGE.{self.stream}", filter=subject)
         self._rows.pop(subject, None)
 
     async def rows(self) -> list[Row]:
@@ -143,7 +227,7 @@ class State:
         await self.write()
         while True:
             rows = self._rows
-            found = await self._link.read(self.stream, self._read + 1, f"{self._name}.row.>", READ_BYTES)
+            found = await self._connection.read(self.stream, self._read + 1, f"{self._name}.row.>", READ_BYTES)
             if rows is not self._rows:
                 continue  # they were dropped meanwhile
             if not found:
@@ -159,16 +243,16 @@ class State:
     # -- the daemons --------------------------------------------------------------------------------------------
 
     async def send_heartbeat(self) -> None:
-        await self._link.publish(f"{self._name}.daemon.{self._daemon}", [b""], seconds=DEAD_AFTER)
+        await self._connection.publish(f"{self._name}.daemon.{self._daemon}", [b""], seconds=DEAD_AFTER)
 
     async def withdraw(self) -> None:
         """Take the heartbeat back: this daemon ends, and others may take over what it has left."""
-        await self._link.api(f"STREAM.PURGE.{self.stream}", filter=f"{self._name}.daemon.{self._daemon}")
+        await self._connection.api(f"STREAM.PURGE.{self.stream}", filter=f"{self._name}.daemon.{self._daemon}")
 
     async def alive(self) -> set[str]:
         alive = {self._daemon}
         first = 1
-        while found := await self._link.read(self.stream, first, f"{self._name}.daemon.>", READ_BYTES):
+        while found := await self._connection.read(self.stream, first, f"{self._name}.daemon.>", READ_BYTES):
             alive |= {message.subject.rpartition(".")[2] for message in found}
             first = found[-1].seq + 1
         return alive
@@ -178,36 +262,36 @@ class State:
         subject = f"{self._name}.meta.{work}"
         me = self._daemon.encode()
         try:
-            await self._link.publish(subject, [me], expected=0, seconds=seconds)
+            await self._connection.publish(subject, [me], expected=0, seconds=seconds)
         except FencedError:
-            found = await self._link.last(self.stream, subject)
+            found = await self._connection.last(self.stream, subject)
             return found is not None and found.data == me
         return True
 
     async def return_lease(self, work: str) -> None:
-        await self._link.api(f"STREAM.PURGE.{self.stream}", filter=f"{self._name}.meta.{work}")
+        await self._connection.api(f"STREAM.PURGE.{self.stream}", filter=f"{self._name}.meta.{work}")
 
     async def note(self, name: str) -> bytes | None:
-        found = await self._link.last(self.stream, f"{self._name}.meta.note.{token(name)}")
+        found = await self._connection.last(self.stream, f"{self._name}.meta.note.{token(name)}")
         return None if found is None else found.data
 
     async def put_note(self, name: str, data: bytes) -> None:
-        await self._link.publish(f"{self._name}.meta.note.{token(name)}", [data])
+        await self._connection.publish(f"{self._name}.meta.note.{token(name)}", [data])
 
     async def expired(self) -> int:
         """The highest `seq` that retention has deleted."""
-        found = await self._link.last(self.stream, f"{self._name}.meta.expired")
+        found = await self._connection.last(self.stream, f"{self._name}.meta.expired")
         return 0 if found is None else int(found.data)
 
     async def raise_expired(self, seq: int) -> None:
         """Raise `expired`. Called before the events are deleted, so that no reader misses a gap."""
         subject = f"{self._name}.meta.expired"
         while True:
-            found = await self._link.last(self.stream, subject)
+            found = await self._connection.last(self.stream, subject)
             if found is not None and int(found.data) >= seq:
                 return
             try:
-                await self._link.publish(subject, [str(seq).encode()], expected=found.seq if found else 0)
+                await self._connection.publish(subject, [str(seq).encode()], expected=found.seq if found else 0)
             except FencedError:
                 continue
             return
@@ -215,7 +299,7 @@ class State:
     async def run(self) -> None:
         """Write rows and heartbeats until cancelled."""
         next_heartbeat = 0.0
-        told = ""
+        reported = ""
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(WRITE_PERIOD)
@@ -224,18 +308,18 @@ class State:
                 if clock() >= next_heartbeat:
                     await self.send_heartbeat()
                     next_heartbeat = clock() + HEARTBEAT_PERIOD
-                told = ""
+                reported = ""
             except AwayError:
                 continue
             except JournalError as error:
-                if str(error) != told:
-                    told = str(error)
-                    _log.warning("cannot write the journal's state", error=told)
+                if str(error) != reported:
+                    reported = str(error)
+                    _log.warning("cannot write the journal's state", error=reported)
 
 
 def _is_behind(stored: Row, row: Row) -> bool:
-    """Whether all that a stored row says is in the other: an earlier answer to its writer was lost, or the row was
-    loaded while it was being written."""
+    """Whether a stored row says nothing that the other does not: an earlier answer to its writer was lost, or the row
+    was loaded while it was being written."""
     return stored.message <= row.message and not stored.expired
 
 
@@ -256,7 +340,7 @@ def sessions_of(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def spending_of(rows: Iterable[Row]) -> Iterator[Spending]:
-    """What every session cost. Changes the sessions of `rows`."""
+    """Cost of every session. Changes the sessions of `rows`."""
     for name, session, _ in _whole(rows):
         yield session.spending(name)
 

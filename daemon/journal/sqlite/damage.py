@@ -1,4 +1,4 @@
-"""How SQLite reports a damaged file, how damage differs from other errors, and what has been found damaged."""
+"""Damage: how SQLite reports it, how it differs from other errors, and a register of damaged parts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias, TypeVar
 
-from tooltap.daemon.journal.sqlite.checksums import row_sum
+from tooltap.daemon.journal.sqlite.tables import row_sum
 from tooltap.daemon.system.logs import get_logger
-
-__all__ = ["Damages", "is_corrupt", "is_unreadable", "one_moment", "read_again"]
 
 CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 UNREADABLE = CORRUPT | {sqlite3.SQLITE_IOERR}
@@ -54,7 +52,7 @@ def read_again(read: Callable[[], T]) -> T:
 
 
 @contextmanager
-def one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+def read_transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """All reads within see the same state."""
     connection.execute("BEGIN")
     try:
@@ -65,7 +63,7 @@ def one_moment(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 class Damages:
-    """What was found damaged besides events, since the journal was opened. Threads add to it."""
+    """Register of damaged parts besides events, since the journal was opened. Threads add to it."""
 
     def __init__(self) -> None:
         self.found = 0

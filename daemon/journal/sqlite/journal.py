@@ -28,14 +28,9 @@ from tooltap.daemon.journal.interface import (
     StreamInfo,
     drop_fields,
 )
-from tooltap.daemon.journal.sqlite import events, reader, streams
-from tooltap.daemon.journal.sqlite.beside import steady_place
-from tooltap.daemon.journal.sqlite.checksums import STREAM_SUM
+from tooltap.daemon.journal.sqlite import reader, streams
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt, read_again
-from tooltap.daemon.journal.sqlite.deletion import Deletion
-from tooltap.daemon.journal.sqlite.events import EventsRead, Known
-from tooltap.daemon.journal.sqlite.retention import Step
-from tooltap.daemon.journal.sqlite.schema import (
+from tooltap.daemon.journal.sqlite.file import (
     Durability,
     JournalLock,
     check_foreign,
@@ -45,12 +40,15 @@ from tooltap.daemon.journal.sqlite.schema import (
     finish_swap,
     swap_path,
 )
+from tooltap.daemon.journal.sqlite.high_water import HighWaterFile
+from tooltap.daemon.journal.sqlite.open_checks import OpenState, check_at_open, read_gaps
+from tooltap.daemon.journal.sqlite.reader import EventsRead, KnownDamage
+from tooltap.daemon.journal.sqlite.retention import Deletion, Step
 from tooltap.daemon.journal.sqlite.sessions.listing import count_sessions, sessions, usage
-from tooltap.daemon.journal.sqlite.settle import Settled, read_gaps, settle
-from tooltap.daemon.journal.sqlite.tables import get_meta, set_meta, verified_meta
-from tooltap.daemon.journal.sqlite.tip import TipFile
+from tooltap.daemon.journal.sqlite.side_files import steady_place
+from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, set_meta, verified_meta
 from tooltap.daemon.journal.sqlite.upkeep.scrub import Scrub
-from tooltap.daemon.journal.sqlite.upkeep.scrubbed import SCRUB_NOTE, Scrubbed
+from tooltap.daemon.journal.sqlite.upkeep.scrub_note import SCRUB_NOTE, Scrubbed
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
 from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.system.clock import Clock, wall_clock
@@ -60,13 +58,11 @@ from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
 
-__all__ = ["SqliteJournal"]
-
 READERS = 2
 SUSPENDED_SUM = STREAM_SUM.format(state="'suspended'", updated="?1", expired="expired")
 
 HARMLESS_FOR_FILTERS = frozenset({"tail", "snapshots", "pieces", "bodies", "contents", "calls", "sessions", "log"})
-"""Where damages do not mislead a filter."""
+"""Tables whose damages do not mislead a filter."""
 MOST_NOTED = 20
 """Damages that are stored in words."""
 
@@ -84,26 +80,26 @@ class SqliteJournal(Journal):
         lock: JournalLock,
         connection: sqlite3.Connection,
         readers: list[sqlite3.Connection],
-        settled: Settled,
-        tip: TipFile,
+        opened: OpenState,
+        mark: HighWaterFile,
         damages: Damages,
         durability: Durability,
         clock: Clock,
     ) -> None:
         super().__init__()
         self.path = path
-        self.id = settled.tip.journal
-        self.corrupt = settled.gaps
-        self._lost = settled.gaps.events
+        self.id = opened.mark.journal
+        self.corrupt = opened.gaps
+        self._lost = opened.gaps.events
         """Events that the journal itself records as lost, as after a repair."""
         self._lock = lock
         self._clock = clock
-        self._latest = settled.tip.next_seq - 1
-        self._expired = settled.tip.expired
-        self._oldest = settled.oldest
+        self._latest = opened.mark.next_seq - 1
+        self._last_expired = opened.mark.expired
+        self._oldest = opened.oldest
         self._damages = damages
         loop = asyncio.get_running_loop()
-        self._writer = Writer(connection, loop, self._report, settled, tip, damages)
+        self._writer = Writer(connection, loop, self._report, opened, mark, damages)
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="journal-reader")
         self._readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         for one in readers:
@@ -123,28 +119,28 @@ class SqliteJournal(Journal):
         path = steady_place(path)  # what stands beside the file stands beside it under any name
         damages = Damages()
 
-        def open_files() -> tuple[JournalLock, sqlite3.Connection, list[sqlite3.Connection], Settled, TipFile]:
+        def open_files() -> tuple[JournalLock, sqlite3.Connection, list[sqlite3.Connection], OpenState, HighWaterFile]:
             if not swap_path(path).exists():
                 check_foreign(path)
             lock = JournalLock(path)
             try:
                 finish_swap(path)
                 connection = create_or_check(path, durability)
-                settled = settle(connection, path, damages)
+                opened = check_at_open(connection, path, damages)
                 readers = [connect(path, durability) for _ in range(READERS)]
-                return lock, connection, readers, settled, TipFile(path)
+                return lock, connection, readers, opened, HighWaterFile(path)
             except BaseException:
                 lock.release()
                 raise
 
         try:
-            lock, connection, readers, settled, tip = await asyncio.to_thread(open_files)
+            lock, connection, readers, opened, mark = await asyncio.to_thread(open_files)
         except sqlite3.DatabaseError as error:
             advice = "; run `tooltap journal repair`" if is_corrupt(error) else ""
             raise JournalError(f"the journal {path} cannot be opened: {error}{advice}") from error
         except OSError as error:
             raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from error
-        return cls(path, lock, connection, readers, settled, tip, damages, durability, clock)
+        return cls(path, lock, connection, readers, opened, mark, damages, durability, clock)
 
     @property
     def oldest(self) -> int:
@@ -155,8 +151,8 @@ class SqliteJournal(Journal):
         return self._latest
 
     @property
-    def expired(self) -> int:
-        return self._expired
+    def last_expired(self) -> int:
+        return self._last_expired
 
     def statistics(self) -> dict[str, int]:
         size = sum(_size(Path(f"{self.path}{suffix}")) for suffix in ("", "-wal", "-shm"))
@@ -277,7 +273,7 @@ class SqliteJournal(Journal):
                 self._skip()
         for future, value, error in outcomes:
             if isinstance(value, Step):
-                self._oldest, self._expired = value.oldest, max(self._expired, value.expired)
+                self._oldest, self._last_expired = value.oldest, max(self._last_expired, value.expired)
             if future.done():  # the waiting task was cancelled
                 continue
             if error is not None:
@@ -307,13 +303,13 @@ class SqliteJournal(Journal):
         known = self._known(after + 1, end)
 
         def read(connection: sqlite3.Connection) -> tuple[EventsRead, int]:
-            found = events.read(connection, after, end, wanted, max_bytes, known)
+            found = reader.read(connection, after, end, wanted, max_bytes, known)
             # Asked after the events: what a deletion has just taken from them is not above it.
             return found, int(get_meta(connection, "expired") or 0)
 
         found, expired = await self._query(read)
-        # The deletion may be durable before the event loop learns of it, and the caller compares with `expired`.
-        self._expired = max(self._expired, expired)
+        # The deletion may be durable before the event loop learns of it, and the caller compares with `last_expired`.
+        self._last_expired = max(self._last_expired, expired)
         self._note(found)
         return found.events, found.searched
 
@@ -323,15 +319,15 @@ class SqliteJournal(Journal):
         self._reads += 1
         end = min(before, self._latest + 1)
         known = self._known(self.oldest, end - 1)
-        found = await self._query(events.read_back, end, self.oldest, wanted, limit, max_bytes, known)
+        found = await self._query(reader.read_back, end, self.oldest, wanted, limit, max_bytes, known)
         self._note(found)
         return found.events, found.searched
 
     async def event(self, seq: int) -> StoredEvent | None:
-        return await self._query(events.read_event, seq, self._known(seq, seq))
+        return await self._query(reader.read_event, seq, self._known(seq, seq))
 
-    def _known(self, first: int, last: int) -> Known:
-        return Known(self.corrupt.within(first, last), self._suspect)
+    def _known(self, first: int, last: int) -> KnownDamage:
+        return KnownDamage(self.corrupt.within(first, last), self._suspect)
 
     def _note(self, found: EventsRead) -> None:
         for first, last in found.damaged:

@@ -10,14 +10,11 @@ from typing import Literal
 from tooltap.daemon.journal.gaps import Gaps
 from tooltap.daemon.journal.interface import OutputSlice, StoredEvent
 from tooltap.daemon.journal.sqlite.damage import Damages
-from tooltap.daemon.journal.sqlite.events import Known, read
-from tooltap.daemon.journal.sqlite.reader import read_output
-from tooltap.daemon.journal.sqlite.schema import open_read_only
-from tooltap.daemon.journal.sqlite.settle import read_gaps
+from tooltap.daemon.journal.sqlite.file import open_read_only
+from tooltap.daemon.journal.sqlite.open_checks import read_gaps
+from tooltap.daemon.journal.sqlite.reader import KnownDamage, read, read_output
 from tooltap.daemon.journal.sqlite.tables import get_meta
 from tooltap.protocol.filters import ALL_EVENTS, Filter
-
-__all__ = ["JournalFile", "event_bodies"]
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -30,14 +27,14 @@ class JournalFile:
         self._connection = open_read_only(path)
         self.corrupt: Gaps = read_gaps(self._connection, Damages())
         self.latest = int(get_meta(self._connection, "next_seq") or 1) - 1
-        self.expired = int(get_meta(self._connection, "expired") or 0)
+        self.last_expired = int(get_meta(self._connection, "expired") or 0)
 
     def close(self) -> None:
         self._connection.close()
 
     async def read(self, after: int, *, up_to: int | None = None) -> tuple[list[StoredEvent], int]:
         end = self.latest if up_to is None else up_to
-        known = Known(self.corrupt.within(after + 1, end))
+        known = KnownDamage(self.corrupt.within(after + 1, end))
         found = read(self._connection, after, end, ALL_EVENTS, CHUNK_BYTES, known)
         for first, last in found.damaged:
             self.corrupt.add(first, last)
@@ -55,7 +52,7 @@ def event_bodies(path: Path, wanted: Filter) -> Iterator[bytes]:
         latest = int(get_meta(connection, "next_seq") or 1) - 1
         after = 0
         while after < latest:
-            found = read(connection, after, latest, wanted, CHUNK_BYTES, Known())
+            found = read(connection, after, latest, wanted, CHUNK_BYTES, KnownDamage())
             after = found.searched
             for event in found.events:
                 yield event.body

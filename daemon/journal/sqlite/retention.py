@@ -1,4 +1,4 @@
-"""Deleting from the journal in small steps: streams that ended long ago, more than `max_bytes`, and removed sessions.
+"""Deleting from the journal: streams that ended long ago, more than `max_bytes`, and removed sessions.
 
 A stream that has not ended is never touched, and one that was read from an agent's own store does not expire by age:
 the session is still there, and its files would not be read again. Of an ended stream `lines` and `crc` outlive its
@@ -7,32 +7,35 @@ events, so that a late publisher does not start again at line 0.
 Each step is one transaction of bounded cost, as commits wait for it. What a step deletes and what `meta` says of it
 change together: `expired` rises in the transaction that deletes the events, so readers can report a gap for every
 missing event.
+
+What keeps one stream from being deleted (a damaged page, a mistake of ours) concerns no other one. In each run those
+that could not be deleted are skipped until all others are; then they are tried again.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import closing
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.daemon.journal.interface import NotEndedError
-from tooltap.daemon.journal.sqlite.checksums import STREAM_SUM
+from tooltap.daemon.journal.interface import JournalError, NotEndedError, UnstorableError
 from tooltap.daemon.journal.sqlite.damage import is_unreadable
-from tooltap.daemon.journal.sqlite.tables import get_meta, set_meta
+from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, set_meta
+from tooltap.daemon.system.logs import faults
+from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.events import decode
-
-__all__ = ["Step", "StuckError", "expire_step", "remove_step", "size_of_step"]
 
 STEP = 500
 """Cost of a step, in events. Deleting them takes about 1.5 ms, during which commits wait."""
 LONGEST_STEP = 10_000
 CHUNK = 12
 STREAM = 10
-"""Cost of deleting a chunk of an output body, and of deleting the rest of a stream."""
+"""Cost of deleting a chunk of an output body, and of deleting the rest of a stream, in events."""
 VACUUM_PAGES = 64
 """Returned to the file system in one step, at least. 500 events are about 20 pages."""
 
@@ -42,7 +45,10 @@ _OUTPUT_ID = re.compile(rb'"outputId":("(?:[^"\\]|\\.)+")')
 
 
 class Step(NamedTuple):
+    """The result of one transaction."""
+
     events: int
+    """Number of deleted events."""
     oldest: int | None
     """`seq` of the oldest event left."""
     expired: int
@@ -228,3 +234,68 @@ def _used(connection: sqlite3.Connection) -> int:
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )
     return int((pages - free) * size)
+
+
+MOST_NEW = 100
+"""Streams that may fail in one run besides those that have failed before; more than this is a journal failure."""
+
+Take: TypeAlias = Callable[[Callable[[sqlite3.Connection], Step]], Awaitable[Step]]
+
+
+class Deletion:
+    """Retention and removal, around streams that cannot be deleted. `take` takes a step in a transaction of its own;
+    `arrived`: how many events were ever committed."""
+
+    def __init__(self, take: Take, arrived: Callable[[], int]) -> None:
+        self._take = take
+        self._arrived = arrived
+        self._stuck: set[str] = set()
+        """Streams that are skipped for now."""
+        self._earlier: set[str] = set()
+        """Those that had failed before this run."""
+
+    async def expire(self, before: int, forget_before: int, max_bytes: int | None) -> int:
+        """As `Journal.expire`. Rows of expired streams that are older than `forget_before` are deleted too."""
+        step = partial(
+            expire_step, before=before, forget_before=forget_before, max_bytes=max_bytes, skipped=self._stuck
+        )
+        self._earlier = set(self._stuck)
+        deleted = await self._delete(step)
+        if self._earlier:
+            self._stuck -= self._earlier
+            deleted += await self._delete(step)
+        return deleted
+
+    async def remove_session(self, session: str) -> int:
+        """As `Journal.remove_session`."""
+        try:
+            return await self._delete(partial(remove_step, session=session))
+        except UnstorableError as error:
+            faults.note("a session could not be removed", place_of(error), error, session=session)
+            raise
+
+    async def _delete(self, step: Callable[..., Step]) -> int:
+        """Commits get their turn between two steps. Returns how many events were deleted."""
+        deleted, known = 0, self._arrived()
+        while True:
+            budget = size_of_step(self._arrived() - known)
+            known = self._arrived()
+            try:
+                taken = await self._take(partial(step, budget=budget))
+            except StuckError as error:
+                self._leave(error)
+                continue
+            deleted += taken.events
+            if taken.done:
+                return deleted
+
+    def _leave(self, error: StuckError) -> None:
+        """Leave a stream, which is logged once. Raises `JournalError` if there are too many."""
+        self._stuck.add(error.stream)
+        if error.stream in self._earlier:
+            return
+        cause = error.__cause__ or error
+        what = "a stream could not be deleted; it is tried again later"
+        faults.note(what, place_of(cause), cause, stream=error.stream)
+        if len(self._stuck - self._earlier) > MOST_NEW:
+            raise JournalError(f"more than {MOST_NEW} streams could not be deleted, the last one because of: {cause}")

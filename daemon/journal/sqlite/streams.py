@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 
 from tooltap.daemon.journal.interface import StoredStream, StreamInfo
-from tooltap.daemon.journal.sqlite.checksums import lines_of, row_sum, stream_sum, tail_sum
-from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt, one_moment
+from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt, read_transaction
+from tooltap.daemon.journal.sqlite.tables import lines_of, row_sum, stream_sum, tail_sum
 from tooltap.protocol.events import decode
 from tooltap.protocol.inputs import Input
 from tooltap.protocol.replies import StreamState
@@ -43,7 +43,7 @@ class LoadedStream(NamedTuple):
 
 
 def load_stream(connection: sqlite3.Connection, stream: str, damages: Damages) -> LoadedStream | None:
-    with one_moment(connection):
+    with read_transaction(connection):
         return _load(connection, stream, damages)
 
 
@@ -92,7 +92,7 @@ def _tail(stream: str, rows: list[Any], lines: int) -> tuple[list[Input], int]:
 
 
 def _info(row: tuple[Any, ...]) -> StreamInfo | None:
-    """None if it is damaged."""
+    """Decode a row of `streams`; None if it is damaged."""
     if tuple(map(type, row)) != _TYPES:
         return None
     stream, state, lines, updated, data, expired, followed, checksum = row

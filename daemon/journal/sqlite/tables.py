@@ -1,25 +1,46 @@
-"""The tables of the SQLite file.
+"""The tables of the SQLite file, the checksum of every row, and the bytes of output bodies.
 
-An event's row has numbers in place of names. Its source says where it comes from (stream and session), its label what
-it is (kind, provider and tool). So a filter is a few sources and a few labels, and an index finds both together.
+Names. An event's row has numbers in place of names. Its source says where it comes from (stream and session), its label
+what it is (kind, provider and tool). So a filter is a few sources and a few labels, and an index finds both together.
 Messages and reasoning, most events of a stream, have negative labels and are not in the indexes of labels: whoever
 wants them finds them without.
 
-Every row has its `checksum` (`checksums.py`).
+Checksums. What is read is what was written, or it is not served. Each row has a checksum of its own, not each commit: a
+reader with a filter reads some events of many commits, and a request for an event reads one; they verify what they read
+without the rest. And the checksum of a commit would not say which of its rows is damaged. A checksum covers every
+column of its row, so that a changed number or name is noticed too, and it begins with a number of its table: a row of
+one table is never a row of another. What no row can say is that another is gone. Events are numbered without a hole,
+and `meta` has their number; the rows of a stream's tail count its lines; `high_water.py` tells of commits that are
+gone. An event's checksum is made for fast reading: a CRC-32 of its body, to which SQL adds the columns, so that one
+call verifies many.
+
+Contents. The bytes of output bodies are stored once, however many bodies have them, and compressed where that is
+shorter: an agent reads the same file again and again, and a picture is often in a call and in its result. A trigger
+deletes a content with the last piece that has it, so that whoever deletes pieces need not know.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import zlib
+from collections.abc import Sequence
+from hashlib import blake2b
+from zlib import crc32
 
-from tooltap.daemon.journal.sqlite.checksums import row_sum
-from tooltap.daemon.journal.sqlite.contents import CONTENT_TABLES
+import msgspec
+
+from tooltap.protocol import inputs
 
 FORMAT = 1
 """A journal of another format is refused."""
 
 UNINDEXED = frozenset({"message", "reasoning"})
 """Kinds whose labels are negative."""
+
+SHORTEST = 256
+"""Bytes of the shortest piece of a body that is stored as a content; a shorter one is in its own row."""
+LEVEL = 1
+"""Level of compression. Higher ones take several times as long, and save a few percent."""
 
 SESSIONS_TABLE = """
 CREATE TABLE sessions (
@@ -29,8 +50,6 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_last_seq ON sessions (last_seq);
 CREATE INDEX sessions_by_time ON sessions (last_ts, last_seq, provider, project, outcome, session)
 """
-
-_CONTENTS = ";\n".join(CONTENT_TABLES)
 
 TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value, checksum INTEGER) WITHOUT ROWID;
@@ -93,7 +112,15 @@ CREATE TABLE pieces (
     checksum INTEGER,
     PRIMARY KEY (body, start)
 );
-{_CONTENTS};
+
+-- `uses`: pieces that have it. `size`: bytes; `data` is compressed if it is shorter.
+CREATE TABLE contents (
+    id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, uses INTEGER NOT NULL, size INTEGER NOT NULL,
+    data BLOB NOT NULL, checksum INTEGER
+);
+CREATE TRIGGER contents_unused AFTER DELETE ON pieces WHEN old.content IS NOT NULL BEGIN
+    UPDATE contents SET uses = uses - 1 WHERE id = old.content; DELETE FROM contents
+    WHERE id = old.content AND uses <= 0; END;
 
 -- Calls and permissions without a result or answer yet; `kind` is call or permission.
 CREATE TABLE calls (
@@ -141,16 +168,120 @@ def label_id(connection: sqlite3.Connection, kind: str, provider: str, tool: str
 
 
 def get_meta(connection: sqlite3.Connection, key: str) -> int | str | bytes | None:
-    """Not verified: whoever depends on a value asks `verified_meta`."""
+    """A value, not verified: whoever depends on it asks `verified_meta`."""
     row = connection.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
     return row[0] if row else None
 
 
 def verified_meta(connection: sqlite3.Connection, key: str) -> int | str | bytes | None:
-    """None if there is no value, or it is damaged."""
+    """A verified value; None if there is none, or it is damaged."""
     row = connection.execute("SELECT value, checksum FROM meta WHERE key=?", (key,)).fetchone()
     return row[0] if row and row[1] == row_sum("meta", key, row[0]) else None
 
 
 def set_meta(connection: sqlite3.Connection, key: str, value: int | str | bytes) -> None:
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (key, value, row_sum("meta", key, value)))
+
+
+SUMS = {
+    "meta": "key, value",
+    "sources": "id, stream, session",
+    "labels": "id, kind, provider, tool, raw_tool",
+    "streams": "stream, state, lines, updated, expired, followed, info",
+    "snapshots": "stream, lines, data",
+    "bodies": "id, output_id, stream, mime_type, bytes, newlines, terminated",
+    "contents": "digest, size, data",
+    "calls": "stream, kind, id, session, seq, data",
+    "sessions": "session, last_seq, last_ts, provider, project, outcome, data",
+    "session_streams": "session, stream",
+    "gaps": "first, last",
+}
+"""Table -> what the checksum of a row covers, `row_sum`. Those of events, pieces and tails are made in other ways."""
+
+SEEDS = {name: crc32(f"tooltap {name}".encode()) for name in (*SUMS, "tail")}
+
+SOURCE, LABEL = 1_000_003, 15_485_863
+"""Factors of columns, so that no exchange of their values goes unnoticed."""
+START, NEWLINES, CONTENT = 1_000_003, 15_485_863, 32_452_843
+
+_AGENT = "CASE WHEN agent IS NULL THEN 0 ELSE crc_of(CAST(agent AS BLOB)) END"
+_COLUMNS = f"seq + source * {SOURCE} + label * {LABEL} + {_AGENT}"
+EVENT_CHECK = f"checksum - ({_COLUMNS})"
+"""SQL expression of the CRC-32 that an event's body must have."""
+EVENT_SUM = f"crc_of(body) + {_COLUMNS}"
+STREAM_SUM = "row_sum('streams', stream, {state}, lines, {updated}, {expired}, followed, info)"
+"""SQL template of the checksum; formatted with the names of columns, or with new values."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_tail_decoder = msgspec.msgpack.Decoder(list[inputs.Input])
+
+
+def row_sum(table: str, *values: int | str | bytes | None) -> int:
+    return crc32(_encode(values), SEEDS[table])
+
+
+def event_sum(seq: int, source: int, label: int, agent: str | None, body: bytes) -> int:
+    of_agent = 0 if agent is None else crc32(agent.encode())
+    return crc32(body) + seq + source * SOURCE + label * LABEL + of_agent
+
+
+def piece_sum(body: int, start: int, newlines: int, data: bytes, content: int | None) -> int:
+    """`data`: the bytes themselves, wherever they are and however packed."""
+    return crc32(data) + body + start * START + newlines * NEWLINES + (content or 0) * CONTENT
+
+
+def stream_sum(stream: str, state: str, lines: int, updated: int, followed: int, info: bytes, expired: int = 0) -> int:
+    return row_sum("streams", stream, state, lines, updated, expired, followed, info)
+
+
+def tail_sum(stream: str, base: int, records: bytes) -> int:
+    """`base`: how many lines the stream had before these, so that no row is missing, and none is in another's place."""
+    return row_sum("tail", stream, records) + base
+
+
+def lines_of(records: bytes) -> int:
+    """Number of lines in a row of a tail."""
+    return sum(map(inputs.lines_of, _tail_decoder.decode(records)))
+
+
+def wrong_events(bodies: Sequence[bytes], checks: Sequence[int]) -> bool:
+    """Whether one of these bodies does not match its row's checksum."""
+    try:
+        return list(map(crc32, bodies)) != list(checks)
+    except TypeError:  # a column of another type
+        return True
+
+
+def add_functions(connection: sqlite3.Connection) -> None:
+    """Register the SQL functions `crc_of(bytes)` and `row_sum(table, value, …)`."""
+    connection.create_function("crc_of", 1, crc32, deterministic=True)
+    connection.create_function("row_sum", -1, row_sum, deterministic=True)
+
+
+def put_content(connection: sqlite3.Connection, data: bytes) -> int | None:
+    """The number of the content that has these bytes, with one more use; None if they are too few."""
+    if len(data) < SHORTEST:
+        return None
+    digest = blake2b(data, digest_size=16).digest()
+    found = connection.execute(
+        "UPDATE contents SET uses = uses + 1 WHERE digest=? RETURNING id, size, data, checksum", (digest,)
+    ).fetchone()
+    if found is not None and found[3] == row_sum("contents", digest, found[1], found[2]):
+        return int(found[0])
+    packed = zlib.compress(data, LEVEL)
+    row = (digest, len(data), packed if len(packed) < len(data) else data)
+    if found is not None:  # damaged: these are its bytes
+        connection.execute(
+            "UPDATE contents SET size=?, data=?, checksum=? WHERE id=?", (*row[1:], row_sum("contents", *row), found[0])
+        )
+        return int(found[0])
+    found = connection.execute(
+        "INSERT INTO contents (digest, uses, size, data, checksum) VALUES (?, 1, ?, ?, ?) RETURNING id",
+        (*row, row_sum("contents", *row)),
+    ).fetchone()
+    return int(found[0])
+
+
+def unpacked(data: bytes, size: int | None) -> bytes:
+    """The bytes of a piece. `size`: those of its content, if it has one."""
+    return data if size is None or len(data) == size else zlib.decompress(data)

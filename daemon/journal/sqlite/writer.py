@@ -50,22 +50,27 @@ from tooltap.daemon.journal.interface import (
     StreamConflictError,
     UnstorableError,
 )
-from tooltap.daemon.journal.sqlite.checksums import event_sum, piece_sum, row_sum, tail_sum
-from tooltap.daemon.journal.sqlite.contents import put_content
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
+from tooltap.daemon.journal.sqlite.file import copy_log
+from tooltap.daemon.journal.sqlite.high_water import HighWater, HighWaterFile
+from tooltap.daemon.journal.sqlite.open_checks import OpenState, Tally, write_tally
+from tooltap.daemon.journal.sqlite.projection import SqliteProjection
 from tooltap.daemon.journal.sqlite.retention import Step, StuckError
-from tooltap.daemon.journal.sqlite.rows import SqliteProjection
-from tooltap.daemon.journal.sqlite.schema import copy_log
-from tooltap.daemon.journal.sqlite.settle import Settled, Tally, write_tally
 from tooltap.daemon.journal.sqlite.streams import put_stream
-from tooltap.daemon.journal.sqlite.tables import label_id, set_meta, source_id
-from tooltap.daemon.journal.sqlite.tip import Tip, TipFile
+from tooltap.daemon.journal.sqlite.tables import (
+    event_sum,
+    label_id,
+    piece_sum,
+    put_content,
+    row_sum,
+    set_meta,
+    source_id,
+    tail_sum,
+)
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.normalizers.stream.guard import place_of
-
-__all__ = ["Operation", "Outcome", "Writer"]
 
 CHUNK_BYTES = 262_144
 """Longest chunk of an output body: a slice of a body reads few of them."""
@@ -113,8 +118,8 @@ class Writer:
         connection: sqlite3.Connection,
         loop: asyncio.AbstractEventLoop,
         report: Callable[[list[Outcome]], None],
-        settled: Settled,
-        tip: TipFile,
+        opened: OpenState,
+        mark: HighWaterFile,
         damages: Damages,
     ) -> None:
         self._connection = connection
@@ -132,10 +137,10 @@ class Writer:
         self._labels: dict[tuple[str, str, str | None, str | None], int] = {}
         self._rows: list[tuple[int, int, int, str | None, bytes, int]] = []
         """The transaction's events, which are written together."""
-        self._tip, self._tally = settled.tip, settled.tally
-        self._tip_file = tip
-        self._next_seq = settled.tip.next_seq
-        self._tip_failed = False
+        self._mark, self._tally = opened.mark, opened.tally
+        self._mark_file = mark
+        self._next_seq = opened.mark.next_seq
+        self._mark_failed = False
         self._in_doubt = False
         """A sync has failed, so that what is on the disk may differ from what is read."""
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
@@ -168,7 +173,7 @@ class Writer:
                 with suppress(RuntimeError):
                     self._answer([Outcome(job.future, error=_refusal(error)) for job in jobs if job is not None])
         self._connection.close()
-        self._tip_file.close()
+        self._mark_file.close()
 
     def _write_all(self, jobs: Sequence[Job | None]) -> None:
         """Write the commits that follow each other together, and everything else alone."""
@@ -215,35 +220,40 @@ class Writer:
             copy_log(self._connection)
             self._in_doubt = False
         self._connection.execute("BEGIN IMMEDIATE")
-        tip, tally = self._tip, self._tally
+        mark, tally = self._mark, self._tally
         outcomes = [self._do(job) for job in jobs]
         if self._rows:
             self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", self._rows)
             self._rows = []
         self._projection.flush()
-        if self._next_seq != tip.next_seq:
+        if self._next_seq != mark.next_seq:
             set_meta(self._connection, "next_seq", self._next_seq)
         step = outcomes[0].value
-        deleted, expired = (step.events, max(step.expired, tip.expired)) if isinstance(step, Step) else (0, tip.expired)
-        tally = Tally(tally.transactions + 1, tally.events + self._next_seq - tip.next_seq - deleted)
+        deleted, expired = (
+            (step.events, max(step.expired, mark.expired)) if isinstance(step, Step) else (0, mark.expired)
+        )
+        tally = Tally(tally.transactions + 1, tally.events + self._next_seq - mark.next_seq - deleted)
         write_tally(self._connection, tally)
         if isinstance(jobs[0].work, Commit):
             failpoint("before-commit")
         self._connection.execute("COMMIT")
-        self._tally, self._tip = tally, Tip(tip.journal, tally.transactions, self._next_seq, expired)
+        self._tally, self._mark = (
+            tally,
+            HighWater(mark.journal, tally.transactions, self._next_seq, expired),
+        )
         # What is committed is committed, whether or not it can be noted.
         try:
-            self._tip_file.write(self._tip)
+            self._mark_file.write(self._mark)
         except Exception as error:
-            if not self._tip_failed:
+            if not self._mark_failed:
                 _log.warning("cannot note how far the journal is written", reason=str(error))
-            self._tip_failed = True
+            self._mark_failed = True
         else:
-            self._tip_failed = False
+            self._mark_failed = False
         return outcomes
 
     def _roll_back(self) -> None:
-        self._next_seq = self._tip.next_seq
+        self._next_seq = self._mark.next_seq
         self._forget()
         try:
             if self._connection.in_transaction:
@@ -364,6 +374,6 @@ class Writer:
 
 
 def _is_of_storage(error: Exception) -> bool:
-    """Whether the file could not be written, rather than something of the commit."""
+    """Whether an error is one of the file, not of the commit."""
     of_values = sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError
     return isinstance(error, sqlite3.Error | OSError) and not isinstance(error, of_values)

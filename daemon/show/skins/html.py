@@ -15,9 +15,10 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from tooltap.daemon.show.blocks import short
+from tooltap.daemon.show.growing import Change
 from tooltap.daemon.show.markup import template
 from tooltap.daemon.show.shown import SLOTS, Fragment, Slot, key_of
-from tooltap.daemon.show.timeline import OPEN, Card, Lifted, Row, below, rows_of
+from tooltap.daemon.show.timeline import OPEN, Card, Lifted, Row, rows_of
 from tooltap.protocol.events import ToolCall
 
 
@@ -40,13 +41,19 @@ class Rows(NamedTuple):
     def of(self, cards: Iterable[Card]) -> list[RowHtml]:
         return [RowHtml(row.seq, self._row(row)) for row in rows_of(cards, is_quiet=self.is_quiet, folds=self.folds)]
 
-    def html_of(self, card: Card) -> Markup:
+    def html_of(self, card: Card, *, with_children: bool = True) -> Markup:
         """Render a card with everything in it."""
         inside: dict[Slot, list[Markup]] = {}
         for slot, cards in card.inside.items():
             if slot != "children":
                 inside[slot] = [self._part(one) for one in cards]
-        return article(card.fragment, inside, status=card.status, facts=card.facts, children=self._children(card))
+        return article(
+            card.fragment,
+            inside,
+            status=card.status,
+            facts=card.facts,
+            children=self._children(card) if with_children else None,
+        )
 
     def _part(self, card: Card) -> Markup:
         """Render what is in a slot of another card."""
@@ -59,28 +66,65 @@ class Rows(NamedTuple):
         if not children:
             return None
         html = Markup().join(row.html for row in self.of(children))
-        is_open = self.is_open or card.status in OPEN or any(self._is_target(one) for one in below(card))
+        is_open = self.is_open or card.status in OPEN or any(self._is_target(one) for one in card.below())
         return _Children(html, card.calls, is_open)
 
     def _row(self, row: Row) -> Markup:
         if not row.is_fold:
             return self.html_of(row.cards[0])
+        return self.fold_html(row, Markup().join(Markup("{}\n").format(self.html_of(card)) for card in row.cards))
+
+    def fold_html(self, row: Row, inside: Markup) -> Markup:
+        """Render a fold. `inside`: its cards."""
         return template(
             "run.html",
             key=f"e{row.seq}",
             label=row.label,
             took=row.took,
-            rows=[self.html_of(card) for card in row.cards],
+            inside=inside,
             is_open=self.is_open or any(self._is_target(card) for card in row.cards),
         )
 
     def _is_target(self, card: Card) -> bool:
-        return self.at is not None and self.at in {card.fragment.seq, *(one.fragment.seq for one in below(card))}
+        return self.at is not None and self.at in {card.fragment.seq, *(one.fragment.seq for one in card.below())}
 
 
 def card_html(card: Card) -> Markup:
     """Render a card with everything in it, unfolded."""
     return Rows(is_open=True, folds=False).html_of(card)
+
+
+def patches(change: Change, rows: Rows) -> Markup:
+    """Render what an event changes, as elements for the browser to carry out in this order. Each names cards by the ids
+    of their elements.
+
+    `replace`: the card inside is in the place of the one `at`, which keeps what is in the slots `keep`.
+    `children`: the cards `rows` are among the children of the card `at`, by `seq`; the element inside is their place,
+    where there is none, and has how many calls there are.
+    `fold`: the rows `rows`, which follow each other, are in the row inside. `none`: the event's card has no row.
+    """
+    found = [replacement(card, rows) for card in change.replaced]
+    for card in change.counted:
+        nested = Markup(" ").join(f"e{one.fragment.seq}" for one in change.nested.get(card, ()))
+        place = template("children.html", children=_Children(Markup(), card.calls, card.status in OPEN))
+        found.append(_PATCH.format("children", f"e{card.fragment.seq}", nested, place))
+    if change.is_left_out:
+        found.append(_PATCH.format("none", "", "", ""))
+    if (fold := change.fold) is not None:
+        names = " ".join(f"e{card.fragment.seq}" for card in fold.cards)
+        found.append(_PATCH.format("fold", "", names, rows.fold_html(fold, Markup())))
+    return Markup().join(found)
+
+
+def replacement(card: Card, rows: Rows) -> Markup:
+    """Render a card that has changed, for the browser to put in the place of the former one. Its children stay there,
+    and while it runs also what it has printed."""
+    keep = "children live" if card.status in OPEN else "children"
+    return _REPLACE.format(f"e{card.fragment.seq}", keep, rows.html_of(card, with_children=False))
+
+
+_PATCH = Markup('<div data-patch="{}" data-at="{}" data-rows="{}">{}</div>\n')
+_REPLACE = Markup('<div data-patch="replace" data-at="{}" data-keep="{}">{}</div>\n')
 
 
 class _Children(NamedTuple):

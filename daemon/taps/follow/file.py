@@ -142,7 +142,7 @@ async def open_file(
 
     ingest = await setting.streams.open(request, send)
     if info is None:
-        ingest.live.info.absent, ingest.live.info.told = seen.absent, -1
+        ingest.live.info.missing_at, ingest.live.info.last_reported_ts = seen.absent, -1
         ingest.live.info.followed = True
     try:
         file = FollowedFile(path, root, reader, ingest, session, first_t, position, mtime, setting)
@@ -315,8 +315,8 @@ class FollowedFile:
             self.is_backfill = False
             return
         self._position, self._mtime = portion.after, portion.mtime
-        live.info.told = max(
-            (one.ts for one in outputs if isinstance(one, Produced) and one.ts), default=live.info.told
+        live.info.last_reported_ts = max(
+            (one.ts for one in outputs if isinstance(one, Produced) and one.ts), default=live.info.last_reported_ts
         )
 
     async def finish_moved(self) -> None:

@@ -121,10 +121,10 @@ def keeps(
         ts = _time(items)
         if ts is None:
             return items
-        first, last = (info.absent, now) if info.absent is not None and ts < info.absent else (ts, ts)
+        first, last = (info.missing_at, now) if info.missing_at is not None and ts < info.missing_at else (ts, ts)
         covers = [span for span in covered if span.has(first, last)]
         if not covers:
-            info.told = last if info.told is None else max(info.told, last)
+            info.last_reported_ts = last if info.last_reported_ts is None else max(info.last_reported_ts, last)
             return items
         present = [taps[span.tap] for span in covers if span.tap is not None]
         return _unreported(items, info, present, taps.values()) if len(present) == len(covers) else []

@@ -21,7 +21,7 @@ from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.show.tools.edits import changes_body
 from tooltap.daemon.show.tree import tree
 from tooltap.daemon.show.typed_text import typed_text
-from tooltap.daemon.views.of_event import View
+from tooltap.daemon.views.select import View
 from tooltap.daemon.web.http.errors import WebError, status_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.calls import of_call, states_of

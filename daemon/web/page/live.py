@@ -1,8 +1,8 @@
-"""Live cards: the page's server-sent events.
+"""Live rows: the page's server-sent events.
 
-    card      HTML of one card, at the level the reader prefers; its `id` is the event's `seq`
-    state     {into, state, end, answered}: what an event that the filter hides makes of its call: the new state, null
-              if it is as before; `end`: it is its result; `answered`: its request does not wait any more
+    card      HTML of the card of an event at the level the reader prefers, and what else it changes (`data-patch`: see
+              `patches` in `show/skins/html.py`); its `id` is the event's `seq`
+    state     HTML of cards that change by an event that the filter hides, in the same form
     piece     {key, into?, stream?, role?, text, offset, end}: a partial, text that is being written or printed
     whole     {key}: the next card contains all text of the partials with this key
     sessions  HTML of the list of sessions
@@ -10,10 +10,10 @@
     gap       {from, to, reason}: events that are gone
     live      the reader has all events; `at`: the cursor of an idle reader
 
-A card is sent as soon as its event is committed and names the card and slot into which it belongs (`data-into`,
-`data-for`). The server does not know which cards a browser holds: the script nests the card, or leaves it on its own
-(`static/cards.js`, the same rules as `nesting.py`). A reader that reconnects sends its last `id` and resumes there; the
-script drops cards that it already has. So no state of a reader survives its connection.
+What becomes of rows is decided here: which card an event is in, what that card says then, which rows are folded. The
+browser carries it out, as far as the cards are there: it may have emptied the section, or be elsewhere in the timeline.
+Then the event's card is a row of its own. A reader that reconnects sends its last `id` and resumes there; the script
+drops cards that it already has. What the connection remembers of rows is made again from the journal.
 
 Partials are not journaled. `offset` and `end` count the code points of the whole text, so the script drops what it has
 and marks what it missed. A partial of a message gets its own place on the page, which `whole` removes just before the
@@ -24,41 +24,43 @@ the call (`into`) until the result replaces it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
 import anyio
 import msgspec
+from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.show.shown import key_of
-from tooltap.daemon.show.skins.html import card_html
+from tooltap.daemon.show.growing import Growing
+from tooltap.daemon.show.shown import Fragment, key_of
+from tooltap.daemon.show.skins.html import Rows, card_html, patches, replacement
 from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.system.sanitize import sanitize
 from tooltap.daemon.web.http.feed import Arrived
 from tooltap.daemon.web.http.query import cursor_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.http.sse import EventStream, message
-from tooltap.daemon.web.page.calls import CALL_KINDS
+from tooltap.daemon.web.page.calls import CALL_KINDS, of_call
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.preferences import Preferences
+from tooltap.daemon.web.page.section import section_of
 from tooltap.daemon.web.page.session_head import SessionHead
 from tooltap.daemon.web.page.session_list import SessionList
-from tooltap.daemon.web.page.timeline import Selection, live_test
+from tooltap.daemon.web.page.timeline import Bounds, Selection, live_test, older
 from tooltap.daemon.web.page.turns import numbered, turn_numbers
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import At, Gap, Live, Subscribe
-from tooltap.protocol.heads import EventHead
-
-__all__ = ["LiveCards"]
+from tooltap.protocol.heads import CallKey, EventHead
 
 SESSIONS_PERIOD = 1.0
 """Seconds between two lists of sessions."""
+MOST_ABSENT = 1_000
 STATED = frozenset(["tool-call", "tool-update", "permission-request"])
 """Kinds of events whose cards show a state that later events change."""
 
 
-class LiveCards:
-    """The live cards of one reader. `sessions`: None for a reader of one session, who gets its head. `has`: keys of the
+class LiveRows:
+    """The live rows of one reader. `sessions`: None for a reader of one session, who gets its head. `has`: keys of the
     texts of which it has partials already."""
 
     def __init__(
@@ -75,8 +77,13 @@ class LiveCards:
         self._test = live_test(selection) if selection.is_searched else None
         self._subscribed = _widened(selection)
         self._is_selective = selection.is_searched or self._subscribed != selection.narrowed
-        self._fragments = fragments
-        self._preferences = preferences
+        self._cache = fragments
+        self._level_of = preferences.level_of
+        self._growing = Growing(is_quiet=not selection.wanted.kind)
+        self._rows = Rows(is_quiet=not selection.wanted.kind)
+        self._is_begun = False
+        self._absent: dict[CallKey, None] = {}
+        """Calls that the filter hides, or that were not found."""
         self._sessions = sessions
         self._sessions_seq = 0
         """The journal's latest event when the list of sessions was last sent."""
@@ -99,33 +106,80 @@ class LiveCards:
         }
         stored = [*events.values()]
         wanted = await anyio.to_thread.run_sync(self._wanted, stored) if self._is_selective else stored
-        cards = await self._cards(wanted)
-        states = _states(events.keys() - {event.seq for event in wanted}, stored)
+        if stored and not self._is_begun:
+            await self._begin(stored[0].seq)
+        hidden = [events[seq] for seq in sorted(events.keys() - {event.seq for event in wanted})]
+        changing = [one for one in hidden if _changes_state(one.head)]
+        await self._recall([*wanted, *changing])
+        fragments = await self._fragments_of(wanted)
+        cards = await anyio.to_thread.run_sync(self._changes, fragments, changing)
         out: list[bytes] = []
         for seq, event in zip(arrived.seqs, arrived.events, strict=True):
             if seq is None:
                 out.append(self._partial(event.head))
                 continue
             out += self._ended(event.head)
-            if (card := cards.get(seq)) is not None:
-                out.append(message(b"card", card, seq))
-            elif (state := states.get(seq)) is not None:
-                out.append(message(b"state", state, seq))
+            if seq in cards:
+                out.append(message(*cards[seq], seq))
         return b"".join(out)
+
+    async def _begin(self, before: int) -> None:
+        """Remember the rows before the first live event, as the reader has them."""
+        self._is_begun = True
+        if self._selection.is_searched:
+            return  # to search again would take as long as the page did
+        journal, web = self._services.journal, self._services.config.web
+        bounds = Bounds(web.cards, web.cards_bytes, web.search_bytes)
+        page = await older(journal, self._selection, bounds, before)
+        found = await section_of(journal, self._cache, self._selection, page, [], bounds, self._level_of)
+        await anyio.to_thread.run_sync(self._growing.begin, *found)
+
+    async def _recall(self, events: list[StoredEvent]) -> None:
+        """Remember calls that are earlier than what is remembered, if the filter lets them through."""
+        if (kinds := self._selection.narrowed.kind) is not None and "tool-call" not in kinds:
+            return
+        calls = {one.head.key for one in events if one.head.kind == "tool-call"}
+        for event in events:
+            head = event.head
+            key = head.key
+            if head.call_id is None or key in calls or key in self._absent or self._growing.has(key_of(*key)):
+                continue
+            calls.add(key)
+            found = [one for one in await of_call(self._services.journal, event) if one.seq < event.seq]
+            kept = [one for one in found if self._selection.narrowed.matches(one.head)]
+            if any(one.head.kind == "tool-call" for one in kept):
+                fragments = await self._fragments_of(kept)
+                await anyio.to_thread.run_sync(self._growing.remember, fragments)
+            else:
+                self._absent[key] = None
+                if len(self._absent) > MOST_ABSENT:
+                    del self._absent[next(iter(self._absent))]
+
+    def _changes(self, fragments: list[Fragment], changing: list[StoredEvent]) -> dict[int, tuple[bytes, str]]:
+        """Return what becomes of rows, as the name and the data of a message, by the `seq` of the event."""
+        found: dict[int, tuple[bytes, str]] = {}
+        shown, hidden = {one.seq: one for one in fragments}, {one.seq: one for one in changing}
+        for seq in sorted([*shown, *hidden]):
+            if seq in shown:
+                alone = Markup().join(card_html(card) for card in nest([shown[seq]]))
+                found[seq] = b"card", alone + patches(self._growing.add(shown[seq]), self._rows)
+            elif html := self._state(hidden[seq].head):
+                found[seq] = b"state", html
+        return found
+
+    def _state(self, head: EventHead) -> Markup:
+        is_answered = head.kind == "permission-response"
+        cards = self._growing.set_state(key_of(*head.key), head.call_state, is_end=head.is_end, is_answered=is_answered)
+        return Markup().join(replacement(card, self._rows) for card in cards)
 
     def _wanted(self, events: list[StoredEvent]) -> list[StoredEvent]:
         """Leave out the events that only change the states of calls."""
         matches = self._selection.narrowed.matches
         return [event for event in events if matches(event.head) and (self._test is None or self._test(event))]
 
-    async def _cards(self, events: list[StoredEvent]) -> dict[int, str]:
-        found = await self._fragments.of(events, self._preferences.level_of)
-        fragments = numbered(found, await turn_numbers(self._services.journal, events))
-
-        def rendered() -> dict[int, str]:
-            return {one.seq: card_html(card) for one in fragments for card in nest([one])}
-
-        return await anyio.to_thread.run_sync(rendered)
+    async def _fragments_of(self, events: list[StoredEvent]) -> list[Fragment]:
+        found = await self._cache.of(events, self._level_of)
+        return numbered(found, await turn_numbers(self._services.journal, events))
 
     def _partial(self, head: EventHead) -> bytes:
         if not self._selection.narrowed.matches(head):
@@ -165,7 +219,7 @@ class LiveCards:
         if self._sessions is not None:
             return message(b"sessions", (await self._sessions.part()).html)
         names = self._selection.wanted.session or ()
-        head = await SessionHead.of(self._services.journal, self._fragments, names[0]) if len(names) == 1 else None
+        head = await SessionHead.of(self._services.journal, self._cache, names[0]) if len(names) == 1 else None
         return b"" if head is None else message(b"head", head.html)
 
 
@@ -200,15 +254,7 @@ def _widened(selection: Selection) -> Filter:
     return msgspec.structs.replace(wanted, kind=all_kinds, tool=None)
 
 
-def _states(hidden: Set[int], events: list[StoredEvent]) -> dict[int, str]:
-    """Return messages with the states of calls that changed by events the filter hides."""
-    found: dict[int, str] = {}
-    for event in events:
-        if event.seq not in hidden:
-            continue
-        head = event.head
-        answered = head.kind == "permission-response"
-        if head.kind != "tool-call" and head.call_id is not None and (answered or head.call_state is not None):
-            state = {"into": key_of(*head.key), "state": head.call_state, "end": head.is_end, "answered": answered}
-            found[event.seq] = msgspec.json.encode(state).decode()
-    return found
+def _changes_state(head: EventHead) -> bool:
+    """Whether an event changes what is shown of a call."""
+    is_about_call = head.kind != "tool-call" and head.call_id is not None
+    return is_about_call and (head.kind == "permission-response" or head.call_state is not None)

@@ -36,23 +36,23 @@ from tooltap.daemon.web.page import entrance
 from tooltap.daemon.web.page import share as share_routes
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.board.endpoints import BoardEndpoints
-from tooltap.daemon.web.page.calls import calls_of_page, parents_of, states_of
+from tooltap.daemon.web.page.calls import states_of
 from tooltap.daemon.web.page.compare.endpoint import Compare
 from tooltap.daemon.web.page.event_page import event_page
 from tooltap.daemon.web.page.find.palette import FindQuery, find
 from tooltap.daemon.web.page.find.search_page import SearchQuery, choices, search_page
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
 from tooltap.daemon.web.page.home.endpoints import Home
-from tooltap.daemon.web.page.live import LiveCards
+from tooltap.daemon.web.page.live import LiveRows
 from tooltap.daemon.web.page.moved import to_home
 from tooltap.daemon.web.page.overviews import Overviews
 from tooltap.daemon.web.page.preferences import COOKIE, PreferenceError, Preferences, from_cookie, from_form, to_cookie
 from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
+from tooltap.daemon.web.page.section import section_of
 from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.tabs import tabs
 from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, newer, older
-from tooltap.daemon.web.page.turns import numbered, turns_of
 from tooltap.daemon.web.page.unknown_session import near_sessions
 from tooltap.daemon.web.templating import compile_templates, template
 from tooltap.protocol.events import AnyEvent
@@ -221,7 +221,7 @@ class _Page:
         after = request.headers.get("last-event-id") or query.after or "now"
         preferences = _preferences(request).showing(query.text)
         lists = self._sessions if query.session is None else None
-        cards = LiveCards(self._services, query.selection, self._fragments, preferences, lists, query.has)
+        cards = LiveRows(self._services, query.selection, self._fragments, preferences, lists, query.has)
         return cards.stream(after)
 
     async def event(self, request: Request) -> Response:
@@ -267,16 +267,12 @@ class _Page:
 
     async def _section(self, page: Page, also: list[StoredEvent], query: SelectionQuery, level_of: LevelOf) -> Markup:
         journal = self._services.journal
-        calls = await calls_of_page(journal, query.selection, page, also, self._bounds.search_bytes)
-        turns = await turns_of(journal, page.events)
-        events = sorted({*page.events, *calls.events, *turns.events, *also})
-        parents = await parents_of(journal, events)
-        fragments = numbered(await self._fragments.of(events, level_of), turns.numbers)
+        found = await section_of(journal, self._fragments, query.selection, page, also, self._bounds, level_of)
         rows = Rows(is_quiet=not query.kind, is_open=query.selection.is_searched, at=getattr(query, "at", None))
         gaps = journal.corrupt.within(page.first, page.last)
 
         def rendered() -> Markup:
-            cards = _with_gaps(rows.of(nest(fragments, {**calls.states, **turns.states}, parents)), gaps)
+            cards = _with_gaps(rows.of(nest(found.fragments, found.states, found.parents)), gaps)
             return template("section.html", cards=cards, page=page, query=query)
 
         return await anyio.to_thread.run_sync(rendered)

@@ -1,13 +1,12 @@
-// Cards in the browser: turns HTML of our own server into elements, and nests live events in the card of their call,
-// by the same rules as the server (daemon/web/page/nesting.py): change both together.
+// Cards in the browser: turns HTML of our own server into elements, and puts cards that it made again in their places.
+// What a card says and where it belongs is the server's decision.
 
-import { childrenOf, restore, unfold } from "./rows.js";
+import { ask } from "./origin.js";
+import { foldRows, nestRows, restore } from "./rows.js";
 
-const MAX_DEPTH = 8;
 const MAX_PREVIEW = 65_536; // characters of running output and unfinished text
-const OPEN = ["pending", "running", "awaiting-permission"];
 const SLOTS = ["input", "live", "output", "children", "turn"];
-const PLACES = ["cost", "context", "took"]; // facts that come last, in this order
+const reloading = new Map(); // id of a card -> the last time that it was fetched
 const policy = globalThis.trustedTypes?.createPolicy("tooltap", { createHTML: (html) => html });
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const date = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
@@ -54,90 +53,63 @@ export const headOf = (card) => card.querySelector(":scope > header .head, :scop
 export const isExpanded = (card) => headOf(card)?.getAttribute("aria-expanded") === "true";
 export const setExpanded = (card, on) => headOf(card)?.setAttribute("aria-expanded", String(on));
 
-// Nests an article in the card it belongs to; returns whether there is one. An event of a subagent looks for its call
-// only in `scope`, its own section, because sections are emptied and fetched again. Results and updates, of which a call
-// has few, move to their call wherever it is.
-export function adopt(article, scope, feed) {
-  const { into, intoSession, for: slot } = article.dataset;
-  const card = slot === "children" ? (findCard(into, scope) ?? findCard(intoSession, scope, "session-call")) : into && findCard(into, feed);
-  if (!card || article.contains(card) || (slot === "children" && depthOf(card) + 1 + heightOf(article) > MAX_DEPTH)) return false;
-  const place = slotOf(card, slot);
-  const isEnd = article.matches(".tool-result, .turn") && slot !== "children";
-  if (article.classList.contains("tool-update")) drop(card, place.querySelector(":scope > .tool-update"));
-  if (article.dataset.scope) drop(card, place.querySelector(`:scope > [data-scope="${CSS.escape(article.dataset.scope)}"]`));
-  if (article.dataset.replaces) drop(card, place.querySelector(`:scope > [data-event="${CSS.escape(article.dataset.replaces)}"]`));
-  if (slot === "input") showPreview(card, article);
-  if (slot === "input") place.replaceChildren(article);
-  else if (slot === "children") place.insertBefore(article, [...place.children].find((one) => Number(one.dataset.seq) > Number(article.dataset.seq)) ?? null);
-  else place.append(article);
-  if (isEnd) for (const running of card.querySelectorAll(':scope > [data-slot="live"] > [data-piece]')) running.remove();
-  if (slot === "output" || slot === "turn") lift(card, article, slot === "turn");
-  if (["input", "output", "turn"].includes(slot) && article.dataset.level === "title") article.querySelector(":scope > header")?.remove();
-  setState(card, slot === "turn" ? isEnd && article.dataset.status : statusAfter(article), isEnd);
-  if (article.classList.contains("permission-response")) settle(into, card);
-  return true;
-}
-
-// Takes a card out of a slot, with its facts in the header.
-function drop(card, article) {
-  if (!article) return;
-  for (const fact of card.querySelectorAll(`:scope > header > [data-of="${article.dataset.seq}"]`)) fact.remove();
-  article.remove();
-}
-
-// Moves the facts of a result, or of what a turn used, into the header of the card, by the rules of `lifted` in cards.py.
-function lift(card, article, isNamed) {
-  const header = card.querySelector(":scope > header");
-  for (const fact of article.querySelectorAll(":scope > header > .fact")) {
-    const name = [...fact.classList].find((one) => one !== "fact");
-    if (isNamed && !name) continue;
-    if (isNamed) header.querySelector(`:scope > .fact.${name}`)?.remove();
-    fact.dataset.of = article.dataset.seq;
-    const later = [...header.children].find((one) => one.matches(".of, time") || PLACES.slice(PLACES.indexOf(name) + 1).some((place) => one.matches(`.fact.${place}`)));
-    header.insertBefore(fact, later ?? null);
+// Carries out what the server says an event changes (`patches` in show/skins/html.py), as far as the cards are here. The
+// event's own card is in the document already.
+export function patch(patches, feed) {
+  for (const { dataset, firstElementChild: html } of patches) {
+    const card = dataset.at && document.getElementById(dataset.at);
+    const rows = dataset.rows?.split(" ").filter(Boolean).map((id) => document.getElementById(id)) ?? [];
+    if (dataset.patch === "replace" && card) swap(card, html, dataset.keep.split(" "), feed);
+    if (dataset.patch === "children" && card) nestRows(card, rows.filter((row) => row?.closest("section") === card.closest("section")), html);
+    if (dataset.patch === "fold") foldRows(rows, html);
   }
 }
 
-// Sets the state of a call; `isEnd`: by its result. Nothing else changes the state of a call that has ended.
-export function setState(card, status, isEnd) {
-  if (isEnd || OPEN.includes(card.dataset.status)) setStatus(card, status);
+// Puts a card in the place of the former one, which keeps its children and the text that grows in it. If the reader has
+// opened or closed that, it is fetched at its own level.
+function swap(card, fresh, kept, feed) {
+  const inside = partsOf(fresh);
+  for (const part of inside) document.getElementById(part.id)?.remove();
+  feed.join(card, inside);
+  if (headOf(card)?.hasAttribute("aria-expanded") && isExpanded(card) !== isExpanded(fresh)) return reload(card, isExpanded(card), inside).catch(() => replace(card, fresh, kept));
+  replace(card, fresh, kept);
 }
 
-// Returns the cards of a kind that are about a call.
-export function parts(into, kind, scope) {
-  return scope.querySelectorAll(`article.${kind}[data-into="${CSS.escape(into)}"]`);
+// Fetches a card at another level, with the events in it; its subagent's cards stay as they are.
+export async function reload(card, on, inside = partsOf(card)) {
+  const address = new URL(`/cards/${card.dataset.seq}`, location.href);
+  address.searchParams.set("level", on ? "expanded" : "collapsed");
+  for (const part of inside) address.searchParams.append("also", part.dataset.seq);
+  const turn = Symbol("turn");
+  reloading.set(card.id, turn);
+  const fresh = parse(await (await ask(address)).text()).querySelector("article");
+  if (reloading.get(card.id) !== turn) return; // it has been asked for again
+  reloading.delete(card.id);
+  replace(document.getElementById(card.id) ?? card, fresh, ["children", "live"]);
+  setExpanded(fresh, on);
 }
 
-// Notes that the requests of a call do not wait any more.
-export function settle(into, scope) {
-  for (const one of parts(into, "permission-request", scope)) if (one.dataset.status === "asked") setStatus(one, "answered");
+const PARTS = ["input", "live", "output", "turn"].map((slot) => `:scope > [data-slot="${slot}"] > article`).join();
+export const partsOf = (card) => [...card.querySelectorAll(PARTS)];
+
+function replace(card, fresh, kept) {
+  const hadFocus = card.contains(document.activeElement);
+  const children = card.querySelector(':scope > [data-slot="children"]');
+  if (children && kept.includes("children")) fresh.append(children);
+  const growing = kept.includes("live") ? card.querySelectorAll(':scope > [data-slot="live"] > [data-piece]') : [];
+  for (const piece of growing) slotOf(fresh, "live").append(piece);
+  card.replaceWith(fresh);
+  if (hadFocus && !fresh.contains(document.activeElement)) headOf(fresh)?.focus();
 }
 
-// `name`: which of its keys, `call` or `session-call`.
-export function findCard(key, scope, name = "call") {
-  return [...scope.querySelectorAll(`article[data-${name}="${CSS.escape(key)}"]`)].at(-1);
-}
-
-// Returns the cards in a section that have waited for this one: events of a subagent whose call it is, or which it names.
-export function waitingFor(article, section) {
-  const { sessionCall, ties, intoSession } = article.dataset;
-  if (ties) {
-    for (const one of section.querySelectorAll(`article[data-agent="${CSS.escape(ties)}"]`)) {
-      Object.assign(one.dataset, { into: intoSession, intoSession, for: "children" });
-      delete one.dataset.agent;
-    }
-  }
-  const wanted = ties ? intoSession : sessionCall;
-  if (!wanted) return [];
-  const named = `article[data-into-session="${CSS.escape(wanted)}"]`;
-  for (const run of section.querySelectorAll(`:scope > .run:has(${named})`)) unfold(run);
-  return [...section.querySelectorAll(`:scope > ${named}`)];
+// Returns the card of a call, by its key.
+export function findCard(key, scope) {
+  return [...scope.querySelectorAll(`article[data-call="${CSS.escape(key)}"]`)].at(-1);
 }
 
 export function slotOf(card, name) {
   const found = card.querySelector(`:scope > [data-slot="${name}"]`);
   if (found) return found;
-  if (name === "children") return childrenOf(card);
   const place = document.createElement("div");
   place.dataset.slot = name;
   const later = SLOTS.slice(SLOTS.indexOf(name) + 1).map((one) => `:scope > [data-slot="${one}"]`);
@@ -159,38 +131,4 @@ export function make(tag, className, text = "") {
   element.className = className;
   element.textContent = text;
   return element;
-}
-
-// Adds the preview to a call whose input came late.
-function showPreview(card, update) {
-  const preview = update.querySelector(":scope > header .preview");
-  const head = headOf(card);
-  if (preview && !head.querySelector(".preview")) head.append(" ", preview.cloneNode(true));
-}
-
-function depthOf(card) {
-  let depth = 0;
-  for (let one = card; one; one = one.parentElement?.closest("article.card")) depth += one.matches('[data-slot="children"] > article');
-  return depth;
-}
-
-function heightOf(card) {
-  const inside = [...card.querySelectorAll(':scope > [data-slot="children"] > article')];
-  return Math.max(0, ...inside.map((one) => 1 + heightOf(one)));
-}
-
-function statusAfter({ classList, dataset }) {
-  if ("async" in dataset) return undefined; // the work continues in the background
-  if (classList.contains("permission-response")) return ["allowed", "answered"].includes(dataset.status) && "running";
-  return ["tool-result", "tool-update", "permission-request"].some((one) => classList.contains(one)) && dataset.status;
-}
-
-function setStatus(card, status) {
-  if (!status) return;
-  card.dataset.status = status;
-  const header = card.querySelector(":scope > header");
-  if (!header) return;
-  let word = header.querySelector(":scope > .status");
-  if (!word) header.insertBefore((word = make("span", "status")), header.querySelector(":scope > :is(.fact, .of, time)"));
-  word.textContent = status === "awaiting-permission" ? "waiting for you" : status;
 }

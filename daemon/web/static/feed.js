@@ -2,9 +2,9 @@
 // emptied to placeholders of their height and fetched again later, and the farthest are removed. So the browser holds a
 // bounded number of cards, and what it does for a new one does not grow with what was seen.
 
-import { adopt, make, parse, waitingFor } from "./cards.js";
+import { findCard, isExpanded, make, parse, partsOf, patch, reload } from "./cards.js";
 import { ask } from "./origin.js";
-import { count, fold, isAside, remember } from "./rows.js";
+import { remember } from "./rows.js";
 
 const NEAR = 1_500; // pixels around the visible part, within which sections are filled
 const SECTION = 50; // most cards of the growing section: the browser lays out a section at once
@@ -20,7 +20,6 @@ export class Feed {
     this.element = main.querySelector("#feed");
     this.links = { older: main.querySelector("#older"), newer: main.querySelector("#newer") };
     this.caughtUp = caughtUp;
-    this.isQuiet = "quiet" in main.dataset;
     remember(this.element);
     this.isNewest = main.dataset.newest === "true";
     this.renewals = 0;
@@ -87,7 +86,7 @@ export class Feed {
     this.holding(() => {
       if (way === "older") this.element.prepend(section);
       else this.element.append(section);
-      this.settle(section);
+      this.settle();
     });
     this.trim();
   }
@@ -100,53 +99,41 @@ export class Feed {
     }
   }
 
-  // Nests the section's cards.
-  settle(section) {
-    for (const article of section.querySelectorAll("article[data-ties]")) waitingFor(article, section);
-    for (const article of this.element.querySelectorAll("section > article[data-into]")) this.adopt(article);
-    this.tidy(section);
-  }
-
-  adopt(article) {
-    const section = article.closest("section");
-    if (!adopt(article, section, this.element)) return false;
-    if (article.dataset.for === "turn") return true; // the server finds what a turn used
-    if (article.dataset.for === "children") this.arrange(article);
-    const { first, last, also = "" } = article.closest("section")?.dataset ?? {};
-    const seq = Number(article.dataset.seq);
-    if (first !== undefined && (seq < Number(first) || seq > Number(last))) {
-      article.closest("section").dataset.also = [...also.split(" ").filter(Boolean), seq].slice(-MAX_ALSO).join(" ");
+  // Has the cards made again that say something of a call in another section: with it, in its card.
+  settle() {
+    const alone = [...this.element.querySelectorAll('section > article[data-into]:not([data-for="children"], [data-for="turn"])')];
+    for (const article of alone) {
+      const card = findCard(article.dataset.into, this.element);
+      if (!card) continue;
+      article.remove();
+      this.join(card, [article]);
+      reload(card, isExpanded(card), [...partsOf(card), article]).catch(() => card.append(article));
     }
-    return true;
   }
 
-  // Folds the rows before a new one of a subagent, and counts its calls.
-  arrange(article) {
-    if (this.isQuiet && isAside(article)) return article.remove();
-    fold(article.parentElement);
-    count(article.parentElement.closest("article.card"));
+  // Notes the events in a card that are not in the range of its section, to fetch them again with it. The server finds
+  // what a turn used.
+  join(card, inside) {
+    const section = card.closest("section");
+    if (!section || card.matches(".turn")) return;
+    const { first, last, also = "" } = section.dataset;
+    const outside = inside.map((one) => Number(one.dataset.seq)).filter((seq) => seq < Number(first) || seq > Number(last));
+    section.dataset.also = [...new Set([...also.split(" ").filter(Boolean), ...outside.map(String)])].slice(-MAX_ALSO).join(" ");
   }
 
-  // Removes the rows that only report usage, or describe what is shown elsewhere.
-  tidy(section) {
-    if (!this.isQuiet) return;
-    for (const one of section.querySelectorAll(":scope > article.card")) if (isAside(one)) one.remove();
-  }
-
-  // Adds a live card. Returns whether it is a card of its own.
-  add(article) {
+  // Adds a live card and what its event changes. Returns whether it is a row of its own.
+  add(article, patches) {
     if (document.getElementById(article.id)) return false;
     const seq = Number(article.dataset.seq);
     const section = this.open(seq);
-    section.append(article); // before it is adopted: a subagent's event looks for its call in its own section
-    const stays = !this.adopt(article);
-    for (const one of waitingFor(article, section)) if (one !== article) this.adopt(one);
-    if (stays) fold(section);
-    this.tidy(section);
+    section.append(article);
+    if (patches.some((one) => one.dataset.patch === "none")) article.remove();
+    const isRow = article.isConnected;
+    patch(patches, this);
     this.element.setAttribute("role", "feed"); // the role requires an article
     this.element.setAttribute("aria-label", "Events");
     this.reach(seq);
-    return stays && article.isConnected;
+    return isRow && article.parentElement === section;
   }
 
   // Returns the growing section, or opens a new one.
@@ -273,7 +260,7 @@ export class Feed {
       section.removeAttribute("data-empty");
       section.style.blockSize = "";
       if (Number(fresh.dataset.last) < Number(last)) this.split(section, Number(fresh.dataset.last), last);
-      this.settle(section);
+      this.settle();
       this.trim();
     } catch (error) {
       console.warn(error);

@@ -2,8 +2,8 @@
 // links to its event, and preferences and filters are forms.
 
 import { board } from "./board.js";
-import { append, enhance, findCard, headOf, isExpanded, make, parse, parts, setExpanded, setState, settle, slotOf } from "./cards.js";
-import { Feed, get } from "./feed.js";
+import { append, enhance, findCard, headOf, isExpanded, make, parse, patch, reload, slotOf } from "./cards.js";
+import { Feed } from "./feed.js";
 import { home } from "./home.js";
 import { Live, showConnection } from "./live.js";
 import { LoggedOut, admitted, here } from "./origin.js";
@@ -48,8 +48,8 @@ function timeline() {
       overview?.changed();
     }),
     piece: (data) => later(() => feed.isNewest && showPartial(JSON.parse(data))),
-    state: (data) => later(() => {
-      showState(JSON.parse(data));
+    state: (html) => later(() => {
+      patch([...parse(html).children], feed);
       overview?.changed();
     }),
     whole: (data) => later(() => partials.querySelector(`[data-key="${CSS.escape(JSON.parse(data).key)}"]`)?.remove()),
@@ -94,9 +94,8 @@ function timeline() {
 
   function arrive(html) {
     document.querySelector("#empty").hidden = true;
-    for (const article of [...parse(html).children]) {
-      if (feed.add(article) && !isFollowing) unseen += 1;
-    }
+    const [article, ...patches] = parse(html).children;
+    if (feed.add(article, patches) && !isFollowing) unseen += 1;
   }
 
   function showPartial(partial) {
@@ -108,14 +107,6 @@ function timeline() {
     const place = placeFor(partials, partial.key, "article", `card piece ${partial.role}`);
     append(place, partial);
     while (partials.childElementCount > MAX_PARTIALS) partials.firstElementChild.remove();
-  }
-
-  // What an event that the filter hides makes of its call, or of what is shown about that call.
-  function showState({ into, state, end, answered }) {
-    const card = findCard(into, feed.element);
-    if (card) setState(card, state, end);
-    else for (const part of parts(into, "tool-update", feed.element)) setState(part, state, end);
-    if (answered) settle(into, feed.element);
   }
 
   function placeFor(parent, key, tag, className) {
@@ -184,7 +175,7 @@ function timeline() {
     const head = event.target.closest("a.head");
     if (!head?.hasAttribute("aria-expanded") || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
-    toggle(head.closest("article.card")).catch(() => location.assign(head.href));
+    reload(head.closest("article.card"), !isExpanded(head.closest("article.card"))).catch(() => location.assign(head.href));
   });
   markSession();
 
@@ -203,26 +194,6 @@ function timeline() {
   live.connect(feed.isNewest ? feed.links.newer.dataset.cursor : "now");
   addEventListener("pagehide", () => live.close());
   addEventListener("pageshow", ({ persisted }) => persisted && live.connect(live.after));
-}
-
-// Replaces a card by the same card at the other level, with the events in it; its subagent's cards stay as they are.
-async function toggle(card) {
-  const on = !isExpanded(card);
-  const address = new URL(`/cards/${card.dataset.seq}`, location.href);
-  address.searchParams.set("level", on ? "expanded" : "collapsed");
-  for (const part of card.querySelectorAll(':scope > :is([data-slot="input"], [data-slot="live"], [data-slot="output"], [data-slot="turn"]) > article')) {
-    address.searchParams.append("also", part.dataset.seq);
-  }
-  const fresh = parse(await get(address)).querySelector("article");
-  const kept = card.querySelectorAll(':scope > [data-slot="children"], :scope > [data-slot="live"]:has([data-piece])');
-  for (const slot of kept) {
-    fresh.querySelector(`:scope > [data-slot="${slot.dataset.slot}"]`)?.remove();
-    fresh.append(slot);
-  }
-  const hadFocus = card.contains(document.activeElement);
-  card.replaceWith(fresh);
-  setExpanded(fresh, on);
-  if (hadFocus) headOf(fresh).focus();
 }
 
 function keyboard(feed, overview) {

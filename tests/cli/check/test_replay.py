@@ -13,7 +13,7 @@ import pytest
 from tests.cli.command import CLAUDE, CODEX, DEMO, here, sentence, tooltap
 from tests.daemon.running import Running, running
 from tests.test_end_to_end import recordings
-from tooltap.daemon.journal.sqlite.checksums import EVENT_SUM, add_functions
+from tooltap.daemon.journal.sqlite.tables import EVENT_SUM, add_functions
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.writer import Writer

@@ -16,8 +16,9 @@ from tests.daemon.running import Running, running
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.nats.retention import Retention
-from tooltap.daemon.journal.nats.rows import Row
-from tooltap.daemon.journal.sqlite import deletion, retention
+from tooltap.daemon.journal.nats.state import Row
+from tooltap.daemon.journal.sqlite import retention
+from tooltap.daemon.journal.sqlite import retention as deletion
 from tooltap.daemon.system.logs import faults
 
 STREAMS = ("a", "b", "c")

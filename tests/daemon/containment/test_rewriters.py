@@ -13,8 +13,9 @@ from tests.daemon.running import TIMEOUT, Running
 from tests.daemon.views.viewing import call, history, publish, result, shell, viewing
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.system.logs import faults
-from tooltap.daemon.views import rewriter, unmade
-from tooltap.daemon.views.rewrite_process import RewriteProcesses
+from tooltap.daemon.views import pending as pending
+from tooltap.daemon.views import rewriter
+from tooltap.daemon.views.rewriter import RewriteProcesses
 
 pytestmark = pytest.mark.usefixtures("toy")
 
@@ -92,8 +93,8 @@ def test_failure_that_cannot_be_stated_is_found_again(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("owner", "name", "concerns"),
     [
-        (rewriter, "find_unmade", lambda journal, stream, ids, rules: stream == "a"),
-        (unmade, "rewrite_of", lambda rule, result, asked: result.stream == "a"),
+        (rewriter, "find_pending", lambda journal, stream, ids, rules: stream == "a"),
+        (pending, "rewrite_of", lambda rule, result, asked: result.stream == "a"),
     ],
     ids=["stream", "result"],
 )
@@ -105,7 +106,7 @@ def test_missing_views_of_others_are_made(
     raise_for(monkeypatch, owner, name, concerns, 1)
     with viewing(tmp_path, SHOW) as daemon:
         until(lambda: viewed(daemon) == ["b", "c"])
-        if name == "find_unmade":  # nothing is known of the results: they are looked for again
+        if name == "find_pending":  # nothing is known of the results: they are looked for again
             daemon.call(daemon.daemon._make_missing_views)
             until(lambda: viewed(daemon) == ["a", "b", "c"])
         else:

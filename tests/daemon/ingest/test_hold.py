@@ -27,7 +27,7 @@ def test_bodies_and_partials_are_not_held() -> None:
 
     live.hold()
 
-    assert live.info.held == events
+    assert live.info.pending_displays == events
     assert [orjson.loads(event)["kind"] for event in events] == ["tool-call", "tool-result"]
     assert normalizer.statistics.events == 0
     left = live.take(1).outputs

@@ -346,7 +346,7 @@ async def serve(template: Template, path: Path) -> int | None:
         latest = max(template.events)
         reported = {seq for first, last in journal.corrupt.within(1, latest) for seq in range(first, last + 1)}
         missing = template.events.keys() - served.keys()
-        unreported = {one for one in missing if one not in reported and one > journal.expired}
+        unreported = {one for one in missing if one not in reported and one > journal.last_expired}
         assert not unreported, f"events {sorted(unreported)[:10]} are missing without a gap"
         for name, data in template.outputs.items():
             with suppress(CorruptError):

@@ -36,7 +36,7 @@ def texts(events: list[StoredEvent]) -> list[str]:
 
 
 async def everything(journal: NatsJournal, after: int = 0) -> list[StoredEvent]:
-    await journal._link.retry(journal._refresh)
+    await journal._connection.retry(journal._refresh)
     events: list[StoredEvent] = []
     while after < journal.latest:
         found, after = await journal.read(after)

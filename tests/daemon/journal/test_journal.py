@@ -44,7 +44,7 @@ async def sqlite_journal(path: Path) -> AsyncIterator[SqliteJournal]:
 
 
 async def test_new_journal_is_empty(journal: Journal) -> None:
-    assert (journal.oldest, journal.latest, journal.expired) == (1, 0, 0)
+    assert (journal.oldest, journal.latest, journal.last_expired) == (1, 0, 0)
     assert await journal.read(0) == ([], 0)
 
 
@@ -93,7 +93,7 @@ async def test_filter_is_or_within_and_between_keys(journal: Journal) -> None:
 
 
 async def test_filter_without_match_needs_one_read(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tooltap.daemon.journal.sqlite.events.WINDOW", 3)
+    monkeypatch.setattr("tooltap.daemon.journal.sqlite.reader.WINDOW", 3)
     await journal.commit(commit(*(message(str(n)) for n in range(10)), call("1")))
 
     (found,), _ = await journal.read(0, Filter(kind=("tool-call",)))
@@ -116,8 +116,8 @@ async def test_filter_without_match_needs_one_read(journal: Journal, monkeypatch
 async def test_reading_back_returns_the_same_events(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, wanted: Filter, limit: int, max_bytes: int
 ) -> None:
-    monkeypatch.setattr("tooltap.daemon.journal.sqlite.events.WINDOW", 3)
-    monkeypatch.setattr("tooltap.daemon.journal.nats.read.WINDOW", 1)
+    monkeypatch.setattr("tooltap.daemon.journal.sqlite.reader.WINDOW", 3)
+    monkeypatch.setattr("tooltap.daemon.journal.nats.events.WINDOW", 1)
     for line in range(4):
         await journal.commit(commit(message(f"s{line}"), call(f"{line}"), message("x" * 300), base=line))
         other = message(f"t{line}", "t", session="session-2")
@@ -181,11 +181,11 @@ async def test_seq_is_never_reused(path: Path) -> None:
     journal = await SqliteJournal.open(path)
     await journal.commit(commit(message("a"), message("b"), state="ended", updated=1))
     assert await journal.expire(10) == 2
-    assert (journal.oldest, journal.latest, journal.expired) == (3, 2, 2)
+    assert (journal.oldest, journal.latest, journal.last_expired) == (3, 2, 2)
     await journal.close()
 
     journal = await SqliteJournal.open(path)
-    assert (journal.oldest, journal.latest, journal.expired) == (3, 2, 2)
+    assert (journal.oldest, journal.latest, journal.last_expired) == (3, 2, 2)
     await journal.commit(commit(message("c", "t"), stream="t"))
     assert (journal.oldest, journal.latest) == (3, 3)
     await journal.close()

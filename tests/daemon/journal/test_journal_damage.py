@@ -13,8 +13,8 @@ from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.publishing import daemon, journal_of, publish
 from tooltap.daemon.journal.interface import CorruptError, StoredEvent
 from tooltap.daemon.journal.sqlite.damage import Damages
+from tooltap.daemon.journal.sqlite.high_water import HighWater, HighWaterFile, high_water_path
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.tip import Tip, TipFile, tip_path
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.filters import ALL_EVENTS, Filter
@@ -214,12 +214,12 @@ async def test_lost_log_is_a_gap_and_its_numbers_are_not_given_again(path: Path)
     await journal.commit(commit(message("kept")))
     await journal.close()
     journal = await SqliteJournal.open(path)
-    lost = path.read_bytes(), tip_path(path)
+    lost = path.read_bytes(), high_water_path(path)
     await journal.commit(commit(message("lost"), message("lost too"), base=1))
     tip = lost[1].read_bytes()
     await journal.close()
     path.write_bytes(lost[0])
-    tip_path(path).write_bytes(tip)
+    high_water_path(path).write_bytes(tip)
 
     journal = await SqliteJournal.open(path)
     try:
@@ -250,7 +250,7 @@ async def test_what_the_journal_says_of_itself_is_restored(path: Path, key: str)
 
     journal = await SqliteJournal.open(path)
     try:
-        assert (journal.id, journal.latest, journal.expired) == (name, EVENTS, 0)
+        assert (journal.id, journal.latest, journal.last_expired) == (name, EVENTS, 0)
         assert await everything(journal) == before
         assert journal.statistics()["damages"] == 1
     finally:
@@ -311,10 +311,10 @@ async def test_emptied_file_is_the_journal_that_it_was(path: Path) -> None:
 
 
 async def test_tip_that_cannot_be_written_stops_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: TipFile, tip: Tip) -> None:
+    def fail(self: HighWaterFile, tip: HighWater) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(TipFile, "write", fail)
+    monkeypatch.setattr(HighWaterFile, "write", fail)
     journal = await SqliteJournal.open(path)
     await journal.commit(commit(message("one")))
     await journal.commit(commit(message("two"), base=1))

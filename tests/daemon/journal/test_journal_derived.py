@@ -172,7 +172,7 @@ async def test_session_ends_when_its_provider_reports_it(journal: Journal) -> No
 
 async def test_body_is_read_across_chunks(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tooltap.daemon.journal.sqlite.writer.CHUNK_BYTES", 5)
-    monkeypatch.setattr("tooltap.daemon.journal.nats.outputs.BLOCK_BYTES", 5)
+    monkeypatch.setattr("tooltap.daemon.journal.nats.events.BLOCK_BYTES", 5)
     monkeypatch.setattr("tooltap.daemon.journal.nats.message.BLOCK_BYTES", 5)
     monkeypatch.setattr("tooltap.daemon.journal.nats.message.SHORTEST", 1)
     body = b"one\ntwo\n\nfour and a longer one\nlast"

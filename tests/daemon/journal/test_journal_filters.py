@@ -11,10 +11,10 @@ import pytest
 
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.journal.sqlite import query
-from tooltap.daemon.journal.sqlite.events import Known, read, read_back
+from tooltap.daemon.journal.sqlite import reader as query
+from tooltap.daemon.journal.sqlite.file import connect
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.schema import connect
+from tooltap.daemon.journal.sqlite.reader import KnownDamage, read, read_back
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Notice, PermissionRequest, Usage, decode
 from tooltap.protocol.filters import Filter, meta_of
@@ -77,8 +77,8 @@ def steps_of(connection: sqlite3.Connection, wanted: Filter, count: int) -> int:
         steps += 100
 
     connection.set_progress_handler(progress, 100)
-    events, searched, _ = read(connection, 0, latest, wanted, 100_000, Known())
-    back, searched_back, _ = read_back(connection, latest + 1, 1, wanted, 100, 100_000, Known())
+    events, searched, _ = read(connection, 0, latest, wanted, 100_000, KnownDamage())
+    back, searched_back, _ = read_back(connection, latest + 1, 1, wanted, 100, 100_000, KnownDamage())
     connection.set_progress_handler(None, 0)
     assert len(events) == count
     assert back == events[::-1]
@@ -128,7 +128,7 @@ async def test_every_filter_finds_what_it_matches(
     sqlite_journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch, max_ranges: int, seed: int
 ) -> None:
     monkeypatch.setattr(query, "MAX_RANGES", max_ranges)
-    monkeypatch.setattr("tooltap.daemon.journal.sqlite.events.WINDOW", 50)
+    monkeypatch.setattr("tooltap.daemon.journal.sqlite.reader.WINDOW", 50)
     chance = random.Random(seed)
     for line in range(20):
         for stream in STREAMS:

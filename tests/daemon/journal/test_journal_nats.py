@@ -12,8 +12,8 @@ from tests.daemon.events import call, commit, message
 from tests.daemon.journal.on_nats import Published, everything, opened, position, texts, until
 from tests.daemon.nats_server import NatsServer
 from tooltap.daemon.journal.interface import JournalError, StreamConflictError
+from tooltap.daemon.journal.nats.connection import StoredMessage
 from tooltap.daemon.journal.nats.feed import Feed
-from tooltap.daemon.journal.nats.link import StoredMessage
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE
 from tooltap.daemon.journal.nats.place import NatsPlace, parse_nats_url
 from tooltap.normalizers.core.items import OutputChunk
@@ -82,7 +82,7 @@ async def test_daemon_without_subscribers_has_no_consumer(nats_place: NatsPlace)
         published = Published(other)
 
         async def consumers() -> int:
-            info = await one._link.api(f"STREAM.INFO.{nats_place.name}")
+            info = await one._connection.api(f"STREAM.INFO.{nats_place.name}")
             return int(info["state"]["consumer_count"])
 
         await one.commit(commit(message("a")))
@@ -144,7 +144,7 @@ async def test_streams_of_a_dead_daemon_are_abandoned(nats_place: NatsPlace) -> 
             assert [(info.stream, info.state) for info in await other.streams()] == [("s", "open")]
             assert await other.abandoned(10) == []
             assert await one.abandoned(10) == ["s"]  # its own daemon knows whether it has a publisher
-            await one._link.api(
+            await one._connection.api(
                 f"STREAM.PURGE.{one._state.stream}", filter=f"{nats_place.name}.daemon.>"
             )  # as if they had expired
 
@@ -162,7 +162,7 @@ async def test_work_is_done_in_turns(nats_place: NatsPlace) -> None:
         assert await one.expire(10) == 0
         assert await other.expire(10) == 1
         assert await everything(one) == []
-        assert one.expired == other.expired == one.latest
+        assert one.last_expired == other.last_expired == one.latest
 
 
 async def test_row_behind_is_caught_up(nats_place: NatsPlace) -> None:
@@ -210,7 +210,7 @@ async def test_commit_larger_than_a_message_is_stored(nats_place: NatsPlace) -> 
 async def test_places_of_outputs_are_remembered_for_some_streams(
     nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tooltap.daemon.journal.nats.outputs.STREAMS_IN_MEMORY", 2)
+    monkeypatch.setattr("tooltap.daemon.journal.nats.events.STREAMS_IN_MEMORY", 2)
     async with opened(nats_place) as journal:
         for number in (1, 2, 3, 1):
             output = f"s{number}:1:o0"
@@ -272,12 +272,12 @@ async def test_lagging_replica_hides_nothing(nats_place: NatsPlace, monkeypatch:
     async with opened(nats_place) as journal:
         for line in range(5):
             await journal.commit(commit(message(str(line)), base=line))
-        read = journal._link.read
+        read = journal._connection.read
 
         async def lag(stream: str, first: int, subject: str, max_bytes: int) -> list[StoredMessage]:
             return [one for one in await read(stream, first, subject, max_bytes) if one.seq <= 2]
 
-        monkeypatch.setattr(journal._link, "read", lag)
+        monkeypatch.setattr(journal._connection, "read", lag)
         assert texts(await everything(journal)) == ["0", "1", "2", "3", "4"]
         stored = await journal.load_stream("s")
         assert stored is not None
@@ -293,8 +293,8 @@ async def test_lost_consumer_is_replaced_without_a_gap(nats_place: NatsPlace, mo
         for line in range(6):
             await journal.commit(commit(message(str(line)), base=line))
             if line % 2:
-                for name in (await journal._link.api(f"CONSUMER.NAMES.{nats_place.name}"))["consumers"] or []:
-                    await journal._link.api(f"CONSUMER.DELETE.{nats_place.name}.{name}")
+                for name in (await journal._connection.api(f"CONSUMER.NAMES.{nats_place.name}"))["consumers"] or []:
+                    await journal._connection.api(f"CONSUMER.DELETE.{nats_place.name}.{name}")
             else:
                 await until(lambda line=line: len(published.events) == line + 1)  # type: ignore[misc]
         await until(lambda: len(published.events) == 6)

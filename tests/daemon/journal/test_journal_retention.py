@@ -10,9 +10,9 @@ import pytest
 
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, NotEndedError
+from tooltap.daemon.journal.sqlite.file import connect
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.retention import expire_step, size_of_step
-from tooltap.daemon.journal.sqlite.schema import connect
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import OutputRef, SessionEvent, decode
 from tooltap.protocol.filters import Filter
@@ -66,7 +66,7 @@ async def test_only_old_ended_streams_expire(journal: Journal) -> None:
     assert journal.oldest == left[0].seq
     assert [await journal.event(one.seq) for one in events] == [one if one in left else None for one in events]
     assert await journal.read_back(events[-1].seq, limit=10) == (left[2::-1], journal.oldest)
-    assert events[5].seq <= journal.expired < left[2].seq < left[3].seq <= journal.latest == looked
+    assert events[5].seq <= journal.last_expired < left[2].seq < left[3].seq <= journal.latest == looked
     for stream, kept in (("old", False), ("older", False), ("unended", True), ("recent", True)):
         assert (await journal.output(f"{stream}:1:o0", 0, 1, "bytes") is not None) == kept
         stored = await journal.load_stream(stream)
@@ -87,7 +87,7 @@ async def test_a_read_beside_a_deletion_knows_what_it_misses(sqlite_journal: Sql
         other.execute("COMMIT")
 
     assert await sqlite_journal.read(2) == ([], 5)
-    assert sqlite_journal.expired == 5
+    assert sqlite_journal.last_expired == 5
 
 
 async def test_session_lives_as_long_as_its_streams(journal: Journal) -> None:
@@ -147,7 +147,7 @@ async def test_reopened_stream_does_not_expire(journal: Journal) -> None:
 
     assert await journal.expire(NOW + 100) == 0
     (left,) = (await journal.read(0))[0]
-    assert journal.expired < left.seq == journal.oldest
+    assert journal.last_expired < left.seq == journal.oldest
 
 
 async def test_retention_frees_space(sqlite_journal: SqliteJournal) -> None:
@@ -302,7 +302,7 @@ async def test_removed_session_leaves_only_positions(journal: Journal) -> None:
     assert stored is not None
     assert (stored.info.lines, stored.tail) == (3, [])
     (left,) = (await journal.read(0))[0]
-    assert 0 < journal.expired < left.seq
+    assert 0 < journal.last_expired < left.seq
     assert await journal.remove_session("removed") == 0
 
 

@@ -17,9 +17,9 @@ from tests.daemon.journal.recorded import records
 from tests.daemon.journal.test_journal_damage import damage, everything, fill
 from tests.daemon.publishing import daemon, events, journal_of, publish
 from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.sqlite.file import swap_path
+from tooltap.daemon.journal.sqlite.high_water import high_water_path
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.schema import swap_path
-from tooltap.daemon.journal.sqlite.tip import tip_path
 from tooltap.daemon.journal.sqlite.upkeep.backup import backup
 from tooltap.daemon.journal.sqlite.upkeep.check import Found, check_file
 from tooltap.daemon.journal.sqlite.upkeep.repair import repair
@@ -281,5 +281,5 @@ async def test_journal_that_is_a_link_is_the_file_it_names(tmp_path: Path) -> No
     journal = await SqliteJournal.open(link)
     with pytest.raises(JournalError, match="is used by another daemon"):
         await SqliteJournal.open(real)
-    assert tip_path(real).exists()
+    assert high_water_path(real).exists()
     await journal.close()

@@ -31,8 +31,8 @@ STOP = 2.0
 
 async def limit(place: NatsPlace, **limits: object) -> None:
     async with opened(place) as operator:
-        config = (await operator._link.api(f"STREAM.INFO.{place.name}"))["config"]
-        await operator._link.api(f"STREAM.UPDATE.{place.name}", **{**config, **limits})
+        config = (await operator._connection.api(f"STREAM.INFO.{place.name}"))["config"]
+        await operator._connection.api(f"STREAM.UPDATE.{place.name}", **{**config, **limits})
 
 
 async def fill(journal: NatsJournal, size: int) -> tuple[int, str]:
@@ -83,7 +83,7 @@ async def test_commit_survives_a_server_that_stands_still(tmp_path: Path, monkey
     monkeypatch.setattr("tooltap.daemon.journal.nats.connection.ANSWER_TIMEOUT", 0.1)
     with NatsServer(tmp_path) as server:
         async with opened(parse_nats_url(server.url)) as journal:
-            journal._link._patience = 0.1
+            journal._connection._answer_timeout = 0.1
             for line in range(3):
                 server.pause()
                 waiting = asyncio.create_task(journal.commit(commit(message(str(line)), base=line)))
@@ -130,7 +130,7 @@ async def test_slow_server_is_given_time(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("tooltap.daemon.journal.nats.connection.ANSWER_TIMEOUT", 0.05)
     with NatsServer(tmp_path) as server:
         async with slow(server, 0.15) as url, opened(parse_nats_url(url)) as journal:
-            journal._link._patience = 0.05
+            journal._connection._answer_timeout = 0.05
             with anyio.fail_after(30):
                 for line in range(3):
                     await journal.commit(commit(message(str(line)), base=line))
@@ -149,11 +149,11 @@ async def test_connection_without_answers_is_left(tmp_path: Path, monkeypatch: p
         async with opened(parse_nats_url(f"nats://127.0.0.1:{front.getsockname()[1]}")) as journal:
             await journal.commit(commit(message("a")))
             proxy.silence()
-            journal._link._patience = 0.1
+            journal._connection._answer_timeout = 0.1
             with anyio.fail_after(20):
                 await journal.commit(commit(message("b"), base=1))
             assert texts(await everything(journal)) == ["a", "b"]
-            assert journal._link.connections == 2
+            assert journal._connection.connections == 2
         proxy.break_off(lambda _: True)
         front.close()
 

@@ -23,7 +23,7 @@ async def test_leader_dies(tmp_path: Path) -> None:
                 with anyio.fail_after(60):
                     await one.commit(commit(message(str(line)), base=line))
                 if line == 9:
-                    info = await one._link.api(f"STREAM.INFO.{cluster.place.name}")
+                    info = await one._connection.api(f"STREAM.INFO.{cluster.place.name}")
                     assert len(info["cluster"]["replicas"]) == SERVERS - 1
                     cluster.servers[int(info["cluster"]["leader"][1:])].kill()
             await until(lambda: len(published.events) == 20)

@@ -17,8 +17,8 @@ from tests.daemon.journal.nats_cluster import Proxy
 from tests.daemon.journal.on_nats import everything, opened, texts, until
 from tests.daemon.nats_server import NatsServer
 from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.nats.connection import AwayError
 from tooltap.daemon.journal.nats.journal import NatsJournal
-from tooltap.daemon.journal.nats.link import AwayError
 from tooltap.daemon.journal.nats.place import parse_nats_url
 
 pytestmark = pytest.mark.anyio
@@ -32,12 +32,12 @@ async def test_connection_is_lost_when_a_request_has_run_out_of_time(tmp_path: P
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0) as limit:
                     await anyio.sleep_forever()
-            journal._link._limits.add(limit)
+            journal._connection._limits.add(limit)
             server.kill()
             server.start()
             with anyio.fail_after(30):
                 await journal.commit(commit(message("a")))
-            journal.hurry()
+            journal.stop_waiting()
 
 
 async def test_client_that_has_given_up_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ async def test_client_that_has_given_up_without_a_word(tmp_path: Path, monkeypat
             server.start()
             with anyio.fail_after(30):
                 await journal.commit(commit(message("a")))
-            assert journal._link.connections == 2
+            assert journal._connection.connections == 2
         gc.collect()
 
 
@@ -77,11 +77,11 @@ async def test_connection_without_answers_is_left_while_somebody_reads(
             await journal.commit(commit(message("a")))
             journal._tasks[1].cancel()  # it looks for the journal itself
             proxy.silence()
-            journal._link._patience = 0.1
+            journal._connection._answer_timeout = 0.1
             with anyio.fail_after(30):
                 found, _ = await journal.read(0)
             assert texts(found) == ["a"]
-            assert journal._link.connections == 2
+            assert journal._connection.connections == 2
         proxy.break_off(lambda _: True)
         front.close()
 
@@ -96,7 +96,7 @@ async def test_connections_on_which_nobody_greets_are_closed(tmp_path: Path) -> 
                 for _ in range(3):
                     connection, _ = await asyncio.get_running_loop().sock_accept(rude)
                     connection.close()
-            await until(lambda: not journal._link.connected)
+            await until(lambda: not journal._connection.connected)
             server.start()
             await journal.commit(commit(message("b"), base=1))
             assert texts(await everything(journal)) == ["a", "b"]
@@ -125,14 +125,14 @@ async def test_what_was_sent_to_a_server_that_takes_nothing_is_not_waited_for(
     lose_patience(monkeypatch)
     with NatsServer(tmp_path) as server:
         async with opened(parse_nats_url(server.url)) as journal:
-            link = journal._link
-            client, link._patience = link._client, 0.1
+            connection = journal._connection
+            client, connection._answer_timeout = connection._client, 0.1
             server.pause()
             waiting = [
                 asyncio.create_task(journal.commit(commit(message("m" * 900_000, str(n)), stream=str(n))))
                 for n in range(20)
             ]
-            await until(lambda: link._client is not client)
+            await until(lambda: connection._client is not client)
             assert client.is_closed
             server.resume()
             with anyio.fail_after(60):
@@ -144,10 +144,10 @@ async def test_patience_does_not_grow_with_the_number_of_requests(tmp_path: Path
     """Else a connection without answers would be left late."""
     with NatsServer(tmp_path) as server:
         async with opened(parse_nats_url(server.url)) as journal:
-            link = journal._link
+            connection = journal._connection
             server.pause()
-            link._patience = 0.1
-            asked = [link.api("STREAM.INFO.tooltap") for _ in range(20)]
+            connection._answer_timeout = 0.1
+            asked = [connection.api("STREAM.INFO.tooltap") for _ in range(20)]
             assert {type(one) for one in await asyncio.gather(*asked, return_exceptions=True)} == {AwayError}
-            assert 0.2 <= link._patience < 1
+            assert 0.2 <= connection._answer_timeout < 1
             server.resume()

@@ -33,7 +33,7 @@ def whole(*messages: int) -> list[tuple[int, int]]:
 
 async def replace(journal: NatsJournal, data: bytes, stream: str = "s") -> int:
     """Store a message as somebody else might, and return its sequence."""
-    return await journal._link.publish(journal._log.subject(stream), [data])
+    return await journal._connection.publish(journal._messages.subject(stream), [data])
 
 
 def test_every_changed_byte_is_found() -> None:
@@ -124,7 +124,7 @@ async def test_deleted_message_is_a_gap(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as journal:
         for line in range(5):
             await journal.commit(commit(message(str(line)), base=line))
-        await journal._link.api(f"STREAM.MSG.DELETE.{nats_place.name}", seq=3)
+        await journal._connection.api(f"STREAM.MSG.DELETE.{nats_place.name}", seq=3)
 
     async with opened(nats_place) as other:
         assert list(other.corrupt) == whole(3)
@@ -139,7 +139,7 @@ async def test_loss_at_the_end_of_a_stream_is_a_gap_for_a_filter(nats_place: Nat
         for line in range(2):
             await journal.commit(commit(message("other", "t"), stream="t", base=line))
         for lost, stream, left in ((3, "s", ["0", "1"]), (5, "t", ["other"])):  # the second is the journal's last
-            await journal._link.api(f"STREAM.MSG.DELETE.{nats_place.name}", seq=lost)
+            await journal._connection.api(f"STREAM.MSG.DELETE.{nats_place.name}", seq=lost)
             assert texts((await journal.read(0, Filter(stream=(stream,))))[0]) == left
             assert list(journal.corrupt)[-1:] == whole(lost)
 
@@ -162,7 +162,7 @@ async def test_failed_purge_is_completed(nats_place: NatsPlace, monkeypatch: pyt
     async with opened(nats_place) as journal:
         await journal.commit(commit(message("a"), message("b"), state="ended", updated=1))
         await journal._state.write()
-        api, failed = journal._link.api, list[str]()
+        api, failed = journal._connection.api, list[str]()
 
         async def fail(call: str, **arguments: object) -> dict[str, object]:
             if call == f"STREAM.PURGE.{nats_place.name}" and len(failed) < 2:
@@ -170,7 +170,7 @@ async def test_failed_purge_is_completed(nats_place: NatsPlace, monkeypatch: pyt
                 raise TimeoutError
             return await api(call, **arguments)
 
-        monkeypatch.setattr(journal._link, "api", fail)
+        monkeypatch.setattr(journal._connection, "api", fail)
         assert await journal.remove_session("session-1") == 2
         assert len(failed) == 2
         assert await everything(journal) == []

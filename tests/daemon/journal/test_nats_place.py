@@ -121,7 +121,7 @@ async def test_url_options_are_applied(nats_place: NatsPlace) -> None:
     for max_bytes, expected in ((None, -1), (5_000_000, 5_000_000), (None, 5_000_000), (6_000_000, 6_000_000)):
         place = NatsPlace(servers=nats_place.servers, name=nats_place.name, options=NatsOptions(max_bytes=max_bytes))
         journal = await NatsJournal.open(place)
-        config = (await journal._link.api(f"STREAM.INFO.{place.name}"))["config"]
+        config = (await journal._connection.api(f"STREAM.INFO.{place.name}"))["config"]
         await journal.close()
         assert config["max_bytes"] == expected
 
@@ -129,7 +129,7 @@ async def test_url_options_are_applied(nats_place: NatsPlace) -> None:
 @pytest.mark.anyio
 async def test_foreign_stream_is_refused(nats_place: NatsPlace) -> None:
     journal = await NatsJournal.open(nats_place)
-    await journal._link.api("STREAM.CREATE.theirs", name="theirs", subjects=["theirs.>"])
+    await journal._connection.api("STREAM.CREATE.theirs", name="theirs", subjects=["theirs.>"])
     with pytest.raises(JournalError, match=r"the stream theirs of .* exists, but is not a tooltap journal"):
         await NatsJournal.open(NatsPlace(servers=nats_place.servers, name="theirs"))
     await journal.close()
@@ -139,9 +139,9 @@ async def test_foreign_stream_is_refused(nats_place: NatsPlace) -> None:
 @pytest.mark.parametrize("number", ["99", "0"])
 async def test_other_format_is_refused(nats_place: NatsPlace, number: str) -> None:
     journal = await NatsJournal.open(nats_place)
-    config = (await journal._link.api(f"STREAM.INFO.{nats_place.name}"))["config"]
+    config = (await journal._connection.api(f"STREAM.INFO.{nats_place.name}"))["config"]
     config["metadata"]["tooltap-format"] = number
-    await journal._link.api(f"STREAM.UPDATE.{nats_place.name}", **config)
+    await journal._connection.api(f"STREAM.UPDATE.{nats_place.name}", **config)
     await journal.close()
     with pytest.raises(
         JournalError, match=f"has format {number}, written by another version of tooltap; this one knows only 1"

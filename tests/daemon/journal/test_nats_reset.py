@@ -59,7 +59,7 @@ def truncate(server: NatsServer) -> None:
 
 
 async def delete(journal: NatsJournal) -> None:
-    await journal._link.api(f"STREAM.DELETE.{journal._log.stream}")
+    await journal._connection.api(f"STREAM.DELETE.{journal._messages.stream}")
 
 
 class Resets:
@@ -92,7 +92,7 @@ async def test_wiped_under_a_live_daemon(tmp_path: Path, listens: bool) -> None:
             assert await one.load_stream("s") is None
             await one.commit(commit(message("anew")))
             assert texts(await everything(one)) == texts(await everything(other)) == ["anew"]
-            assert one.expired == 0
+            assert one.last_expired == 0
             if listens:
                 await until(lambda: texts(published.events)[-1] == "anew")
 
@@ -144,15 +144,15 @@ async def test_restored_from_an_older_backup(tmp_path: Path, regrown: int) -> No
             for line in range(3, 8):
                 await journal.commit(commit(message(str(line)), base=line))
             was = journal.id
-            link, kept = journal._link, journal._link.on_doubt
-            link.on_doubt = None  # it is not as fast as the other one
+            connection, kept = journal._connection, journal._connection.verify_journal
+            connection.verify_journal = None  # it is not as fast as the other one
             restore(server, tmp_path / "backup")
             async with opened(place) as other:
                 assert other.id == was
                 for line in range(regrown):
                     await other.commit(commit(message(f"other {line}", "t"), stream="t", base=line))
-                link.on_doubt = kept
-                link.doubt()
+                connection.verify_journal = kept
+                connection.require_verification()
                 with pytest.raises(JournalError, match="it has 3 lines of stream s"):
                     await journal.commit(commit(message("8"), base=8))
                 await other._check()
@@ -220,7 +220,7 @@ async def test_purged_by_somebody_else(nats_place: NatsPlace, keep: int) -> None
             await journal.commit(commit(message(str(line)), base=line))
         await journal._state.write()
         was = journal.id
-        await journal._link.api(f"STREAM.PURGE.{nats_place.name}", keep=keep)
+        await journal._connection.api(f"STREAM.PURGE.{nats_place.name}", keep=keep)
         await journal._check()
 
         assert journal.id != was
@@ -243,17 +243,17 @@ async def test_retention_and_limits_are_no_reset(nats_place: NatsPlace) -> None:
         await journal._state.write()
         assert await journal.expire(10) == 1
         await journal._check()
-        config = (await journal._link.api(f"STREAM.INFO.{nats_place.name}"))["config"]
-        await journal._link.api(f"STREAM.UPDATE.{nats_place.name}", **{**config, "max_msgs": 2})
+        config = (await journal._connection.api(f"STREAM.INFO.{nats_place.name}"))["config"]
+        await journal._connection.api(f"STREAM.UPDATE.{nats_place.name}", **{**config, "max_msgs": 2})
         for line in range(4):
             await journal.commit(commit(message(str(line), "u"), stream="u", base=line))
         await journal._check()
-        await journal._link.api(f"STREAM.UPDATE.{nats_place.name}", **{**config, "max_msgs": -1})
+        await journal._connection.api(f"STREAM.UPDATE.{nats_place.name}", **{**config, "max_msgs": -1})
         await journal._check()
         assert journal.id == was
         async with opened(nats_place) as other:
             assert other.id == was
-            assert other.expired == other.oldest - 1 > 0
+            assert other.last_expired == other.oldest - 1 > 0
 
 
 async def test_rows_are_made_again(nats_place: NatsPlace) -> None:
@@ -262,7 +262,7 @@ async def test_rows_are_made_again(nats_place: NatsPlace) -> None:
         await journal.commit(commit(message("b", "t", session="two"), stream="t", state="ended"))
         await journal._state.write()
         was = await journal.sessions()
-        await journal._link.api(f"STREAM.DELETE.{nats_place.name}-state")
+        await journal._connection.api(f"STREAM.DELETE.{nats_place.name}-state")
     async with opened(nats_place) as other:
         await until(lambda: _same(other, was))
         assert other.id == journal.id
@@ -315,13 +315,13 @@ async def test_whatever_happens_to_the_store(tmp_path: Path) -> None:
                     case "truncate":
                         truncate(server)
                     case "purge":
-                        await one._link.retry(one._link.api, f"STREAM.PURGE.{place.name}")
+                        await one._connection.retry(one._connection.api, f"STREAM.PURGE.{place.name}")
                     case "delete":
-                        await one._link.retry(delete, one)
+                        await one._connection.retry(delete, one)
                     case "damage":
-                        await one._link.retry(one._link.publish, one._log.subject("a"), [b"nonsense"])
+                        await one._connection.retry(one._connection.publish, one._messages.subject("a"), [b"nonsense"])
                 for journal in journals:
-                    journal._link.doubt()
+                    journal._connection.require_verification()
                     await publish(journal, chance.choice("abc"), "after")
                 await until(lambda: one.id == other.id)
                 if one.id == was:

@@ -10,8 +10,8 @@ import pytest
 
 from tests.daemon.events import commit, message
 from tests.daemon.journal.on_nats import opened, position, until
+from tooltap.daemon.journal.nats.connection import AwayError
 from tooltap.daemon.journal.nats.journal import NatsJournal
-from tooltap.daemon.journal.nats.link import AwayError
 from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.nats.state import State
 
@@ -31,16 +31,16 @@ async def listed(journal: NatsJournal) -> tuple[int, str]:
 
 def before_the_answer(journal: NatsJournal, happens: Callable[[], Awaitable[None]]) -> None:
     """Let something happen once, when a row has been stored, and its writer does not know it yet."""
-    publish, rows = journal._link.publish, f"{journal._link.place.name}.row."
+    publish, rows = journal._connection.publish, f"{journal._connection.place.name}.row."
 
     async def publish_and_more(subject: str, messages: list[bytes], **options: int) -> int:
         stored = await publish(subject, messages, **options)
         if subject.startswith(rows):
-            journal._link.publish = publish  # type: ignore[method-assign]
+            journal._connection.publish = publish  # type: ignore[method-assign]
             await happens()
         return stored
 
-    journal._link.publish = publish_and_more  # type: ignore[method-assign, assignment]
+    journal._connection.publish = publish_and_more  # type: ignore[method-assign, assignment]
 
 
 @pytest.mark.usefixtures("by_hand")
@@ -66,19 +66,19 @@ async def test_row_whose_writer_was_cancelled_is_written(nats_place: NatsPlace) 
 async def test_row_that_was_not_stored_when_its_writer_was_cancelled_is_written(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as journal, opened(nats_place) as other:
         await journal.commit(commit(message("a"), state="ended"))
-        publish, asked = journal._link.publish, asyncio.Event()
+        publish, asked = journal._connection.publish, asyncio.Event()
 
         async def never(*arguments: object, **options: object) -> int:
             asked.set()
             await anyio.sleep_forever()
             raise AssertionError
 
-        journal._link.publish = never  # type: ignore[method-assign]
+        journal._connection.publish = never  # type: ignore[method-assign]
         asking = asyncio.create_task(journal.streams())
         await asked.wait()
         asking.cancel()
         await asyncio.wait([asking])
-        journal._link.publish = publish  # type: ignore[method-assign]
+        journal._connection.publish = publish  # type: ignore[method-assign]
         assert await listed(journal) == await listed(other) == (1, "ended")
 
 
@@ -140,7 +140,7 @@ async def test_rows_of_a_killed_daemon_are_brought_up(nats_place: NatsPlace) -> 
     async with opened(nats_place) as killed, opened(nats_place) as other, opened(nats_place) as alive:
         for one in (killed, alive):
             await one._state.send_heartbeat()
-        await other._catch_up.look()
+        await other._catch_up.bring_up_rows()
         for one, stream in ((killed, "a"), (killed, "b"), (alive, "c")):
             await one.commit(commit(message("0"), stream=stream))
         for one in (killed, alive):
@@ -148,12 +148,12 @@ async def test_rows_of_a_killed_daemon_are_brought_up(nats_place: NatsPlace) -> 
         await killed.commit(commit(message("1"), stream="b", base=1, state="ended"))
         await killed.commit(commit(message("2"), stream="d", state="ended"))
         await alive.commit(commit(message("3"), stream="c", base=1))
-        await other._catch_up.look()
+        await other._catch_up.bring_up_rows()
         rows = {row.info.stream: (row.info.lines, row.info.state) for row in await other._state.rows()}
         assert rows == {"a": (1, "open"), "b": (1, "open"), "c": (1, "open")}
 
         await killed._state.withdraw()
-        await other._catch_up.look()
+        await other._catch_up.bring_up_rows()
         rows = {row.info.stream: (row.info.lines, row.info.state) for row in await other._state.rows()}
         assert rows == {"a": (1, "suspended"), "b": (2, "ended"), "c": (1, "open"), "d": (1, "ended")}
 

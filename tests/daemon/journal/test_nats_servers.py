@@ -31,7 +31,7 @@ async def test_commit_waits_for_the_server(tmp_path: Path) -> None:
             await one.commit(commit(message("a")))
             for life in range(3):
                 server.kill()
-                await until(lambda: not one._link.connected)
+                await until(lambda: not one._connection.connected)
                 waiting = asyncio.create_task(one.commit(commit(message(str(life)), base=1 + life)))
                 server.start()
                 with anyio.fail_after(20):
@@ -43,7 +43,7 @@ async def test_commit_waits_for_the_server(tmp_path: Path) -> None:
 
 async def test_commit_without_answer_is_stored_once(nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(nats_place) as journal:
-        client = journal._link._client
+        client = journal._connection._client
         request = client.request
         lost: list[str] = []
 
@@ -68,7 +68,7 @@ async def test_read_fails_while_the_server_is_away(tmp_path: Path, monkeypatch: 
         async with opened(parse_nats_url(server.url)) as journal:
             await journal.commit(commit(message("a")))
             server.kill()
-            monkeypatch.setattr(journal._link.retry.__func__, "__kwdefaults__", {"timeout": 0.2})  # type: ignore[attr-defined]
+            monkeypatch.setattr(journal._connection.retry.__func__, "__kwdefaults__", {"timeout": 0.2})  # type: ignore[attr-defined]
             with pytest.raises(JournalError, match=r"the journal nats://127.0.0.1:\d+/tooltap cannot be reached"):
                 await journal.read(0)
             with pytest.raises(JournalError, match="cannot be reached"):
@@ -96,7 +96,7 @@ async def test_server_limit_is_a_gap_and_keeps_positions(nats_place: NatsPlace) 
 
         for one in (journal, other):
             found, _ = await one.read(cursor)
-            assert cursor < one.expired < one.oldest == found[0].seq
+            assert cursor < one.last_expired < one.oldest == found[0].seq
         assert (await position(other)).lines == 1
         assert [one["callId"] for one in (await other.open_calls(stream="s"))["calls"]] == ["1"]
         stored = await other.load_stream("t")
@@ -112,7 +112,7 @@ async def test_recreated_journal_has_another_id(tmp_path: Path) -> None:
         async with opened(place) as journal:
             first = journal.id
             for stream in (place.name, f"{place.name}-state"):
-                await journal._link.api(f"STREAM.DELETE.{stream}")
+                await journal._connection.api(f"STREAM.DELETE.{stream}")
         async with opened(place) as journal:
             assert journal.id != first
-            assert (journal.oldest, journal.latest, journal.expired) == (1, 0, 0)
+            assert (journal.oldest, journal.latest, journal.last_expired) == (1, 0, 0)

@@ -13,11 +13,10 @@ from tests.daemon.events import commit
 from tests.daemon.journal.on_nats import opened
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.journal.nats.place import NatsPlace
-from tooltap.daemon.journal.nats.repair import CatchUp
-from tooltap.daemon.journal.nats.rows import Row
-from tooltap.daemon.journal.nats.state import OwnRow
+from tooltap.daemon.journal.nats.rebuild import rebuild_rows
+from tooltap.daemon.journal.nats.state import OwnRow, Row
+from tooltap.daemon.journal.sqlite.file import connect
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.schema import connect
 from tooltap.daemon.journal.sqlite.sessions.rebuild import rebuild_sessions
 from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.normalizers.core.items import Context, Produced
@@ -90,10 +89,10 @@ async def test_rows_on_nats(nats_place: NatsPlace) -> None:
         for row in await state.rows():
             stored = await state.get(row.info.stream)
             assert stored is not None
-            await state.put(OwnRow(Row(info=row.info, message=row.message, since=row.since), stored.entry))
+            await state.put(OwnRow(Row(info=row.info), stored.entry))
         assert await listed(journal) == []
     async with opened(nats_place) as other:
-        await CatchUp(other._link, other._log, other._state).look()
+        await rebuild_rows(other._connection, other._messages, other._state)
         assert [one | {"state": "", "status": ""} for one in await listed(other)] == [
             one | {"state": "", "status": ""} for one in was
         ]

@@ -17,10 +17,9 @@ import anyio
 from tests.daemon.events import commit
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.search.document_ids import SLOTS
-from tooltap.daemon.search.finding import Wanted
+from tooltap.daemon.search.index import SLOTS
+from tooltap.daemon.search.query import Wanted, expression_of
 from tooltap.daemon.search.search import Answer, Search
-from tooltap.daemon.search.words import expression_of
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.stream.searchable import SPACE, spaced
 from tooltap.protocol.events import decode

@@ -17,9 +17,8 @@ from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.search import index as index_module
 from tooltap.daemon.search import indexer as indexer_module
-from tooltap.daemon.search.document_ids import SLOTS, SPARE
-from tooltap.daemon.search.finding import Finding, Wanted
-from tooltap.daemon.search.index import Index
+from tooltap.daemon.search.index import SLOTS, SPARE, Index
+from tooltap.daemon.search.query import IndexReader, Wanted
 from tooltap.daemon.search.search import Answer
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.stream.searchable import searchable
@@ -215,11 +214,11 @@ async def test_newest_is_what_happened_last(
         assert sorted(seqs(found_since)) == sorted(seq for ts, seq in expected if 20_000 <= ts < 31_000)
 
 
-def _index(path: Path, texts: Sequence[Produced]) -> Finding:
+def _index(path: Path, texts: Sequence[Produced]) -> IndexReader:
     index = Index(path, "journal")
     index.add([StoredEvent(seq, one.body) for seq, one in enumerate(texts, 1)], len(texts))
     index.close()
-    return Finding(path)
+    return IndexReader(path)
 
 
 def test_more_in_one_second_than_a_part_has_slots(tmp_path: Path) -> None:

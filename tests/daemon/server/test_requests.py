@@ -13,7 +13,7 @@ from tests.daemon.running import Running, Wire, running
 from tooltap import __version__
 from tooltap.daemon.server.requests import MAX_REPLY
 from tooltap.daemon.system.clock import wall_clock
-from tooltap.daemon.views.of_event import View, view_of
+from tooltap.daemon.views.select import View, view_of
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import PermissionRequest, SessionEvent, Turn
 

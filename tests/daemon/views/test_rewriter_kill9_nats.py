@@ -14,7 +14,7 @@ import pytest
 from tests.daemon.ingest.test_kill9 import KILLED, STOPPED, records
 from tests.daemon.lives import Gone, Lives, Publisher, wait_for_ack
 from tests.daemon.views.test_rewriter_kill9 import SEEDS, STREAM, TOOLS, check
-from tooltap.daemon.journal.nats.link import Link
+from tooltap.daemon.journal.nats.connection import Connection
 from tooltap.daemon.journal.nats.place import NatsPlace
 
 FAILPOINTS = ["view-start", "view-committed", "view-end", "view-commit", "after-commit"]
@@ -31,9 +31,9 @@ def start_when_the_dead_are_known(lives: Lives, place: NatsPlace, failpoint: str
     """The server deletes the last sign of life of a killed daemon after three minutes."""
 
     async def forget() -> None:
-        link = await Link.open(place)
-        await link.api(f"STREAM.PURGE.{place.name}-state", filter=f"{place.name}.daemon.>")
-        await link.close()
+        connection = await Connection.open(place)
+        await connection.api(f"STREAM.PURGE.{place.name}-state", filter=f"{place.name}.daemon.>")
+        await connection.close()
 
     asyncio.run(forget())
     lives.start(failpoint)

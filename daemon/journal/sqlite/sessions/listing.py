@@ -12,15 +12,13 @@ from typing import Any, get_args
 
 import msgspec
 
-from tooltap.daemon.journal.sqlite.checksums import SUMS
 from tooltap.daemon.journal.sqlite.damage import Damages
+from tooltap.daemon.journal.sqlite.tables import SUMS
 from tooltap.daemon.sessions.filter import FACETS, MOST_COUNTED, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.sessions.row import SessionRow
 from tooltap.daemon.sessions.usage import report
 from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
-
-__all__ = ["count_sessions", "sessions", "usage"]
 
 _COLUMNS = SUMS["sessions"]
 _DATA = _COLUMNS.split(", ").index("data")

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 import msgspec
 
 from tooltap.daemon.journal.sqlite.damage import Damages
-from tooltap.daemon.journal.sqlite.events import Known, read
-from tooltap.daemon.journal.sqlite.rows import SqliteProjection
-from tooltap.daemon.journal.sqlite.settle import read_gaps
+from tooltap.daemon.journal.sqlite.open_checks import read_gaps
+from tooltap.daemon.journal.sqlite.projection import SqliteProjection
+from tooltap.daemon.journal.sqlite.reader import KnownDamage, read
 from tooltap.daemon.journal.sqlite.tables import SESSIONS_TABLE
 from tooltap.daemon.sessions.projection import CallRow
 from tooltap.daemon.sessions.row import SessionRow
@@ -26,8 +26,6 @@ from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import decode
 from tooltap.protocol.filters import ALL_EVENTS
-
-__all__ = ["rebuild_sessions"]
 
 STEP_BYTES = 4_194_304
 """Events that are in memory at once."""
@@ -81,7 +79,7 @@ def _apply_all(connection: sqlite3.Connection, rebuilt: _Sessions, damages: Dama
     started = time.monotonic()
     report_at = started + REPORT_PERIOD
     while after < last:
-        found = read(connection, after, last, ALL_EVENTS, STEP_BYTES, Known(gaps))
+        found = read(connection, after, last, ALL_EVENTS, STEP_BYTES, KnownDamage(gaps))
         for stored in found.events:
             try:
                 event = decode(stored.body)

@@ -1,8 +1,8 @@
 """A consistent copy of a journal, also while a daemon writes to it.
 
 The copy is written beside its place, checked, and renamed. It is marked as a copy: whoever opens it in the place of
-the journal finds in the file of `tip.py` how far the journal had come, and continues after that; elsewhere it becomes
-a separate journal, so that no cursor of the original is valid.
+the journal finds in the file of `high_water.py` how far the journal had come, and continues after that; elsewhere it
+becomes a separate journal, so that no cursor of the original is valid.
 """
 
 from __future__ import annotations
@@ -16,17 +16,15 @@ from pathlib import Path
 
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite.damage import is_corrupt
-from tooltap.daemon.journal.sqlite.schema import connect, open_read_only, sync_folder
-from tooltap.daemon.journal.sqlite.settle import BACKUP
+from tooltap.daemon.journal.sqlite.file import connect, open_read_only, sync_folder
+from tooltap.daemon.journal.sqlite.open_checks import BACKUP
 from tooltap.daemon.journal.sqlite.tables import set_meta
 from tooltap.daemon.journal.sqlite.upkeep.check import check_file
-
-__all__ = ["backup"]
 
 STEPS = 20_000
 """Steps of SQLite between two pauses."""
 SHARE = 0.5
-"""Of the time, for which the copying runs; in the rest the daemon has the disk for itself."""
+"""Share of the time for which the copying runs; in the rest the daemon has the disk for itself."""
 
 
 def backup(path: Path, target: Path) -> int:

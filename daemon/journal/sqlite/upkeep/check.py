@@ -15,22 +15,22 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.sqlite.checksums import SUMS, lines_of, piece_sum, row_sum, tail_sum
-from tooltap.daemon.journal.sqlite.contents import unpacked
-from tooltap.daemon.journal.sqlite.damage import Damages, is_unreadable, one_moment
-from tooltap.daemon.journal.sqlite.events import Known, read
-from tooltap.daemon.journal.sqlite.schema import open_read_only
-from tooltap.daemon.journal.sqlite.settle import read_gaps, read_tally
-from tooltap.daemon.journal.sqlite.tables import TABLES, verified_meta
-from tooltap.daemon.journal.sqlite.tip import read_tip, tip_path
+from tooltap.daemon.journal.sqlite.damage import Damages, is_unreadable, read_transaction
+from tooltap.daemon.journal.sqlite.file import open_read_only
+from tooltap.daemon.journal.sqlite.high_water import high_water_path, read_high_water
+from tooltap.daemon.journal.sqlite.open_checks import read_gaps, read_tally
+from tooltap.daemon.journal.sqlite.reader import KnownDamage, read
+from tooltap.daemon.journal.sqlite.tables import (
+    SUMS,
+    TABLES,
+    lines_of,
+    piece_sum,
+    row_sum,
+    tail_sum,
+    unpacked,
+    verified_meta,
+)
 from tooltap.protocol.filters import ALL_EVENTS
-
-__all__ = [
-    "Found",
-    "check",
-    "check_file",
-    "describe_gaps",
-]
 
 PART, FEW = 500, 10
 """Rows of one query; fewer where each may have a megabyte."""
@@ -60,12 +60,12 @@ def no_pace(rows: int, table: str) -> None:
 
 def check_file(path: Path) -> Iterator[Found]:
     """All damages of a journal that no daemon needs to have open. Raises `JournalError` if it is no journal."""
-    if tip_path(path).exists() and read_tip(path) is None:
-        yield Found("tip", f"{tip_path(path)} is damaged: commits that are gone are not noticed")
+    if high_water_path(path).exists() and read_high_water(path) is None:
+        yield Found("tip", f"{high_water_path(path)} is damaged: commits that are gone are not noticed")
     try:
         connection = open_read_only(path)
     except JournalError as error:
-        if not tip_path(path).exists():  # nothing says that it was one
+        if not high_water_path(path).exists():  # nothing says that it was one
             raise
         yield Found("pages", str(error))
         return
@@ -179,7 +179,7 @@ def _is_after(key: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
 def _snapshots(connection: sqlite3.Connection, sql: str) -> Iterator[Any]:
     """The values of a column, each to be looked at in a transaction of its own."""
     for (value,) in connection.execute(sql).fetchall():
-        with one_moment(connection):
+        with read_transaction(connection):
             yield value
 
 
@@ -252,7 +252,7 @@ def check_events(connection: sqlite3.Connection, pace: Pace = no_pace) -> Iterat
         end = connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0]
     after = 0
     while after < end:
-        known = Known(gaps.within(after + 1, end))
+        known = KnownDamage(gaps.within(after + 1, end))
         found = read(connection, after, end, ALL_EVENTS, PART_BYTES, known)
         recorded = set(known.gaps)
         for first, last in found.damaged:
@@ -298,8 +298,8 @@ def check_references(connection: sqlite3.Connection) -> Iterator[Found]:
 
 
 def check_meta(connection: sqlite3.Connection, path: Path) -> Iterator[Found]:
-    tip = read_tip(path)  # first: what is committed meanwhile is not missing
-    with one_moment(connection):
+    mark = read_high_water(path)  # first: what is committed meanwhile is not missing
+    with read_transaction(connection):
         names = {key for (key,) in connection.execute("SELECT key FROM meta").fetchall()}
         for key in ("format", "id", "next_seq", "expired", "tally"):
             if key not in names:
@@ -313,9 +313,11 @@ def check_meta(connection: sqlite3.Connection, path: Path) -> Iterator[Found]:
         yield Found("events", f"there are {events} events, and not {tally.events}")
     if isinstance(number, int) and newest >= number:
         yield Found("meta", f"there is an event {newest}, and the next would be {number}")
-    if tip is not None and tally is not None and tip.journal == name and tip.transactions > tally.transactions:
-        lost = tip.transactions - tally.transactions
-        first, last = (number, tip.next_seq - 1) if isinstance(number, int) and tip.next_seq > number else (None, None)
+    if mark is not None and tally is not None and mark.journal == name and mark.transactions > tally.transactions:
+        lost = mark.transactions - tally.transactions
+        first, last = (
+            (number, mark.next_seq - 1) if isinstance(number, int) and mark.next_seq > number else (None, None)
+        )
         what = "" if first is None else f", with the events {first} to {last}"
         yield Found("log", f"the last {lost} transactions are gone{what}", first, last)
 

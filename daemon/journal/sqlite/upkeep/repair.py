@@ -22,21 +22,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tooltap.daemon.journal.interface import JournalError, StreamInfo
-from tooltap.daemon.journal.sqlite.beside import steady_place
-from tooltap.daemon.journal.sqlite.checksums import event_sum, lines_of, row_sum, stream_sum, tail_sum
-from tooltap.daemon.journal.sqlite.schema import JournalLock, create_or_check, finish_swap, swap_path, sync_folder
+from tooltap.daemon.journal.sqlite.file import JournalLock, create_or_check, finish_swap, swap_path, sync_folder
+from tooltap.daemon.journal.sqlite.high_water import HighWater, HighWaterFile, read_high_water
+from tooltap.daemon.journal.sqlite.open_checks import Tally, add_gap, write_tally
 from tooltap.daemon.journal.sqlite.sessions.rebuild import rebuild_sessions
-from tooltap.daemon.journal.sqlite.settle import Tally, add_gap, write_tally
-from tooltap.daemon.journal.sqlite.tables import UNINDEXED, set_meta
-from tooltap.daemon.journal.sqlite.tip import Tip, TipFile, read_tip
+from tooltap.daemon.journal.sqlite.side_files import steady_place
+from tooltap.daemon.journal.sqlite.tables import UNINDEXED, event_sum, lines_of, row_sum, set_meta, stream_sum, tail_sum
 from tooltap.daemon.journal.sqlite.upkeep.check import check_file
 from tooltap.daemon.journal.sqlite.upkeep.salvage import Rows, salvage
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.protocol.events import decode
 from tooltap.protocol.filters import meta_of
 from tooltap.protocol.stats import Statistics
-
-__all__ = ["Repaired", "repair"]
 
 COPIED = ("sources", "labels", "contents", "bodies", "pieces", "calls", "session_streams")
 
@@ -50,7 +47,7 @@ class Repaired(NamedTuple):
     rebuilt: Counter[str]
     """Table -> rows that were made again."""
     damaged: Path
-    """Where the damaged file is now."""
+    """The damaged file, under its new name."""
 
 
 def repair(path: Path, progress: Callable[[int, int], None] = lambda done, pages: None) -> Repaired:
@@ -66,7 +63,7 @@ def repair(path: Path, progress: Callable[[int, int], None] = lambda done, pages
             raise JournalError(f"{path} is not a tooltap journal, or no part of it is intact")
         new = Path(f"{path}.repaired")
         _remove(new)
-        repaired, tip = _write(rows, new, read_tip(path))
+        repaired, mark = _write(rows, new, read_high_water(path))
         for found in check_file(new):
             raise JournalError(f"the repaired journal {new} is damaged too: {found.text}")
         for suffix in ("-wal", "-shm"):
@@ -78,8 +75,8 @@ def repair(path: Path, progress: Callable[[int, int], None] = lambda done, pages
         sync_folder(path.parent)
         failpoint("during-repair")
         finish_swap(path)
-        noted = TipFile(path)
-        noted.write(tip)
+        noted = HighWaterFile(path)
+        noted.write(mark)
         noted.close()
         return repaired._replace(damaged=damaged)
     finally:
@@ -101,32 +98,32 @@ def _keep_damaged(path: Path) -> Path:
     return damaged
 
 
-def _write(rows: Rows, new: Path, tip: Tip | None) -> tuple[Repaired, Tip]:
+def _write(rows: Rows, new: Path, mark: HighWater | None) -> tuple[Repaired, HighWater]:
     with closing(create_or_check(new, "power")) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")
         connection.execute("BEGIN IMMEDIATE")
-        repaired, settled = _Writing(connection, rows, tip).write()
+        repaired, opened = _Writing(connection, rows, mark).write()
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA main.wal_checkpoint(TRUNCATE)")
     descriptor = os.open(new, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)
-    return repaired, settled
+    return repaired, opened
 
 
 class _Writing:
     """Writes the intact rows, and those rebuilt from them."""
 
-    def __init__(self, connection: sqlite3.Connection, rows: Rows, tip: Tip | None) -> None:
+    def __init__(self, connection: sqlite3.Connection, rows: Rows, mark: HighWater | None) -> None:
         self._connection = connection
         self._rows = rows
         self._meta = {key: row[1] for (key,), row in rows["meta"].items()}
-        self._tip = tip if tip is not None and tip.journal == self._meta.get("id", tip.journal) else None
+        self._mark = mark if mark is not None and mark.journal == self._meta.get("id", mark.journal) else None
         self._rebuilt: Counter[str] = Counter()
 
-    def write(self) -> tuple[Repaired, Tip]:
-        rows, tip = self._rows, self._tip
+    def write(self) -> tuple[Repaired, HighWater]:
+        rows, mark = self._rows, self._mark
         self._add_names()
         for table in COPIED:
             self._insert(table, rows[table].values())
@@ -134,9 +131,9 @@ class _Writing:
         self._bodies()
         gaps, next_seq, expired = self._number()
         reset = self._streams()
-        name = str(self._meta.get("id") or (tip.journal if tip is not None else secrets.token_hex(8)))
+        name = str(self._meta.get("id") or (mark.journal if mark is not None else secrets.token_hex(8)))
         stored = str(self._meta.get("tally", "0 0")).split()
-        transactions = max(int(stored[0]), 0 if tip is None else tip.transactions) + 1
+        transactions = max(int(stored[0]), 0 if mark is None else mark.transactions) + 1
         for key, value in self._meta.items():
             if key not in ("format", "tally"):
                 set_meta(self._connection, key, value)
@@ -146,7 +143,7 @@ class _Writing:
         write_tally(self._connection, Tally(transactions, len(rows["events"])))
         self._sessions()
         repaired = Repaired(len(rows["events"]), gaps, reset, self._rebuilt, Path())
-        return repaired, Tip(name, transactions, next_seq, expired)
+        return repaired, HighWater(name, transactions, next_seq, expired)
 
     def _insert(self, table: str, values: Any) -> None:
         values = list(values)
@@ -209,13 +206,13 @@ class _Writing:
 
     def _number(self) -> tuple[list[tuple[int, int]], int, int]:
         """The gaps, the next number, and up to where retention has deleted events."""
-        events, tip = self._rows["events"], self._tip
+        events, mark = self._rows["events"], self._mark
         newest = max(events, default=0)
         stated = self._meta.get("next_seq")
-        next_seq = max(newest + 1, stated if isinstance(stated, int) else 1, 1 if tip is None else tip.next_seq)
+        next_seq = max(newest + 1, stated if isinstance(stated, int) else 1, 1 if mark is None else mark.next_seq)
         expired = self._meta.get("expired")
         if not isinstance(expired, int):
-            expired = 0 if tip is None else tip.expired
+            expired = 0 if mark is None else mark.expired
         missing = []
         reached = expired
         for seq in [*sorted(one for one in events if one > expired), next_seq]:
@@ -304,7 +301,7 @@ class _Writing:
 
 
 def _reached(stream: str, covered: int | None, tail: list[tuple[int, bytes, int]]) -> int:
-    """How many lines a stream has with its snapshot and its tail; -1 if a row of the tail is missing."""
+    """Number of lines in a stream's snapshot and tail; -1 if a row of the tail is missing."""
     lines = covered or 0
     for _, records, checksum in tail:
         if tail_sum(stream, lines, records) != checksum:

@@ -1,18 +1,24 @@
-"""Finds every intact row of a damaged file, on whatever page it is: its checksum says of which table it is, and that it
-is right."""
+"""Finds every intact row of a damaged file, on whatever page it is.
+
+The checksum of a row says of which table it is, and that it is right. The pages are read as bytes, without SQLite: what
+it refuses to read as a whole is often intact in parts. A page comes from the write-ahead log if that has a later
+version of it. Each frame of the log is verified alone, with the checksum that the frame before it states: SQLite
+ignores everything after a damaged frame; this does not.
+
+https://www.sqlite.org/fileformat2.html describes the format.
+"""
 
 from __future__ import annotations
 
+import struct
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from tooltap.daemon.journal.sqlite.checksums import event_sum, piece_sum, row_sum
-from tooltap.daemon.journal.sqlite.contents import unpacked
-from tooltap.daemon.journal.sqlite.upkeep.pages import Cell, Pages
-
-__all__ = ["Rows", "salvage"]
+from tooltap.daemon.journal.sqlite.file import MAGIC, PAGE_SIZE
+from tooltap.daemon.journal.sqlite.tables import event_sum, piece_sum, row_sum, unpacked
 
 Rows: TypeAlias = dict[str, dict[Any, tuple[Any, ...]]]
 """Table -> key -> row, with all columns."""
@@ -191,3 +197,209 @@ def _piece_is_right(row: tuple[Any, ...], contents: dict[Any, tuple[Any, ...]]) 
         except zlib.error:
             return False
     return bool(piece_sum(body, start, newlines, data, content) == checksum)
+
+
+Value: TypeAlias = int | float | str | bytes | None
+
+LEAF, INNER = 0x0D, 0x05
+INDEX_LEAF, INDEX_INNER = 0x0A, 0x02
+FREE, ROOT, BTREE = 2, 1, 5
+"""Types of pages in the pointer map."""
+HEADER, FRAME = 32, 24
+"""Bytes of the header of the log, and of a frame's."""
+MOST_COLUMNS = 16
+
+
+class Cell(NamedTuple):
+    rowid: int | None
+    """None in a table without row ids."""
+    values: list[Value]
+
+
+class Pages:
+    """All of a file is in memory but its pages, which are read one by one."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self._size = _page_size(self._file.read(100))
+        self._file.seek(0, 2)
+        self._in_file = -(-self._file.tell() // self._size)
+        self._log, self._frames = self._read_log(Path(f"{path}-wal"))
+        self.count = max([self._in_file, *self._frames])
+
+    def close(self) -> None:
+        self._file.close()
+
+    def page(self, number: int) -> bytes:
+        """Read a page; missing bytes are zeros."""
+        start = self._frames.get(number)
+        if start is not None:
+            return self._log[start : start + self._size]
+        self._file.seek((number - 1) * self._size)
+        return self._file.read(self._size).ljust(self._size, b"\0")
+
+    def live_pages(self) -> Iterator[int]:
+        """The pages that are not free, as the pointer map says: a free page may hold what was deleted."""
+        free = self._free_pages()
+        per_map = self._size // 5
+        for number in range(2, self.count + 1):
+            behind = (number - 2) % (per_map + 1)
+            if behind == 0:
+                continue
+            entry = self.page(number - behind)[(behind - 1) * 5]
+            if entry in (ROOT, BTREE) or (entry not in (FREE, 3, 4) and number not in free):
+                yield number
+
+    def cells(self, number: int) -> Iterator[Cell]:
+        """The rows on a page that can be read. Nothing says yet that they are right."""
+        page = self.page(number)
+        kind = page[0]
+        if kind == INNER:
+            return
+        if kind not in (LEAF, INDEX_LEAF, INDEX_INNER):
+            kind = LEAF
+        inner = kind == INDEX_INNER
+        (count,) = struct.unpack_from(">H", page, 3)
+        start = 12 if inner else 8
+        for position in range(start, min(start + 2 * count, self._size - 1), 2):
+            (offset,) = struct.unpack_from(">H", page, position)
+            with suppress(IndexError, ValueError, struct.error, OverflowError):
+                yield self._cell(page, offset + (4 if inner else 0), kind)
+
+    # -- inner workings -----------------------------------------------------------------------------------------
+
+    def _cell(self, page: bytes, at: int, kind: int) -> Cell:
+        """Raises `IndexError`, `ValueError`, `struct.error`."""
+        length, at = _varint(page, at)
+        rowid = None
+        usable = self._size
+        if kind == LEAF:
+            rowid, at = _varint(page, at)
+            rowid = rowid - (1 << 64) if rowid >> 63 else rowid
+            most = usable - 35
+        else:
+            most = (usable - 12) * 64 // 255 - 23
+        if length > self.count * usable:
+            raise ValueError
+        if length <= most:
+            return Cell(rowid, _values(page[at : at + length], length))
+        least = (usable - 12) * 32 // 255 - 23
+        local = least + (length - least) % (usable - 4)
+        local = local if local <= most else least
+        payload = [page[at : at + local]]
+        left = length - local
+        (following,) = struct.unpack_from(">I", page, at + local)
+        while left > 0:
+            if not 1 < following <= self.count:
+                raise ValueError
+            overflow = self.page(following)
+            payload.append(overflow[4 : 4 + min(left, usable - 4)])
+            left -= usable - 4
+            (following,) = struct.unpack_from(">I", overflow)
+        return Cell(rowid, _values(b"".join(payload), length))
+
+    def _free_pages(self) -> set[int]:
+        free: set[int] = set()
+        (trunk,) = struct.unpack_from(">I", self.page(1), 32)
+        while 1 < trunk <= self.count and trunk not in free:
+            free.add(trunk)
+            page = self.page(trunk)
+            trunk, count = struct.unpack_from(">II", page)
+            count = min(count, self._size // 4 - 2)
+            free.update(struct.unpack_from(f">{count}I", page, 8))
+        return free
+
+    def _read_log(self, path: Path) -> tuple[bytes, dict[int, int]]:
+        """The log, and where in it the latest intact version of a page is."""
+        try:
+            log = path.read_bytes()
+        except FileNotFoundError:
+            return b"", {}
+        frames: dict[int, int] = {}
+        pending: dict[int, int] = {}
+        if len(log) < HEADER + FRAME:
+            return log, frames
+        order = ">" if log[3] & 1 else "<"
+        step = FRAME + self._size
+        # The header's, unless it is damaged: then most of the first frames agree on others.
+        stated = [log[16:24], *(log[at + 8 : at + 16] for at in range(HEADER, len(log) - FRAME, step))][:4]
+        salts = max(stated, key=stated.count)
+        before = struct.unpack_from(">II", log, 24)
+        for start in range(HEADER, len(log) - step + 1, step):
+            number, committed = struct.unpack_from(">II", log, start)
+            if log[start + 8 : start + 16] != salts:  # of an earlier log, or damaged
+                before = struct.unpack_from(">II", log, start + 16)
+                continue
+            data = start + FRAME
+            checksum = _log_checksum(log[start : start + 8] + log[data : data + self._size], order, before)
+            before = struct.unpack_from(">II", log, start + 16)
+            if checksum == before and number > 0:
+                pending[number] = data
+                if committed:
+                    frames |= pending
+                    pending = {}
+        return log, frames
+
+
+def _page_size(head: bytes) -> int:
+    if len(head) < 18 or head[:16] != MAGIC:
+        return PAGE_SIZE
+    (size,) = struct.unpack_from(">H", head, 16)
+    return size if size in (512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768) else PAGE_SIZE
+
+
+def _log_checksum(data: bytes, order: str, before: tuple[Any, ...]) -> tuple[int, int]:
+    first, second = before
+    words = struct.unpack(f"{order}{len(data) // 4}I", data)
+    for one, other in zip(words[::2], words[1::2], strict=True):
+        first = (first + one + second) & 0xFFFFFFFF
+        second = (second + other + first) & 0xFFFFFFFF
+    return first, second
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for index in range(at, at + 8):
+        byte = data[index]
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:
+            return value, index + 1
+    return value << 8 | data[at + 8], at + 9
+
+
+_INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
+"""Serial type -> bytes."""
+
+
+def _values(payload: bytes, length: int) -> list[Value]:
+    """Raises `IndexError`, `ValueError`."""
+    if len(payload) != length:
+        raise ValueError
+    end, at = _varint(payload, 0)
+    kinds = []
+    while at < end:
+        kind, at = _varint(payload, at)
+        kinds.append(kind)
+        if len(kinds) > MOST_COLUMNS:
+            raise ValueError
+    values: list[Value] = []
+    at = end
+    for kind in kinds:
+        size = _INTEGERS.get(kind, 8 if kind == 7 else (kind - 12) // 2 if kind >= 12 else 0)
+        data = payload[at : at + size]
+        if len(data) != size:
+            raise ValueError
+        at += size
+        if kind in _INTEGERS:
+            values.append(int.from_bytes(data, "big", signed=True))
+        elif kind >= 12:
+            values.append(data.decode() if kind % 2 else data)
+        elif kind in (8, 9):
+            values.append(kind - 8)
+        elif kind == 7:
+            values.append(struct.unpack(">d", data)[0])
+        elif kind == 0:
+            values.append(None)
+        else:
+            raise ValueError
+    return values

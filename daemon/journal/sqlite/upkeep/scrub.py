@@ -8,15 +8,14 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from tooltap.daemon.journal.sqlite.schema import Durability, connect
+from tooltap.daemon.journal.sqlite.file import Durability, connect
 from tooltap.daemon.journal.sqlite.upkeep.check import Found, check
-
-__all__ = ["Scrub"]
 
 STEPS = 20_000
 """Steps of SQLite between two pauses."""
 LEAST_SHARE = 0.5
-"""For the structure of the pages, which is checked in one snapshot; the log is not reused meanwhile."""
+"""Least share of the time for the check of the pages' structure, which runs in one snapshot; the log is not reused
+meanwhile."""
 LONGEST_PAUSE = 5.0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.views.model_view import whole_body
+from tooltap.daemon.views.select import whole_body
 
 __all__ = ["whole_event"]
 

@@ -119,13 +119,39 @@ def test_state_of_call_is_sent_whatever_the_filter_hides(
         )
         found = [one for one in stream.until("card") + stream.until("card") if one.event != "sessions"]
 
-    states = [one.json for one in found if one.event == "state"]
+    states = [one.data for one in found if one.event == "state"]
     assert [(one.event, one.id) for one in found if one.event == "card"] == [("card", "1"), ("card", "6")]
-    assert states == [
-        {"into": "s 1", "state": "awaiting-permission", "end": False, "answered": False},
-        {"into": "s 1", "state": "running", "end": False, "answered": True},
-        {"into": "s 1", "state": "failed", "end": True, "answered": False},
+    patches = [read(one).inside[0] for one in states]
+    assert [one.attributes["data-at"] for one in patches] == ["e1"] * 3
+    assert [one.one("article").attributes["data-status"] for one in patches] == [
+        *("awaiting-permission", "running", "failed")
     ]
+
+
+def test_card_says_what_becomes_of_its_call(daemon: Running, browser: Browser) -> None:
+    with joined(browser) as stream:
+        daemon.commit(commit(call("1"), result("1", status="failed", is_error=True)))
+        made, ended = cards(stream, 2)
+
+    assert len(read(made.data).inside) == 1
+    alone, patch = read(ended.data).inside
+    assert (alone.attributes["id"], patch.attributes["data-patch"], patch.attributes["data-at"]) == (
+        *("e2", "replace", "e1"),
+    )
+    assert [one.attributes["id"] for one in patch.all("article")] == ["e1", "e2"]
+    assert patch.one("article", id="e1").attributes["data-status"] == "failed"
+
+
+def test_call_from_before_the_connection_is_known(daemon: Running, browser: Browser) -> None:
+    """Also if it is not on the newest page."""
+    daemon.commit(commit(call("1"), *(message(str(n)) for n in range(5))))
+    with joined(browser) as stream:
+        daemon.commit(commit(result("1"), base=1))
+        [ended] = cards(stream, 1)
+
+    patch = read(ended.data).inside[1]
+    assert patch.attributes["data-at"] == "e1"
+    assert patch.one("article", id="e1").attributes["data-status"] == "completed"
 
 
 def test_filter_without_calls_needs_no_states(daemon: Running, browser: Browser) -> None:

@@ -14,31 +14,13 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.sqlite.beside import check_beside, claim_beside
-from tooltap.daemon.journal.sqlite.checksums import add_functions
-from tooltap.daemon.journal.sqlite.tables import FORMAT, TABLES, get_meta, set_meta
-from tooltap.daemon.journal.sqlite.tip import read_tip, tip_path
+from tooltap.daemon.journal.sqlite.high_water import high_water_path, read_high_water
+from tooltap.daemon.journal.sqlite.side_files import check_side_files, claim_side_files
+from tooltap.daemon.journal.sqlite.tables import FORMAT, TABLES, add_functions, get_meta, set_meta
 from tooltap.traces.recording.own_file import LockedError, NotOursError, lock_own, open_own
 
-__all__ = [
-    "MAGIC",
-    "PAGE_SIZE",
-    "Durability",
-    "JournalLock",
-    "check_foreign",
-    "connect",
-    "copy_log",
-    "copy_some",
-    "create_or_check",
-    "finish_swap",
-    "format_of",
-    "open_read_only",
-    "swap_path",
-    "sync_folder",
-]
-
 Durability: TypeAlias = Literal["process", "power"]
-"""What a commit survives: the death of the daemon, or a power failure too."""
+"""`process`: a commit survives the death of the daemon; `power`: a power failure too."""
 
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
 PAGE_SIZE = 8_192
@@ -57,7 +39,7 @@ class JournalLock:
         except NotOursError as error:
             raise JournalError(f"{path}.lock cannot be the journal's lock: {error.strerror}; move it away") from None
         try:
-            claim_beside(path)
+            claim_side_files(path)
         except BaseException:
             self.release()
             raise
@@ -113,7 +95,7 @@ def check_foreign(path: Path) -> None:
     if not head:
         return
     if head != MAGIC:
-        if tip_path(path).exists():
+        if high_water_path(path).exists():
             raise JournalError(f"the journal {path} is damaged in its first page; run `tooltap journal repair`")
         raise JournalError(f"{path} is not a tooltap journal: file is not a database")
     try:
@@ -130,7 +112,7 @@ def check_foreign(path: Path) -> None:
 
 
 def _check_tables(path: Path, how: str) -> None:
-    check_beside(path)
+    check_side_files(path)
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)) as connection:
         if tables := _tables(connection):  # a process killed while creating a journal leaves no tables
             _check_format(connection, path, tables)
@@ -139,9 +121,9 @@ def _check_tables(path: Path, how: str) -> None:
 def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
     """Open the file for writing. An empty file becomes a journal. Raises `JournalError` for a file that is not a
     journal of this format."""
-    # Read the tip before creating the file: an existing file that is empty has lost its events; a removed one is a
+    # Read the mark before creating the file: an existing file that is empty has lost its events; a removed one is a
     # fresh start.
-    tip = read_tip(path) if path.exists() else None
+    mark = read_high_water(path) if path.exists() else None
     try:
         # To read, which allows a second name: a repair that was killed leaves one.
         descriptor = open_own(path, os.O_RDONLY | os.O_CREAT)
@@ -159,9 +141,9 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT}")
         tables = _tables(connection)
-        claim_beside(path)
+        claim_side_files(path)
         if not tables:
-            _create(connection, secrets.token_hex(8) if tip is None else tip.journal)
+            _create(connection, secrets.token_hex(8) if mark is None else mark.journal)
         _check_format(connection, path, tables)
         if durability == "power":  # the last daemon may have been killed before it synced what it had written
             copy_log(connection)
@@ -189,7 +171,7 @@ def copy_some(connection: sqlite3.Connection) -> None:
 
 def open_read_only(path: Path) -> sqlite3.Connection:
     """Open a journal for reading, even while a daemon writes to it. Raises `JournalError`."""
-    check_beside(path)
+    check_side_files(path)
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
     except sqlite3.Error as error:
@@ -208,7 +190,7 @@ def open_read_only(path: Path) -> sqlite3.Connection:
 
 def format_of(path: Path) -> int:
     """Read the format of a journal, which stays unchanged. Raises `JournalError` for other files and formats."""
-    check_beside(path)
+    check_side_files(path)
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return _check_format(connection, path, _tables(connection) or {"none"})

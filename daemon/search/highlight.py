@@ -1,7 +1,7 @@
-"""What is shown of a hit: a piece of its text, with the words that were found.
+"""Snippets of hits, with the words that were found highlighted.
 
-The index keeps no text. So the texts of the hits, made again from their events, are indexed in memory by the same
-tokenizer, which says where the words are; and whether they are there at all.
+The index keeps no text. To highlight, hit texts are re-extracted from their events and tokenized in memory, by the same
+tokenizer. That also finds out whether the words are in an event at all.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ import sqlite3
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tooltap.daemon.search.file import TOKENIZER
+from tooltap.daemon.search.index import TOKENIZER
 from tooltap.normalizers.stream.searchable import SPACE, spaced
-
-__all__ = ["Marking", "Snippet"]
 
 LENGTH = 160
 """Code points of a snippet."""
 LEAD = 40
-"""Of them, before the first word that was found."""
+"""Code points of a snippet before the first word that was found."""
 BEGIN, END = "\x02", "\x03"
-"""No text has them."""
+"""Marks around a word; no text has them."""
 
 
 class Snippet(NamedTuple):
@@ -30,7 +28,7 @@ class Snippet(NamedTuple):
     """Code points of it that were searched for: start and end."""
 
 
-class Marking:
+class Highlighter:
     def __init__(self) -> None:
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._connection.execute(f"CREATE VIRTUAL TABLE texts USING fts5(text, tokenize='{TOKENIZER}')")
@@ -39,7 +37,7 @@ class Marking:
         self._connection.close()
 
     def snippets(self, texts: Sequence[str], expression: str) -> list[Snippet | None]:
-        """None for a text that the expression does not match."""
+        """A snippet of each text; None for one that the expression does not match."""
         execute = self._connection.execute
         self._connection.executemany(
             "INSERT INTO texts (rowid, text) VALUES (?, ?)",

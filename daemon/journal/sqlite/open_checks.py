@@ -1,4 +1,4 @@
-"""What a journal says of itself when it is opened: made consistent where a part of that is damaged or gone."""
+"""Checks when a journal is opened: what its `meta` table says of it, mended where that is damaged or gone."""
 
 from __future__ import annotations
 
@@ -8,87 +8,92 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tooltap.daemon.journal.gaps import Gaps
-from tooltap.daemon.journal.sqlite.checksums import row_sum
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
-from tooltap.daemon.journal.sqlite.events import Known, read
-from tooltap.daemon.journal.sqlite.tables import set_meta, verified_meta
-from tooltap.daemon.journal.sqlite.tip import Tip, read_tip
+from tooltap.daemon.journal.sqlite.high_water import HighWater, read_high_water
+from tooltap.daemon.journal.sqlite.reader import KnownDamage, read
+from tooltap.daemon.journal.sqlite.tables import row_sum, set_meta, verified_meta
 from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.filters import ALL_EVENTS
 
-__all__ = ["BACKUP", "Settled", "Tally", "add_gap", "read_gaps", "read_tally", "settle", "write_tally"]
-
 BACKUP = "backup"
-"""In `meta` of a copy: whoever opens it first decides whether it continues the journal that it was copied from."""
+"""Key in `meta` of a copy: whoever opens it first decides whether it continues the journal it was copied from."""
 
 _log = get_logger("journal")
 
 
 class Tally(NamedTuple):
+    """Row counts; a missing row is detected by them."""
+
     transactions: int
+    """All that there ever were."""
     events: int
-    """How many there are: so it is noticed when one is gone."""
+    """Those that are stored now."""
 
 
-class Settled(NamedTuple):
-    tip: Tip
+class OpenState(NamedTuple):
+    """The state of a journal after the checks."""
+
+    mark: HighWater
     tally: Tally
     oldest: int | None
+    """`seq` of the oldest event; None if there is none."""
     gaps: Gaps
+    """Events that the journal records as lost."""
 
 
-def settle(connection: sqlite3.Connection, path: Path, damages: Damages) -> Settled:
-    """Raises `sqlite3.Error` if nothing can be read or written."""
+def check_at_open(connection: sqlite3.Connection, path: Path, damages: Damages) -> OpenState:
+    """Check what `meta` says against itself and the high-water mark, and write it again where it is wrong. Raises
+    `sqlite3.Error` if nothing can be read or written."""
     connection.execute("BEGIN IMMEDIATE")
-    tip = read_tip(path)
+    mark = read_high_water(path)
     name = _text(connection, "id", damages)
     next_seq = _number(connection, "next_seq", damages)
     expired = _number(connection, "expired", damages)
     tally = read_tally(connection)
     backup = verified_meta(connection, BACKUP) is not None
     if name is None:
-        name = secrets.token_hex(8) if tip is None else tip.journal
+        name = secrets.token_hex(8) if mark is None else mark.journal
         set_meta(connection, "id", name)
-    if tip is not None and tip.journal != name:
-        tip = None
+    if mark is not None and mark.journal != name:
+        mark = None
     if backup:
         connection.execute("DELETE FROM meta WHERE key=?", (BACKUP,))
-        if tip is None:
+        if mark is None:
             # Cursors of the journal it was copied from may be beyond this one's end, or name other events.
             name = secrets.token_hex(8)
             set_meta(connection, "id", name)
             _log.warning("the journal is a backup, and is a new journal for subscribers", journal=str(path))
     if expired is None:
-        expired = 0 if tip is None else tip.expired
+        expired = 0 if mark is None else mark.expired
         set_meta(connection, "expired", expired)
     if next_seq is None:
-        next_seq = max(_newest(connection) + 1, 1 if tip is None else tip.next_seq)
+        next_seq = max(_newest(connection) + 1, 1 if mark is None else mark.next_seq)
         set_meta(connection, "next_seq", next_seq)
     if tally is None:
         damages.add("meta", "tally")
-        tally = Tally(0 if tip is None else tip.transactions, _count(connection))
-    if tip is not None and tip.transactions > tally.transactions:
-        lost = tip.transactions - tally.transactions
+        tally = Tally(0 if mark is None else mark.transactions, _count(connection))
+    if mark is not None and mark.transactions > tally.transactions:
+        lost = mark.transactions - tally.transactions
         damages.add("transactions", f"{lost} after {tally.transactions}")
         _log.error(
-            "transactions are gone", transactions=lost, events=max(tip.next_seq - next_seq, 0), journal=str(path)
+            "transactions are gone", transactions=lost, events=max(mark.next_seq - next_seq, 0), journal=str(path)
         )
-        if tip.next_seq > next_seq:
-            add_gap(connection, next_seq, tip.next_seq - 1)
-            next_seq = tip.next_seq
+        if mark.next_seq > next_seq:
+            add_gap(connection, next_seq, mark.next_seq - 1)
+            next_seq = mark.next_seq
             set_meta(connection, "next_seq", next_seq)
-        expired = max(expired, min(tip.expired, next_seq - 1))
+        expired = max(expired, min(mark.expired, next_seq - 1))
         set_meta(connection, "expired", expired)
-        tally = tally._replace(transactions=tip.transactions)
+        tally = tally._replace(transactions=mark.transactions)
     write_tally(connection, tally)
     gaps = read_gaps(connection, damages)
     oldest = _oldest(connection, next_seq, gaps)
     connection.execute("COMMIT")
-    return Settled(Tip(name, tally.transactions, next_seq, expired), tally, oldest, gaps)
+    return OpenState(HighWater(name, tally.transactions, next_seq, expired), tally, oldest, gaps)
 
 
 def read_tally(connection: sqlite3.Connection) -> Tally | None:
-    """None if it is damaged."""
+    """Read the row counts; None if they are damaged."""
     text = verified_meta(connection, "tally")
     if not isinstance(text, str):
         return None
@@ -162,5 +167,5 @@ def _oldest(connection: sqlite3.Connection, next_seq: int, gaps: Gaps) -> int | 
     except sqlite3.Error as error:
         if not is_corrupt(error):
             raise
-    found = read(connection, 0, next_seq - 1, ALL_EVENTS, 1, Known(list(gaps)))
+    found = read(connection, 0, next_seq - 1, ALL_EVENTS, 1, KnownDamage(list(gaps)))
     return found.events[0].seq if found.events else None

@@ -1,4 +1,4 @@
-"""What the last scrub of a daemon found, as the journal has it. `doctor` reads it, and must start fast."""
+"""The result of the last scrub, a note in the journal. Apart from `scrub.py`, because `doctor` must start fast."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from pathlib import Path
 import msgspec
 
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.sqlite.schema import open_read_only
+from tooltap.daemon.journal.sqlite.file import open_read_only
 from tooltap.daemon.journal.sqlite.tables import verified_meta
-
-__all__ = ["SCRUB_NOTE", "Scrubbed", "last_scrub"]
 
 SCRUB_NOTE = "scrub"
 """The name of the note."""
@@ -27,7 +25,7 @@ class Scrubbed(msgspec.Struct):
 
 
 def last_scrub(path: Path) -> Scrubbed | None:
-    """None if there was none, or that cannot be read."""
+    """Read the note of the last scrub. None if there was none, or it cannot be read."""
     try:
         with closing(open_read_only(path)) as connection:
             note = verified_meta(connection, f"note {SCRUB_NOTE}")

@@ -1,7 +1,7 @@
-"""Finds the results whose views are missing: a daemon was to make them, and was killed.
+"""Results whose views are pending: a daemon was to make them, and was killed.
 
 A commit that has such results names them (`StreamInfo.rewriting`), and the commit that has what became of one takes
-its name away. So a view is missing exactly while its result is named there, whenever the daemon was killed; what the
+its name away. So a view is pending exactly while its result is named there, whenever the daemon was killed; what the
 command needs is read from the journal again.
 """
 
@@ -17,24 +17,24 @@ from tooltap.daemon.views.text import without_meta
 from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
 
-__all__ = ["Unmade", "find_unmade"]
-
 READ = 500
 """Events read at once."""
 
 
-class Unmade(NamedTuple):
+class PendingViews(NamedTuple):
+    """The results whose views are pending, by what is to be done."""
+
     rewrites: list[Rewrite]
     without_rule: list[ToolResult]
     """No rule asks for these views any more."""
     gone: set[str]
     """Ids of results that are not stored any more."""
     failed: list[tuple[ToolResult, Exception]]
-    """What the command would read of these cannot be made."""
+    """Results for which the command's request cannot be made, and why."""
 
 
-async def find_unmade(journal: Journal, stream: str, ids: Iterable[str], rules: Rules) -> Unmade:
-    """`ids`: of the results. Raises `JournalError`."""
+async def find_pending(journal: Journal, stream: str, ids: Iterable[str], rules: Rules) -> PendingViews:
+    """Read what the commands of a stream's results need. `ids`: of the results. Raises `JournalError`."""
     gone = set(ids)
     results: list[ToolResult] = []
     calls: set[str] = set()
@@ -50,14 +50,14 @@ async def find_unmade(journal: Journal, stream: str, ids: Iterable[str], rules: 
                 calls.add(event.call_id)
             elif isinstance(event, ToolCall | ToolUpdate) and event.input is not None and event.call_id in calls:
                 inputs.setdefault(event.call_id, without_meta(event.input))
-    unmade = Unmade([], [], gone, [])
+    pending = PendingViews([], [], gone, [])
     for result in reversed(results):
         try:
             rule = rules.of(str(result.name))
             if rule is not None and rule.rewrite and not rule.silent:
-                unmade.rewrites.append(rewrite_of(rule, result, inputs.get(result.call_id, {})))
+                pending.rewrites.append(rewrite_of(rule, result, inputs.get(result.call_id, {})))
             else:
-                unmade.without_rule.append(result)
+                pending.without_rule.append(result)
         except Exception as error:  # the other results are not to wait for this one
-            unmade.failed.append((result, error))
-    return unmade
+            pending.failed.append((result, error))
+    return pending

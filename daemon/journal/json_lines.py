@@ -1,4 +1,4 @@
-"""All events of a journal as lines, with the gaps between them and the bodies that they name."""
+"""A whole journal as JSON lines, for `tooltap journal export`: all events, the gaps between them, and output bodies."""
 
 from __future__ import annotations
 
@@ -15,33 +15,31 @@ from tooltap.daemon.journal.slices import MAX_SLICE
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.frames import Gap, encode_frame
 
-__all__ = ["Exported", "export_lines"]
-
 _OUTPUT_ID = re.compile(rb'"outputId":("(?:[^"\\]|\\.)+")')
 
 
-class Exported(Protocol):
-    """What is needed of a journal."""
+class ReadableJournal(Protocol):
+    """The part of a journal that `json_lines` needs."""
 
     corrupt: Gaps
 
     @property
     def latest(self) -> int: ...
     @property
-    def expired(self) -> int: ...
+    def last_expired(self) -> int: ...
     async def read(self, after: int, *, up_to: int | None = None) -> tuple[list[StoredEvent], int]: ...
     async def output(
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None: ...
 
 
-async def export_lines(journal: Exported, *, bodies: bool) -> AsyncIterator[bytes]:
+async def json_lines(journal: ReadableJournal, *, bodies: bool) -> AsyncIterator[bytes]:
     """Event lines in order, each with its newline. A gap is a `gap` frame in the place of its events. With `bodies`,
     the parts of an output body follow the first event that names it: `{"op":"output",…}`. Raises `JournalError`."""
     after, latest = 0, journal.latest
     written: set[bytes] = set()
-    if journal.expired:
-        yield encode_frame(Gap(from_=1, to=journal.expired, reason="retention"))
+    if journal.last_expired:
+        yield encode_frame(Gap(from_=1, to=journal.last_expired, reason="retention"))
     while after < latest:
         events, searched = await journal.read(after, up_to=latest)
         gaps = journal.corrupt.within(after + 1, searched)
@@ -60,7 +58,7 @@ async def export_lines(journal: Exported, *, bodies: bool) -> AsyncIterator[byte
         after = searched
 
 
-async def _body(journal: Exported, output_id: str) -> AsyncIterator[bytes]:
+async def _body(journal: ReadableJournal, output_id: str) -> AsyncIterator[bytes]:
     offset, total = 0, 1
     while offset < total:
         head = {"op": "output", "outputId": output_id, "offset": offset}

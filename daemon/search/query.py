@@ -1,4 +1,8 @@
-"""Reading the index: the newest hits, and how many there are in each session.
+"""Queries of the index: the newest hits, and how many there are in each session.
+
+What a user typed, words and "quoted phrases", becomes an expression: an event must have all of them. Everything is made
+a phrase, so SQLite takes nothing that was typed as syntax. `journal.db` is the phrase of two words next to each other.
+The last word may be the beginning of one, as it is while somebody types.
 
 The newest hit is the one that happened last, whenever it was ingested. Parts are searched in the order of their newest
 documents, until no other part can have a newer hit than those found, or the time is over. If the search was cut off,
@@ -8,6 +12,7 @@ documents, until no other part can have a newer hit than those found, or the tim
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
 from collections import Counter
@@ -16,17 +21,49 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tooltap.daemon.search.document_ids import SLOTS, first_id, high_before, key_of, last_id
-from tooltap.daemon.search.file import connect
+from tooltap.daemon.search.index import SLOTS, connect, first_id, high_before, key_of, last_id
+from tooltap.normalizers.stream.searchable import SPACE, spaced
 
-__all__ = ["Finding", "Hit", "Tally", "Wanted"]
+LONGEST_QUERY = 1_000
+"""Code points."""
+MOST_WORDS = 16
+"""Words and phrases; more are left out."""
+SHORTEST_PREFIX = 3
+"""Letters of a word that may be the beginning of another one."""
+
+_PARTS = re.compile(r'"([^"]*)"?|([^\s"]+)')
+
+
+def expression_of(query: str) -> str:
+    """Empty if there is nothing to search for: no letter and no digit."""
+    phrases = []
+    is_open = False
+    for found in _PARTS.finditer(query[:LONGEST_QUERY].replace("\0", " ")):
+        text = found[1] if found[2] is None else found[2]
+        if any(one.isalnum() for one in text):
+            phrases.append(text)
+            is_open = found[2] is not None and found.end() == len(query)
+    phrases = phrases[:MOST_WORDS]
+    expression = " ".join(f'"{spaced(one).replace(SPACE, " ")}"' for one in phrases)
+    if is_open and _last_word(phrases[-1]) >= SHORTEST_PREFIX:
+        expression += "*"
+    return expression
+
+
+def _last_word(text: str) -> int:
+    """Length of the letters and digits at the end."""
+    for length, one in enumerate(reversed(text)):
+        if not one.isalnum():
+            return length
+    return len(text)
+
 
 STEPS = 2_000
 """Instructions of SQLite between two looks at the clock."""
 
 
 class Wanted(NamedTuple):
-    """What to find. None: any."""
+    """A query; None: any."""
 
     expression: str
     sessions: Sequence[str] | None = None
@@ -71,7 +108,7 @@ class _Count(NamedTuple):
     key: int
     id: int
     part: int
-    """Of the newest."""
+    """Id and part of the newest hit."""
 
 
 class Tally(NamedTuple):
@@ -86,7 +123,7 @@ class Tally(NamedTuple):
 
 
 class _Scope(NamedTuple):
-    """Which documents are wanted, whatever their words."""
+    """The wanted documents, whatever their words."""
 
     labels: str | None
     """Their labels, with commas between; None: any."""
@@ -99,7 +136,7 @@ class _Scope(NamedTuple):
     """Between which ids they are."""
 
 
-class Finding:
+class IndexReader:
     """A reading connection, which one thread uses at a time."""
 
     def __init__(self, path: Path) -> None:
@@ -257,7 +294,7 @@ class Finding:
         return wanted, len(wanted) == len(rows)
 
     def _scope(self, wanted: Wanted) -> _Scope | None:
-        """None if no event can match."""
+        """Resolve the names of a query; None if no event can match."""
         first, last = 0, 2**63 - 1
         sources = labels = None
         of_source: list[str] = []

@@ -1,4 +1,4 @@
-"""The files beside the journal, which SQLite takes for its own, whoever put them there.
+"""SQLite's side files (`-wal`, `-shm`, `-journal`), which SQLite trusts whoever created them.
 
 In a folder as `/tmp`, where every user may create files but not exchange those of others, these names are made ours
 before SQLite looks at them: a log of another user would be read into the journal, or written to, for that user to read.
@@ -13,9 +13,7 @@ from pathlib import Path
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.traces.recording.own_file import NotOursError, is_shared, open_own, steady_folder, without_planted_links
 
-__all__ = ["COMPANIONS", "check_beside", "claim_beside", "steady_place"]
-
-COMPANIONS = ("-wal", "-shm", "-journal")
+SIDE_FILES = ("-wal", "-shm", "-journal")
 ADVICE = "choose another place for the journal"
 
 
@@ -34,27 +32,28 @@ def steady_place(path: Path) -> Path:
     return place
 
 
-def claim_beside(path: Path) -> None:
-    """Create what SQLite would create, empty, which it takes for none. Whoever does it holds the lock, and does it once
-    more when the journal is created: SQLite removes what is beside a new one. Raises `JournalError` and `OSError`."""
+def claim_side_files(path: Path) -> None:
+    """Pre-create the side files, empty, so that nobody else can plant them. The caller holds the lock, and calls this
+    once more when the journal is created: SQLite removes the side files of a new one. Raises `JournalError` and
+    `OSError`."""
     if not is_shared(path.parent):
         return
-    for companion in (Path(f"{path}{suffix}") for suffix in COMPANIONS):
+    for companion in (Path(f"{path}{suffix}") for suffix in SIDE_FILES):
         try:
             os.close(open_own(companion, os.O_RDWR | os.O_CREAT))
         except NotOursError as error:
             raise JournalError(f"{companion} cannot be the journal's: {error.strerror}; {ADVICE}") from None
 
 
-def check_beside(path: Path) -> None:
-    """Check, before reading a journal, that the files beside it belong to the same user. Raises `JournalError`."""
+def check_side_files(path: Path) -> None:
+    """Check, before reading a journal, that its side files belong to the same user. Raises `JournalError`."""
     try:
         if not is_shared(path.parent):
             return
         owner = os.stat(path).st_uid
     except OSError:  # to open it fails as well, and says why
         return
-    for companion in (Path(f"{path}{suffix}") for suffix in COMPANIONS):
+    for companion in (Path(f"{path}{suffix}") for suffix in SIDE_FILES):
         try:
             status = os.lstat(companion)
         except OSError:

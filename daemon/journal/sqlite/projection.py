@@ -1,4 +1,4 @@
-"""The derived rows in the SQLite file.
+"""The derived rows in the SQLite file: sessions, and calls that are open.
 
 They are written in the transaction that writes the events, so they are never ahead of or behind the events. Within a
 transaction they are in memory: a session's row is written once, and a call that is opened and closed is not written.
@@ -13,12 +13,10 @@ from typing import Any
 
 import msgspec
 
-from tooltap.daemon.journal.sqlite.checksums import SUMS, row_sum
 from tooltap.daemon.journal.sqlite.damage import Damages
+from tooltap.daemon.journal.sqlite.tables import SUMS, row_sum
 from tooltap.daemon.sessions.projection import CallRow, Projection
 from tooltap.daemon.sessions.row import SessionRow
-
-__all__ = ["SqliteProjection"]
 
 SESSIONS_IN_MEMORY = 1_000
 STREAMS_IN_MEMORY = 1_000

@@ -1,11 +1,11 @@
-"""How far the journal was written, in a small file beside it: so that lost commits are noticed.
+"""High-water mark of the journal in a side file, so that lost commits are detected.
 
 SQLite cannot notice that its write-ahead log was deleted or torn, or that an older copy stands in the journal's place:
 what is left looks like an earlier, intact journal. After each transaction the writer notes here how many there were. A
 journal that has fewer has lost the rest. The numbers of lost events are not given to others: they become a gap, and a
 subscriber's cursor stays right.
 
-The note is not synced. After a power failure it may count fewer transactions than the journal has, which means nothing,
+The mark is not synced. After a power failure it may count fewer transactions than the journal has, which means nothing,
 or more: then the newest transactions were lost, as `durability = "process"` allows.
 """
 
@@ -18,39 +18,45 @@ from zlib import crc32
 
 from tooltap.traces.recording.own_file import NotOursError, open_own
 
-__all__ = ["Tip", "TipFile", "read_tip", "tip_path"]
-
 LENGTH = 128
+"""Bytes of the file."""
 
 
-class Tip(NamedTuple):
+class HighWater(NamedTuple):
+    """The extent of a journal after a transaction."""
+
     journal: str
+    """Its id."""
     transactions: int
+    """Number of transactions."""
     next_seq: int
     expired: int
+    """The highest `seq` that retention has deleted."""
 
 
-def tip_path(path: Path) -> Path:
+def high_water_path(path: Path) -> Path:
     return Path(f"{path}.tip")
 
 
-def read_tip(path: Path) -> Tip | None:
-    """None if there is none, or it is damaged."""
+def read_high_water(path: Path) -> HighWater | None:
+    """Read the mark; None if there is none, or it is damaged."""
     try:
-        with open(open_own(tip_path(path), os.O_RDONLY), "rb") as file:
+        with open(open_own(high_water_path(path), os.O_RDONLY), "rb") as file:
             text, _, checksum = file.read(LENGTH).decode("ascii").strip().rpartition(" ")
         if crc32(text.encode()) != int(checksum, 16):
             return None
         name, *numbers = text.split()
-        return Tip(name, *map(int, numbers))
+        return HighWater(name, *map(int, numbers))
     except (FileNotFoundError, ValueError, TypeError):
         return None
 
 
-class TipFile:
+class HighWaterFile:
+    """The mark of the journal `path`, opened for writing."""
+
     def __init__(self, path: Path) -> None:
         """Raises `OSError`."""
-        place = tip_path(path)
+        place = high_water_path(path)
         try:
             self._descriptor = open_own(place, os.O_RDWR | os.O_CREAT)
         except NotOursError as error:
@@ -59,8 +65,8 @@ class TipFile:
             os.close(self._descriptor)
             raise NotOursError(str(place), f"{place} is too long to belong to the journal; move it away")
 
-    def write(self, tip: Tip) -> None:
-        text = f"{tip.journal} {tip.transactions} {tip.next_seq} {tip.expired}"
+    def write(self, mark: HighWater) -> None:
+        text = f"{mark.journal} {mark.transactions} {mark.next_seq} {mark.expired}"
         line = f"{text} {crc32(text.encode()):08x}\n"
         os.pwrite(self._descriptor, line.encode().ljust(LENGTH, b" "), 0)
 

@@ -1,0 +1,379 @@
+"""Reading the messages of a journal: its events, forwards and backwards, whole commits, and output bodies.
+
+Batches are read from any replica that has the stream, which is fast but may be slightly behind. So where a batch is
+empty, the leader is asked whether there is more. A server that was cut off may believe for a while that it is the
+leader. So messages that must exist are missing only if the server that says so has later ones (`after`).
+
+JetStream reads forwards only. To read backwards, a window of messages is read from its beginning, and the newest events
+in it are retained. A window without a matching event is followed by one twice as long.
+
+The chunks of output bodies are in the messages of their stream. One pass through the stream finds where each is. This
+index stays in memory for the streams read last, and every request brings it up to date.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from tooltap.daemon.journal.interface import OutputSlice, StoredEvent
+from tooltap.daemon.journal.nats.connection import Connection, GoneError, StoredMessage
+from tooltap.daemon.journal.nats.message import (
+    BLOCK_BYTES,
+    EVENTS_A_MESSAGE,
+    CommitPart,
+    DamagedError,
+    decode_part,
+    end_of,
+    events_of,
+    read_rest,
+    token,
+    unpacked,
+)
+from tooltap.daemon.journal.nats.state import matches
+from tooltap.daemon.journal.slices import MAX_SLICE, whole_lines
+from tooltap.protocol.filters import Filter
+
+BATCH_BYTES = 4_194_304
+
+
+class CommitMessages(NamedTuple):
+    """One commit, reassembled."""
+
+    first: int
+    last: int
+    """Sequences of its first and last message."""
+    parts: list[CommitPart]
+
+    @property
+    def rest(self) -> bytes:
+        return b"".join([part.rest for part in self.parts])
+
+    @property
+    def part_bytes(self) -> int:
+        return len(self.parts[0].rest)
+
+
+class Messages:
+    """The messages of the journal. `on_damage` is called with the first and last sequence of messages that cannot be
+    read."""
+
+    def __init__(self, connection: Connection, on_damage: Callable[[int, int], None]) -> None:
+        self.on_damage = on_damage
+        self._connection = connection
+        self.stream = connection.place.name
+        self.everything = f"{self.stream}.event.>"
+
+    def subject(self, stream: str) -> str:
+        return f"{self.stream}.event.{token(stream)}"
+
+    async def read(self, first: int, last: int, stream: str | None, max_bytes: int) -> list[StoredMessage] | None:
+        """As `after`, once the server is there; None if the journal was replaced meanwhile. Raises `JournalError`."""
+        journals = self._connection.journals
+
+        async def ask() -> list[StoredMessage] | None:
+            return await self.after(first, last, stream, max_bytes) if self._connection.journals == journals else None
+
+        return await self._connection.retry(ask)
+
+    async def after(self, first: int, last: int, stream: str | None, max_bytes: int) -> list[StoredMessage]:
+        """Messages `first` to `last`, about `max_bytes`, at least one if there is one. Message `last` has been stored.
+        Raises `AwayError`, `JournalError`."""
+        if first > last:
+            return []
+        subject = self.everything if stream is None else self.subject(stream)
+        found = await self._connection.read(self.stream, first, subject, max_bytes)
+        if not found and (one := await self._next(first, last, subject)) is not None:
+            found = [one]
+        return [message for message in found if message.seq <= last]
+
+    async def _next(self, first: int, last: int, subject: str) -> StoredMessage | None:
+        found = await self._connection.next(self.stream, first, subject)
+        if found is None:
+            await self.prove(last)
+            found = await self._connection.next(self.stream, first, subject)
+        return found
+
+    async def prove(self, seq: int) -> None:
+        """Raise `GoneError` if the server has nothing as new as this message: it lags behind its cluster, or has lost
+        it. Raises `AwayError`, `JournalError`."""
+        if await self.last_seq() < seq:
+            raise GoneError("the server has lost part of the journal")
+
+    async def last_seq(self) -> int:
+        """Raises `AwayError`, `JournalError`."""
+        return int((await self._connection.api(f"STREAM.INFO.{self.stream}"))["state"]["last_seq"])
+
+    async def message(self, seq: int) -> StoredMessage | None:
+        """Raises `JournalError`."""
+        found = await self._connection.retry(self._connection.next, self.stream, seq, self.everything)
+        return found if found is not None and found.seq == seq else None
+
+    async def last(self, stream: str) -> StoredMessage | None:
+        """The stream's last message. Raises `AwayError`, `JournalError`."""
+        return await self._connection.last(self.stream, self.subject(stream))
+
+    def part(self, message: StoredMessage) -> CommitPart | None:
+        """Decode a message; None if it is damaged."""
+        try:
+            return decode_part(message.data)
+        except DamagedError:
+            self.on_damage(message.seq, message.seq)
+            return None
+
+    async def commits(self, stream: str, first: int, last: int) -> AsyncIterator[CommitMessages]:
+        """A stream's commits from message `first` to `last`, which has been stored. A commit of which a message was
+        deleted or is damaged is skipped. Raises `JournalError`."""
+        parts: list[CommitPart] = []
+        while found := await self.read(first, last, stream, BATCH_BYTES):
+            for message in found:
+                part = self.part(message)
+                if part is None:
+                    parts = []
+                    continue
+                if part.index == len(parts):
+                    parts.append(part)
+                if part.is_last:
+                    if len(parts) == part.count:
+                        yield CommitMessages(message.seq - part.index, message.seq, parts)
+                    parts = []
+            first = found[-1].seq + 1
+
+
+WINDOW, LONGEST_WINDOW = 32, 65_536
+"""Messages."""
+
+
+def _only_stream(wanted: Filter) -> str | None:
+    """The stream, if events of one stream are wanted: its messages have a subject of their own."""
+    return wanted.stream[0] if wanted.stream and len(wanted.stream) == 1 else None
+
+
+class Read(NamedTuple):
+    events: list[StoredEvent]
+    searched: int
+    """The `seq` up to which the journal was searched."""
+    missing: list[tuple[int, int]]
+    """Messages that are not there, from first to last. Where only one stream was read: where there must be some."""
+
+
+async def read(messages: Messages, after: int, end: int, wanted: Filter, max_bytes: int) -> Read:
+    """As `Journal.read`, up to `end`, in whole messages: the last one may exceed `max_bytes`. Raises `JournalError`."""
+    first, last = max((after + 1) // EVENTS_A_MESSAGE, 1), end // EVENTS_A_MESSAGE
+    stream = _only_stream(wanted)
+    events: list[StoredEvent] = []
+    missing: list[tuple[int, int]] = []
+    while after < end and not events:
+        found = await messages.read(first, last, stream, 2 * max_bytes)
+        if found is None:
+            return Read([], end, [])
+        if not found:
+            if stream is None:
+                missing.append((first, last))
+            return Read(events, end, missing)
+        size = 0
+        for message in found:
+            if stream is None and message.seq > first:
+                missing.append((first, message.seq - 1))
+            elif message.before is not None and message.before >= first:  # the stream had more before it
+                missing.append((first, message.before))
+            part = messages.part(message)
+            for stored in () if part is None else events_of(message.seq, part.events):
+                if after < stored.seq <= end and matches(wanted, stored):
+                    events.append(stored)
+                    size += len(stored.body)
+            first = message.seq + 1
+            if size >= max_bytes:
+                break
+        after = min(end_of(first - 1), end)
+    return Read(events, after, missing)
+
+
+async def read_back(
+    messages: Messages, before: int, oldest: int, wanted: Filter, limit: int, max_bytes: int
+) -> tuple[list[StoredEvent], int]:
+    """As `Journal.read_back`, down to `oldest`. Raises `JournalError`."""
+    window = WINDOW
+    while before > oldest:
+        last = (before - 1) // EVENTS_A_MESSAGE
+        first = max(last - window + 1, oldest // EVENTS_A_MESSAGE)
+        newest = _Newest(limit, max_bytes)
+        position = first
+        while found := await messages.read(max(position, 1), last, _only_stream(wanted), 2 * max_bytes):
+            for message in found:
+                part = messages.part(message)
+                for stored in () if part is None else events_of(message.seq, part.events):
+                    if stored.seq < before and matches(wanted, stored):
+                        newest.add(stored)
+            position = found[-1].seq + 1
+        if newest.events:
+            searched = newest.events[0].seq if newest.dropped else max(first * EVENTS_A_MESSAGE, oldest)
+            return list(newest.events)[::-1], searched
+        before = first * EVENTS_A_MESSAGE
+        window = min(2 * window, LONGEST_WINDOW)
+    return [], before
+
+
+class _Newest:
+    """The last events added, within the bounds."""
+
+    def __init__(self, limit: int, max_bytes: int) -> None:
+        self.events: deque[StoredEvent] = deque()
+        self.dropped = False
+        self._limit = limit
+        self._max_bytes = max_bytes
+        self._size = 0
+
+    def add(self, event: StoredEvent) -> None:
+        self.events.append(event)
+        self._size += len(event.body)
+        while len(self.events) > self._limit or self._size - len(self.events[0].body) >= self._max_bytes:
+            self._size -= len(self.events.popleft().body)
+            self.dropped = True
+
+
+STREAMS_IN_MEMORY = 64
+
+
+class Place(NamedTuple):
+    """Location of a part of a body. A longer chunk is indexed in parts of `BLOCK_BYTES`."""
+
+    start: int
+    """Offset in the body. `newlines`: those of the body before it."""
+    newlines: int
+    size: int
+    message: int
+    """Sequence of the commit's first message."""
+    part_bytes: int
+    """Bytes of the rest in each message of the commit, except the last that has any."""
+    offset: int
+    """Offset in the commit's rest."""
+    stored: int
+    """Bytes there: fewer than `size` if they are compressed."""
+
+
+class Body(msgspec.Struct):
+    mime_type: str
+    size: int = 0
+    newlines: int = 0
+    terminated: bool = False
+    places: list[Place] = []
+
+
+class Index(msgspec.Struct):
+    """The bodies of one stream, up to message `message`."""
+
+    message: int = 0
+    bodies: dict[str, Body] = {}
+
+
+class Outputs:
+    def __init__(self, connection: Connection, messages: Messages) -> None:
+        self._connection = connection
+        self._messages = messages
+        self._streams: OrderedDict[str, Index] = OrderedDict()
+
+    async def read(
+        self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
+    ) -> OutputSlice | None:
+        """As `Journal.output`. An output's id is `<stream>:<line>:<output>`."""
+        stream = output_id.rsplit(":", 2)[0]
+        body = (await self._index(stream)).bodies.get(output_id)
+        if body is None:
+            return None
+        if unit == "bytes":
+            data = await self._bytes(body, offset, length)
+            return None if data is None else OutputSlice(data, offset, body.size, body.mime_type)
+        total = body.newlines + (body.size > 0 and not body.terminated)
+        data = await self._lines(body, offset, length)
+        return None if data is None else OutputSlice(data, offset, total, body.mime_type)
+
+    def forget(self) -> None:
+        """The journal was replaced."""
+        self._streams.clear()
+
+    async def _index(self, stream: str) -> Index:
+        index = self._streams.setdefault(stream, Index())
+        self._streams.move_to_end(stream)
+        if len(self._streams) > STREAMS_IN_MEMORY:
+            self._streams.popitem(last=False)
+        last = await self._connection.retry(self._messages.last, stream)
+        async for commit in self._messages.commits(stream, index.message + 1, 0 if last is None else last.seq):
+            if commit.last > index.message:  # else a concurrent request has indexed it
+                index.message = commit.last
+                with suppress(DamagedError):  # its chunks are as good as not there
+                    _add(index, commit)
+        return index
+
+    async def _bytes(self, body: Body, offset: int, length: int) -> bytes | None:
+        """A slice of at most `MAX_SLICE` bytes; None if it was deleted."""
+        end = min(offset + min(length, MAX_SLICE), body.size)
+        found: list[bytes] = []
+        for place in body.places:
+            first, last = max(offset, place.start), min(end, place.start + place.size)
+            if first < last:
+                data = await self._cut(place, first - place.start, last - place.start)
+                if data is None:
+                    return None
+                found.append(data)
+        return b"".join(found)
+
+    async def _cut(self, place: Place, first: int, last: int) -> bytes | None:
+        if place.stored == place.size:
+            return await self._stored(place, place.offset + first, place.offset + last)
+        packed = await self._stored(place, place.offset, place.offset + place.stored)
+        return None if packed is None else unpacked(packed, place.size)[first:last]
+
+    async def _stored(self, place: Place, start: int, end: int) -> bytes | None:
+        found: list[bytes] = []
+        for number in range(start // place.part_bytes, (end - 1) // place.part_bytes + 1):
+            message = await self._messages.message(place.message + number)
+            if message is None:
+                return None
+            before = number * place.part_bytes
+            if (part := self._messages.part(message)) is None:
+                return None
+            found.append(part.rest[max(start - before, 0) : end - before])
+        return b"".join(found)
+
+    async def _lines(self, body: Body, offset: int, count: int) -> bytes | None:
+        """As many whole lines as fit into a slice; the head of the first if it does not fit."""
+        start = await self._start_of_line(body, offset)
+        if start is None or count <= 0:
+            return b""
+        data = await self._bytes(body, start, MAX_SLICE)
+        if data is None:
+            return None
+        return whole_lines(data, count)
+
+    async def _start_of_line(self, body: Body, line: int) -> int | None:
+        """Byte offset of a line (0-based); None if there is no such line."""
+        if line == 0:
+            return 0
+        place = next((one for one in reversed(body.places) if one.newlines < line), None)
+        data = None if place is None else await self._cut(place, 0, place.size)
+        if place is None or data is None:
+            return None
+        lines = data.split(b"\n", line - place.newlines)
+        return place.start + len(data) - len(lines[-1]) if len(lines) > line - place.newlines else None
+
+
+def _add(index: Index, commit: CommitMessages) -> None:
+    whole = commit.rest
+    rest, offset = read_rest(whole)
+    for chunk in rest.chunks:
+        body = index.bodies.setdefault(chunk.output_id, Body(chunk.mime_type))
+        for number, begin in enumerate(range(0, chunk.size, BLOCK_BYTES)):
+            size = min(BLOCK_BYTES, chunk.size - begin)
+            stored = chunk.blocks[number] if chunk.blocks else size
+            place = Place(body.size, body.newlines, size, commit.first, commit.part_bytes, offset, stored)
+            data = unpacked(whole[offset : offset + stored], size)
+            body.places.append(place)
+            body.size += size
+            body.newlines += data.count(b"\n")
+            body.terminated = data.endswith(b"\n")
+            offset += stored

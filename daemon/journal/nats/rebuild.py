@@ -1,0 +1,229 @@
+"""Rebuilding from the messages of a stream: the state of its parser, and its row.
+
+The subject's last message is the stream's position. If retention or a limit of the server has deleted messages that the
+parser needs, only the position is left, and the stream continues with a fresh parser. If all messages are deleted, the
+row has the position. The row is read before the last message, so it can be older than the messages but not newer. What
+it lacks is read from the messages.
+
+All rows are rebuilt where the second JetStream stream was lost: they say nothing that the messages do not say. With
+them was lost up to where events have expired. All messages that are missing count as expired then: what deleted them is
+not known any more.
+
+Some rows are brought up to date when another daemon is gone. A daemon that is killed may have committed what it has not
+written into the rows. Its publishers may not come back, and then nobody loads these streams, although they wait for
+something: to be closed, or for views. So other daemons bring up these rows, and so does its next life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Container
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from tooltap.daemon.journal.interface import JournalError, StoredStream, StreamInfo
+from tooltap.daemon.journal.nats.connection import Connection
+from tooltap.daemon.journal.nats.events import CommitMessages, Messages
+from tooltap.daemon.journal.nats.message import CommitPart, DamagedError, end_of, events_of, read_rest
+from tooltap.daemon.journal.nats.state import OwnRow, Row, State, read_event
+from tooltap.daemon.system.logs import get_logger
+from tooltap.normalizers.core.items import Produced
+from tooltap.protocol.inputs import Input
+from tooltap.protocol.stats import Statistics
+
+_log = get_logger("journal")
+MOST_DETAILS = 1_000_000
+"""Most missing messages of which the server is asked for a list."""
+
+
+class Loaded(msgspec.Struct):
+    """A stream as `load` has found it."""
+
+    own: OwnRow
+    stored: StoredStream
+    position: int
+    """Sequence of the last message, 0 if there is none."""
+    advanced: bool
+    """The row was behind."""
+
+
+async def load(connection: Connection, messages: Messages, state: State, stream: str) -> Loaded | None:
+    """Read a stream and bring its row up to date. None for an unknown stream. Waits while the server is away. Raises
+    `JournalError`."""
+    found = await connection.retry(state.get, stream, timeout=None)
+    last = await connection.retry(messages.last, stream, timeout=None)
+    if last is None:
+        if found is None or found.row.message > await connection.retry(messages.last_seq, timeout=None):
+            return None  # the row is of a journal that was here before
+        found.row.since = found.row.message = 0
+        return Loaded(OwnRow(found.row, found.entry), _stored(found.row, 0, _Parser()), 0, False)
+    part, first = messages.part(last), last.seq
+    if part is None:
+        part, first = await _last_intact(messages, stream, last.seq)
+    # A row that is ahead of the messages is of a journal that had more of them.
+    if found is None or found.row.expired or found.row.message > last.seq:
+        row = Row(info=_info(stream, part))
+    else:
+        row = found.row
+    own = OwnRow(row, 0 if found is None else found.entry)
+    since = last.seq + 1 if part is None else part.since or first - part.index
+    known = row.message
+    parser = _Parser()
+    async for commit in messages.commits(stream, min(since, known + 1), last.seq):
+        if commit.first >= since:
+            parser.add(commit, since)
+        if commit.last > known:
+            _project(own, commit)
+    row.message = last.seq
+    return Loaded(own, _stored(row, last.seq, parser), last.seq, last.seq > known)
+
+
+def _info(stream: str, part: CommitPart | None) -> StreamInfo:
+    """If nothing of the stream can be read, it starts again from the beginning."""
+    if part is None:
+        return StreamInfo(stream=stream, statistics=Statistics(stream=stream, dialect="auto", provider=""))
+    return part.stream_info()
+
+
+async def _last_intact(messages: Messages, stream: str, last: int) -> tuple[CommitPart | None, int]:
+    """The last part of the stream's last commit that can be read, and its sequence: the stream continues there."""
+    part, seq = None, 0
+    async for commit in messages.commits(stream, 1, last):
+        part, seq = commit.parts[-1], commit.last
+    return part, seq
+
+
+def advance(own: OwnRow, first: int, last: CommitPart, info: StreamInfo) -> None:
+    """Record in the row that it includes the commit whose first message is `first`."""
+    row = own.row
+    row.info, row.expired = info, False
+    row.message = first + last.index
+    row.since = last.since or first
+    row.owner = last.commit.partition("/")[0]
+    if info.state == "ended":
+        own.projection.end_stream(info.stream)
+
+
+class _Parser:
+    """The snapshot and tail of a parser, as far as they are still stored."""
+
+    def __init__(self) -> None:
+        self.snapshot: bytes | None = None
+        self.snapshot_lines = 0
+        self.tail: list[Input] = []
+        self.complete = False
+
+    def add(self, commit: CommitMessages, since: int) -> None:
+        self.complete = self.complete or commit.first == since
+        try:
+            rest, _ = read_rest(commit.rest)
+        except DamagedError:
+            self.complete = False
+            return
+        if rest.snapshot is not None:
+            self.snapshot, self.tail = rest.snapshot, []
+            self.snapshot_lines = commit.parts[-1].stream_info().lines
+        self.tail += rest.tail
+
+
+def _project(own: OwnRow, commit: CommitMessages) -> None:
+    stored = [one for index, part in enumerate(commit.parts) for one in events_of(commit.first + index, part.events)]
+    read = [(one.seq, Produced.of(event, one.body)) for one in stored if (event := read_event(one)) is not None]
+    own.projection.apply(own.row.info.stream, read)
+    advance(own, commit.first, commit.parts[-1], commit.parts[-1].stream_info())
+
+
+def _stored(row: Row, position: int, parser: _Parser) -> StoredStream:
+    """An open stream may be open at another daemon. It is returned as suspended, so that whoever resumes it starts with
+    a commit, which fences out the other daemon."""
+    info = msgspec.convert(msgspec.to_builtins(row.info), StreamInfo)  # a deep copy
+    info.position = position
+    if info.state == "open":
+        info.state = "suspended"
+    if not parser.complete:
+        parser = _Parser()
+    return StoredStream(info, parser.snapshot, parser.snapshot_lines, parser.tail)
+
+
+async def rebuild_rows(connection: Connection, messages: Messages, state: State) -> int:
+    """Rebuild the rows of all streams that have messages; returns how many. Raises `JournalError`."""
+    await connection.retry(_raise_expired, connection, messages, state)
+    made = 0
+    async for stream in _streams(connection, messages):
+        made += await _bring_row_up(connection, messages, state, stream)
+    return made
+
+
+class CatchUp:
+    """Brings up the rows of streams whose daemon is gone."""
+
+    def __init__(self, connection: Connection, messages: Messages, state: State) -> None:
+        self._connection = connection
+        self._messages = messages
+        self._state = state
+        self._alive: set[str] = set()
+        self._is_due = False
+
+    async def at_start(self) -> None:
+        """Bring up the rows that an earlier daemon has left behind. It may still count as alive."""
+        try:
+            await self._bring_up(())
+        except JournalError as error:  # rows are hints
+            _log.warning("cannot look for leftovers of an earlier daemon", reason=str(error))
+            self._is_due = True
+
+    async def bring_up_rows(self) -> None:
+        """Bring them up if another daemon no longer counts as alive. Raises `JournalError`."""
+        alive = await self._connection.retry(self._state.alive)
+        if self._is_due or self._alive - alive:
+            await self._bring_up(() if self._is_due else alive)
+        self._alive, self._is_due = alive, False
+
+    async def _bring_up(self, alive: Container[str]) -> None:
+        rows = {row.info.stream: row for row in await self._connection.retry(self._state.rows)}
+        async for stream in _streams(self._connection, self._messages):
+            if (row := rows.get(stream)) is not None:
+                if row.owner in alive or (row.info.state == "ended" and not row.info.rewriting):
+                    continue
+                last = await self._connection.retry(self._messages.last, stream)
+                if last is None or last.seq <= row.message:
+                    continue
+            await _bring_row_up(self._connection, self._messages, self._state, stream)
+
+
+async def _bring_row_up(connection: Connection, messages: Messages, state: State, stream: str) -> bool:
+    loaded = await load(connection, messages, state, stream)
+    return loaded is not None and loaded.advanced and await connection.retry(state.put, loaded.own)
+
+
+async def _streams(connection: Connection, messages: Messages) -> AsyncIterator[str]:
+    """All streams that have messages."""
+    offset = 0
+    while True:
+        info = await connection.retry(_subjects, connection, messages, offset)
+        subjects = info["state"].get("subjects") or {}
+        for subject in subjects:
+            yield unquote(subject.rpartition(".")[2])
+        offset += len(subjects)
+        if not subjects or offset >= info.get("total", 0):
+            break
+
+
+async def missing(connection: Connection, messages: Messages) -> list[int]:
+    """Sequences of the messages that are missing between the first and the last. Raises `AwayError`, `JournalError`."""
+    known = (await connection.api(f"STREAM.INFO.{messages.stream}"))["state"]
+    if not 0 < known.get("num_deleted", 0) <= MOST_DETAILS:
+        return []
+    details = (await connection.api(f"STREAM.INFO.{messages.stream}", deleted_details=True))["state"]
+    return details.get("deleted") or []
+
+
+async def _subjects(connection: Connection, messages: Messages, offset: int) -> dict[str, Any]:
+    return await connection.api(f"STREAM.INFO.{messages.stream}", subjects_filter=messages.everything, offset=offset)
+
+
+async def _raise_expired(connection: Connection, messages: Messages, state: State) -> None:
+    first = (await connection.api(f"STREAM.INFO.{messages.stream}"))["state"]["first_seq"]
+    if last := max([first - 1, *await missing(connection, messages)]):
+        await state.raise_expired(end_of(last))
