@@ -267,14 +267,14 @@ class Daemon:
         await self._findings.load()
         self._rewriter = Rewriter(
             config.rewriting,
-            config.stream,
+            config.stream.limits,
             tasks,
             lambda stream, outcomes: self._streams.settle_views(stream, outcomes),
         )
         self._streams = Streams(
             self.journal,
             tasks,
-            limits=config.stream,
+            limits=config.stream.limits,
             snapshot_bytes=SNAPSHOT_BYTES,
             suspend_timeout_ms=int(config.suspend_timeout * 1000),
             max_streams=config.max_streams,
@@ -358,7 +358,7 @@ class Daemon:
         from tooltap.daemon.web.http.services import Services
         from tooltap.daemon.web.server import WebServer
 
-        feeds = Feeds(self.hub, self.config)
+        feeds = Feeds(self.hub)
         services = Services(self.config, self.journal, self.hub, requests, feeds, self.statistics)
         self.web = WebServer(services, listening, self._token)
         tasks.start_soon(self.web.run)

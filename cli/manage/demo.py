@@ -28,7 +28,7 @@ from tooltap.cli.common.render import Renderer
 from tooltap.daemon.client.connection import ConnectError, connect
 from tooltap.daemon.client.publishing import ingest
 from tooltap.daemon.client.subscription import Subscription, subscribe
-from tooltap.normalizers.stream.display import display_of
+from tooltap.daemon.show.skins.display import display_of
 from tooltap.normalizers.wire.recording import Line, Recording
 from tooltap.protocol.events import decode
 

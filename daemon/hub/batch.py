@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
 from tooltap.daemon.journal.interface import Committed, StoredEvent
+from tooltap.daemon.show.skins.display import display_body
 from tooltap.daemon.system.logs import faults
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.normalizers.stream.display import display_body
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.events import event_lines, numbered_lines
 from tooltap.protocol.filters import Filter

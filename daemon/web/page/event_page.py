@@ -27,6 +27,7 @@ from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.calls import of_call, states_of
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.session_head import name_of
+from tooltap.daemon.web.page.timeline import SEARCH_BYTES
 from tooltap.daemon.web.page.views.compared import Block, Pair, views_of
 from tooltap.daemon.web.page.views.whole_event import whole_event
 from tooltap.protocol.filters import Filter
@@ -84,7 +85,7 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
     rows = await services.journal.sessions(limit=1, wanted=SessionFilter(session=(event["session"],)))
     stored = await services.journal.event(seq)
     parts = [] if stored is None else await of_call(services.journal, stored)
-    states = await states_of(services.journal, parts, services.config.web.search_bytes)
+    states = await states_of(services.journal, parts, SEARCH_BYTES)
     shown = await fragments.of(sorted({*parts, *states.results}), lambda _: "full")
     before, _ = await services.journal.read_back(seq, session, limit=1)
     after, _ = await services.journal.read(seq, session, max_bytes=1)

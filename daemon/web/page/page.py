@@ -52,7 +52,19 @@ from tooltap.daemon.web.page.section import section_of
 from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.tabs import tabs
-from tooltap.daemon.web.page.timeline import NEWEST, STATES, Bounds, Page, around, between, newer, older
+from tooltap.daemon.web.page.timeline import (
+    CARDS,
+    CARDS_BYTES,
+    NEWEST,
+    SEARCH_BYTES,
+    STATES,
+    Bounds,
+    Page,
+    around,
+    between,
+    newer,
+    older,
+)
 from tooltap.daemon.web.page.unknown_session import near_sessions
 from tooltap.daemon.web.templating import compile_templates, template
 from tooltap.protocol.events import AnyEvent
@@ -61,6 +73,8 @@ from tooltap.protocol.heads import EventHead
 
 __all__ = ["routes", "warm_up"]
 
+FRAGMENT_BYTES = 33_554_432
+"""Bytes of rendered events held in memory."""
 COOKIE_SECONDS = 365 * 24 * 3600
 MIN_COMPRESSED = 1_000
 """Bytes of a style sheet or a script that is worth compressing. Pages are not compressed: they hold what lets a browser
@@ -70,9 +84,7 @@ T = TypeVar("T")
 
 
 def routes(services: Services, logins: Logins) -> list[BaseRoute]:
-    fragments = Fragments(
-        services.journal, services.config.web.fragment_bytes, lambda url: with_pass(url, logins.lasting_pass(url))
-    )
+    fragments = Fragments(services.journal, FRAGMENT_BYTES, lambda url: with_pass(url, logins.lasting_pass(url)))
     page, board = _Page(services, fragments), BoardEndpoints(services, fragments)
     return [
         Route("/", _with_error_page(page.home.table)),
@@ -111,13 +123,12 @@ async def _code_css(_: Request) -> Response:
 
 class _Page:
     def __init__(self, services: Services, fragments: Fragments) -> None:
-        web = services.config.web
         self._services = services
         self._fragments = fragments
         self.home = Home(services, fragments, sorted(TOOL_CARDS))
         self._sessions = SessionList(services)
         self._overviews = Overviews(services.journal)
-        self._bounds = Bounds(web.cards, web.cards_bytes, web.search_bytes)
+        self._bounds = Bounds(CARDS, CARDS_BYTES, SEARCH_BYTES)
 
     async def session(self, request: Request) -> Response:
         name = request.path_params["session"]

@@ -30,6 +30,7 @@ from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.download import CUT, FORMS, Form, bodies_for, download
 from tooltap.daemon.web.page.preferences import COOKIE, from_cookie
 from tooltap.daemon.web.page.session_head import name_of, row_of
+from tooltap.daemon.web.page.timeline import SEARCH_BYTES
 from tooltap.daemon.web.templating import template
 from tooltap.protocol.events import AnyEvent, Event, Message, ToolCall, decode
 from tooltap.protocol.filters import Filter
@@ -199,7 +200,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def routes(services: Services, logins: Logins, with_error_page: Callable[[Endpoint], Endpoint]) -> list[Route]:
-    journal, search_bytes = services.journal, services.config.web.search_bytes
+    journal, search_bytes = services.journal, SEARCH_BYTES
 
     def admitting(url: str) -> str:
         return with_pass(url, logins.lasting_pass(url))

@@ -25,7 +25,12 @@ from tooltap.normalizers.dialects.claude.answers import (
     text_of,
 )
 from tooltap.normalizers.dialects.claude.deltas import Deltas, DeltasState
-from tooltap.normalizers.dialects.claude.injected_text import INTERRUPTED, Wrapped, asks_the_model, read_wrapped
+from tooltap.normalizers.dialects.claude.injected_text import (
+    INTERRUPTED,
+    InjectedText,
+    asks_the_model,
+    read_injected_text,
+)
 from tooltap.normalizers.dialects.claude.tasks import Tasks, TasksState, task_named
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Attachment, Message, Reasoning, SessionEvent
@@ -270,8 +275,8 @@ class ClaudeMessages:
 
     def user_text(self, text: str, value: Line) -> Skip:
         """Emit a text of a user line, which is not always the user's."""
-        if text[0] in "<C\n " and (wrapped := read_wrapped(text)) is not None:
-            return self._wrapped(wrapped, text, _is_synthetic(value))
+        if text[0] in "<C\n " and (injected := read_injected_text(text)) is not None:
+            return self._injected_text(injected, text, _is_synthetic(value))
         if _is_synthetic(value):
             return "synthetic-prompt"
         if self._is_echo(value):
@@ -281,10 +286,10 @@ class ClaudeMessages:
         self._parser.emit_text("user" if _is_human(value) else "system", text)
         return None
 
-    def _wrapped(self, wrapped: Wrapped, text: str, is_synthetic: bool) -> Skip:
-        """Emit what a text consists of that Claude Code wrote or wrapped."""
-        outcomes = self._tasks.noted(wrapped.tasks, text)
-        for role, part in wrapped.parts:
+    def _injected_text(self, injected: InjectedText, text: str, is_synthetic: bool) -> Skip:
+        """Emit the parts of a text that Claude Code wrote, or wrapped around the user's."""
+        outcomes = self._tasks.noted(injected.tasks, text)
+        for role, part in injected.parts:
             if role == "system" or not is_synthetic:
                 self._parser.emit_text(role, part)
                 outcomes.append(None)

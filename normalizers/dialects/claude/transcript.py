@@ -23,7 +23,7 @@ from tooltap.normalizers.core.state import OpenTurn, State
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING, QUEUE, bookkeeping, glance
 from tooltap.normalizers.dialects.claude.deltas import Deltas
-from tooltap.normalizers.dialects.claude.injected_text import Wrapped, read_wrapped
+from tooltap.normalizers.dialects.claude.injected_text import InjectedText, read_injected_text
 from tooltap.normalizers.dialects.claude.messages import ClaudeMessages, ClaudeState, TurnNotes, is_prompt, message_of
 from tooltap.normalizers.dialects.claude.reports import Reports
 from tooltap.normalizers.dialects.claude.tasks import Tasks
@@ -170,12 +170,12 @@ class ClaudeTranscriptState(ClaudeState, kw_only=True):
 class TranscriptMessages(ClaudeMessages):
     """Ends turns, too, which most transcripts do not state."""
 
-    def _wrapped(self, wrapped: Wrapped, text: str, is_synthetic: bool) -> Skip:
+    def _injected_text(self, injected: InjectedText, text: str, is_synthetic: bool) -> Skip:
         """A command that the user types after an answer is not part of its turn (1.0 states no ends)."""
-        typed = any(role == "user" for role, _ in wrapped.parts)
+        typed = any(role == "user" for role, _ in injected.parts)
         if typed and self.is_main and self._parser.turn is not None and self.is_answered(self._parser.turn):
             self.conclude(self._parser.turn)
-        return super()._wrapped(wrapped, text, is_synthetic)
+        return super()._injected_text(injected, text, is_synthetic)
 
     def conclude(self, turn_id: str, ended_by: str | None = None, duration_ms: int | None = None) -> None:
         """End a turn. `ended_by`: what says so; None where only what followed shows it."""
@@ -410,8 +410,8 @@ class ClaudeTranscript(Parser):
     def _queued(self, value: Line) -> Skip:
         """A notification that waits until the model gets it; never, where a call gets the task's output first."""
         text = text_of(value.get("content"))
-        wrapped = read_wrapped(text)
-        return QUEUE if wrapped is None or not wrapped.tasks else best(self.tasks.noted(wrapped.tasks, text))
+        injected = read_injected_text(text)
+        return QUEUE if injected is None or not injected.tasks else best(self.tasks.noted(injected.tasks, text))
 
     @line("progress")
     def _progress(self, value: Line) -> Skip:

@@ -96,6 +96,8 @@ class CodexCalls:
         self._threads = threads
         self.running = LiveOutput(parser, state.running)
 
+    # -- calls and their results, each once -----------------------------------------------------------------------
+
     def show(
         self,
         value: Line,
@@ -212,6 +214,11 @@ class CodexCalls:
         self._parser.ts = ts
         return skip
 
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        if (held := self._state.held.pop(call.id, None)) is not None:  # the call is evicted
+            return held.answer.value, held.answer.outputs
+        return self.running.take(call.id)
+
     # -- commands in the background -------------------------------------------------------------------------------
 
     def remember_process(self, process: str, call: Call) -> None:
@@ -229,14 +236,20 @@ class CodexCalls:
             if (call := self._state.calls.open.get(call_id)) is not None:
                 self._calls.answer(call, answer, raw=None, synthetic=True)
 
-    # -- ends -----------------------------------------------------------------------------------------------------
+    # -- the end of a turn ----------------------------------------------------------------------------------------
 
     def before_turn_ends(self, outcome: str, turn_id: str | None) -> None:
         """Emit the turn's plan and results for which no line of the model's came any more."""
-        self.release_plan()
+        self._release_plan()
         self._release_turn(turn_id)
         if outcome == "completed":
             self._conclude_questions(turn_id)
+
+    def _release_turn(self, turn_id: str | None) -> None:
+        for call_id in list(self._state.held):
+            call = self._state.calls.open.get(call_id)
+            if call is None or (call.session, call.turn) == (self._parser.session, turn_id or call.turn):
+                self.release(call_id)
 
     def _conclude_questions(self, turn_id: str | None) -> None:
         """End the calls that only ask: a turn that completes has had the answers, though the client's side may not be
@@ -245,35 +258,6 @@ class CodexCalls:
             if (call.session, call.turn) == (self._parser.session, turn_id or call.turn):
                 self.settle(call.id, "completed")
                 self._calls.answer(call, Answer(), raw=None, synthetic=True)
-
-    def emit_diff(self) -> None:
-        """Emit the turn's diff, as a call."""
-        thread = self._threads.current
-        diff, thread.diff = thread.diff, None
-        if diff is not None and diff.chars:
-            outputs = diff.outputs("/input/unified_diff", "text/x-diff")
-            self.add_synthetic("diff", "turn_diff", {"unified_diff": diff.head}, outputs=outputs)
-
-    def hold_plan(self, msg: Line) -> Skip:
-        self.release_plan()
-        self._threads.before_content()
-        self._threads.current.plan = msg
-        if len(_encode(msg)) <= self._parser.context.limits.string_bytes:
-            return "held"
-        self.release_plan()
-        return None
-
-    def release_plan(self) -> None:
-        """Emit the plan that no call came for."""
-        plan, self._threads.current.plan = self._threads.current.plan, None
-        if plan is not None:
-            self.add_synthetic("plan", "update_plan", nonempty(plan, "explanation", "plan"), raw=plan)
-
-    def _release_turn(self, turn_id: str | None) -> None:
-        for call_id in list(self._state.held):
-            call = self._state.calls.open.get(call_id)
-            if call is None or (call.session, call.turn) == (self._parser.session, turn_id or call.turn):
-                self.release(call_id)
 
     def settle(self, call_id: str, status: str, answers: Any = None) -> bool:
         """Answer the pending requests about a call that runs, or ended with this status; returns whether any were.
@@ -289,11 +273,6 @@ class CodexCalls:
         for permission_id in asked:
             self._permissions.answer(permission_id, outcome, answers=answers, synthetic=True)
         return bool(asked)
-
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
-        if (held := self._state.held.pop(call.id, None)) is not None:  # the call is evicted
-            return held.answer.value, held.answer.outputs
-        return self.running.take(call.id)
 
     # -- what the model calls, and what it gets -------------------------------------------------------------------
 
@@ -528,7 +507,7 @@ class CodexCalls:
     def _tool_search_output(self, item: Line) -> Skip:
         return self.answer(item, Answer(nonempty(item, "tools")), raw_name="tool_search")
 
-    # -- images and plans -----------------------------------------------------------------------------------------
+    # -- images -----------------------------------------------------------------------------------------
 
     @events("view_image_begin")
     def _begin_view(self, msg: Line) -> Skip:
@@ -561,6 +540,8 @@ class CodexCalls:
         answer = Answer(nonempty(msg, "saved_path"), _status(msg), attachments=attachments)
         return self.answer({**own_object(msg), "result": image}, answer, call_id=call_id)
 
+    # -- plans and diffs ------------------------------------------------------------------------------------------
+
     @events("plan_update")
     def _plan_update(self, msg: Line) -> Skip:
         """The plan of the running `update_plan` call; some streams have no such calls, only this."""
@@ -568,9 +549,32 @@ class CodexCalls:
         if (call := self._calls.get(self._threads.current.plan_call or "")) is not None:
             return self.show(msg, call.raw_name, value, call_id=call.id)
         if self._state.has_raw and not self._state.raw_first and self._threads.current.script is None:
-            return self.hold_plan(msg)  # to 0.58 the call follows
+            return self._hold_plan(msg)  # to 0.58 the call follows
         self._threads.before_content()
         return self.add_synthetic("plan", "update_plan", value, raw=msg)
+
+    def _hold_plan(self, msg: Line) -> Skip:
+        self._release_plan()
+        self._threads.before_content()
+        self._threads.current.plan = msg
+        if len(_encode(msg)) <= self._parser.context.limits.string_bytes:
+            return "held"
+        self._release_plan()
+        return None
+
+    def _release_plan(self) -> None:
+        """Emit the plan that no call came for."""
+        plan, self._threads.current.plan = self._threads.current.plan, None
+        if plan is not None:
+            self.add_synthetic("plan", "update_plan", nonempty(plan, "explanation", "plan"), raw=plan)
+
+    def emit_diff(self) -> None:
+        """Emit the turn's diff, as a call."""
+        thread = self._threads.current
+        diff, thread.diff = thread.diff, None
+        if diff is not None and diff.chars:
+            outputs = diff.outputs("/input/unified_diff", "text/x-diff")
+            self.add_synthetic("diff", "turn_diff", {"unified_diff": diff.head}, outputs=outputs)
 
     # -- other agents ---------------------------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from tests.same_task import EDIT, FIXTURES, PROVIDERS, SHELL_FAILS, Session
+from tooltap.daemon.show.skins.display import PROJECTIONS, display_body, display_events, display_of, display_text
 from tooltap.normalizers.core.items import Limits, Produced
 from tooltap.normalizers.stream.bounds import bound
-from tooltap.normalizers.stream.display import PROJECTIONS, display_body, display_events, display_of, display_text
 from tooltap.protocol.display import DisplayText, DisplayToolResult, DisplayToolUse, decode_display, encode_display
 from tooltap.protocol.events import AnyEvent, Event, Message, decode, encode
 from tooltap.testing import normalize, read_recording

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from tooltap.daemon.show.names import distinct_title
 from tooltap.normalizers.tools.preview import shortened
 from tooltap.protocol.display import (
     DisplayEvent,
@@ -123,8 +124,7 @@ def _tool_call(event: ToolCall) -> DisplayEvent:
 def _title(event: ToolCall) -> str:
     """The provider's title, where it says more than the tool's name. Before the arguments arrive it does not:
     claude-agent-acp 0.100 sends "Terminal" and "Read File" until then."""
-    title = event.title or ""
-    return "" if event.status == "pending" or title.lower() == event.name.lower() else shortened(title)
+    return "" if event.status == "pending" else shortened(distinct_title(event.title, event.name))
 
 
 def _tool_update(event: ToolUpdate) -> DisplayEvent | None:
