@@ -320,6 +320,7 @@ class RelayedResult(NamedTuple):
 
     @property
     def text(self) -> str:
+        """The content's texts, one per line."""
         return "\n".join(self.texts)
 
 

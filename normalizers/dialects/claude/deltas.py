@@ -38,6 +38,8 @@ class DeltasState(msgspec.Struct):
 
 
 class Deltas:
+    """Receives the deltas of messages, and drops those of blocks that came whole."""
+
     def __init__(self, parser: Parser, state: DeltasState) -> None:
         self._parser = parser
         self._texts = parser.texts

@@ -51,6 +51,8 @@ _SKILL = re.compile(r'The "[^"\n]+" skill is (?:running|loading)')
 
 
 class TaggedText(NamedTuple):
+    """A text between an opening tag and its closing tag."""
+
     tag: str
     text: str
 

@@ -1,4 +1,4 @@
-"""Claude's messages, as both of its dialects carry them: blocks, harness texts in user lines, news of the session.
+"""Claude's messages, which its dialects and their siblings share: blocks, injected texts, news of the session.
 
 A line holds a message or one block of it. The numbers of a message's blocks continue over its lines, whatever comes
 between them.
@@ -55,11 +55,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SeenMessage(msgspec.Struct):
+    """A message of which a line was read."""
+
     turn: str | None
     blocks: int = 0
 
 
 class BlocksState(msgspec.Struct):
+    """State of the numbering of blocks."""
+
     messages: dict[str, SeenMessage] = {}
     """The last messages, by id."""
 
@@ -85,7 +89,7 @@ class ClaudeState(State, kw_only=True):
 
 
 class ClaudeMessages:
-    """Emits the messages of a stream, the news of its session, and what its turns need to know of them."""
+    """Emits the messages of a stream and the news of its session, and keeps notes for the ends of its turns."""
 
     SKIPS = frozenset({"empty", "redacted-thinking", "repeated", "stale-task", "synthetic-prompt", "unchanged"})
     OF_LINE = frozenset({"is_main"})
@@ -146,6 +150,7 @@ class ClaudeMessages:
         return None
 
     def ensure_main_turn(self) -> None:
+        """Open a synthetic turn for what the main agent does outside of any."""
         if self.is_main and self._parser.turn is None:  # a background agent continues between turns
             self._parser.start_turn(synthetic=True)
 
@@ -171,6 +176,7 @@ class ClaudeMessages:
         return None
 
     def failed_request(self, text: str, data: dict[str, Any] | None = None) -> Skip:
+        """Emit that a request to the model failed."""
         if self.is_main:
             self.notes().error = True
         self._parser.notice("provider-error", text, "error", data)
@@ -357,6 +363,7 @@ def _is_synthetic(value: Line) -> bool:
 
 
 def message_of(value: Line) -> Line:
+    """The message in a line; a bare string is its content."""
     message = value.get("message")
     return message if type(message) is dict else {"content": message}
 

@@ -64,11 +64,13 @@ class Lineage(msgspec.Struct):
         return str(value.get("uuid")) in self.lines
 
     def remember(self, value: Line, agent: str) -> None:
+        """Remember the agent of a line."""
         uuid = value.get("uuid")
         if uuid and type(uuid) is str:
             put(self.lines, uuid, agent, LINES)
 
     def spawned(self, agent: str, call_id: str) -> None:
+        """Remember the call that spawned an agent."""
         if self.parents.get(agent) != call_id:
             put(self.parents, agent, call_id, SUBAGENTS)
             for asked in self.prompts.values():
@@ -151,6 +153,8 @@ class MessagesInProgress(msgspec.Struct):
 
 
 class EndedTurn(msgspec.Struct):
+    """A turn that has ended, and the message that ended it."""
+
     turn: str
     message_id: str | None
     """The message that ended it; it may have more lines."""
@@ -189,10 +193,12 @@ class TranscriptMessages(ClaudeMessages):
         )
 
     def is_answered(self, turn_id: str) -> bool:
+        """Whether the turn's last message is an answer, and no call is open."""
         turn = next(turn for turn in self._state.turns if turn.id == turn_id)
         return turn.answered and not self._calls.is_open(turn.session, turn.id, turn.agent)
 
     def interrupted(self, text: str) -> Skip:
+        """Emit an interrupt, and end the turn."""
         outcome = super().interrupted(text)
         if self.is_main and self._parser.turn is not None:
             self._parser.end_turn("cancelled", turn_id=self._parser.turn, reason="interrupted")

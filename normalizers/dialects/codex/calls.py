@@ -222,6 +222,7 @@ class CodexCalls:
     # -- commands in the background -------------------------------------------------------------------------------
 
     def remember_process(self, process: str, call: Call) -> None:
+        """Remember the background process of a command."""
         put(self._state.processes, process, call.id, self._parser.context.limits.open_permissions)
 
     def process_ended(self, process: str, answer: Answer) -> None:
@@ -278,6 +279,7 @@ class CodexCalls:
 
     @raw_items("function_call")
     def function_call(self, item: Line) -> Skip:
+        """Open the call of a function that the model makes."""
         name = first_string(item, "name") or UNKNOWN_TOOL
         namespace = first_string(item, "namespace") or ""
         if namespace.startswith("mcp__"):
@@ -363,6 +365,7 @@ class CodexCalls:
 
     @events("exec_command_begin")
     def begin_command(self, msg: Line) -> Skip:
+        """Show a command that is run; that it runs answers the request for its approval."""
         if self._state.held:  # run again, after it failed in the sandbox
             self._state.held.pop(self._calls.id_of(call_id_of(msg)), None)
         skip = self._show_command(msg)
@@ -426,6 +429,7 @@ class CodexCalls:
 
     @events("patch_apply_begin", "patch_apply_updated")
     def begin_patch(self, msg: Line) -> Skip:
+        """Show a patch that is applied."""
         value = {**nonempty(msg, "auto_approved"), "changes": file_changes(msg.get("changes"))}
         skip = self.show(msg, raw_name_of(msg, "patch_apply"), value, name="Patch")
         if (call := self._calls.get(call_id_of(msg))) is not None:

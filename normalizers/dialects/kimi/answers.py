@@ -178,6 +178,7 @@ class TaskReport(NamedTuple):
         return cls(stated["task_id"], status, int(code) if _CODE.fullmatch(code) else None, output)
 
     def answer(self, name: str) -> Answer:
+        """The final answer of the call that started the task."""
         if name != "Bash":
             return Answer(self.output or None, self.status)
         code = {} if self.exit_code is None else {"exit_code": self.exit_code}

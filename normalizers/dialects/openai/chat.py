@@ -322,6 +322,8 @@ _NO_ARGUMENTS = ("", "None", "null")
 
 
 class ChatCall(NamedTuple):
+    """A call in a message."""
+
     id: str | None
     name: str | None
     arguments: Any
@@ -349,6 +351,7 @@ class PendingCall(msgspec.Struct, omit_defaults=True):
     arguments: str = ""
 
     def as_use(self) -> ChatCall:
+        """The call, as far as its deltas came."""
         function = {"name": self.name, "arguments": self.arguments}
         raw = {"index": self.index, "id": self.id, "type": "function", "function": function}
         return ChatCall(self.id, self.name, self.arguments, {key: one for key, one in raw.items() if one is not None})

@@ -47,6 +47,7 @@ class OpencodeParts:
     # -- text, reasoning and files ------------------------------------------------------------------------------
 
     def message(self, message_id: str) -> OpencodeMessage:
+        """State of the message with this id, which is new if it is unknown."""
         messages = self._state.messages
         info = messages.get(message_id)
         if info is None:

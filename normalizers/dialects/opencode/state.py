@@ -31,6 +31,8 @@ class OpencodePart(msgspec.Struct, omit_defaults=True):
 
 
 class OpencodeMessage(msgspec.Struct, omit_defaults=True):
+    """A message whose parts are being read."""
+
     role: str | None = None
     blocks: int = 0
     echo: bool | None = None

@@ -376,6 +376,7 @@ class PiJson(Parser):
         self.notice("bashExecution", text or string(data.get("output")), data=data)
 
     def retitle(self, title: str | None) -> Skip:
+        """Emit the session's title, if it is new."""
         if title is None or title == self.state.title:
             return "unchanged"
         self.state.title = title
