@@ -18,6 +18,8 @@ import pytest
 from tests.cli.command import environment, here, sentence, tooltap
 from tooltap.daemon.system.services.systemd import NAME
 
+pytestmark = pytest.mark.process
+
 ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
 
 
