@@ -40,7 +40,7 @@ from tooltap.daemon.system.paths import spool_path
 from tooltap.daemon.system.running_daemons import Record, RunningDaemon
 from tooltap.daemon.system.tcp import listen, parse_address
 from tooltap.daemon.taps.delivery.announcement import announced
-from tooltap.daemon.taps.delivery.quarantine import QuarantineLimits
+from tooltap.daemon.taps.delivery.spool import QuarantineLimits
 from tooltap.daemon.taps.drain import Drain
 from tooltap.daemon.taps.follow.follower import Follower
 from tooltap.daemon.views.results import Policy

@@ -15,7 +15,7 @@ from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.origins import Origins
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page import page
-from tooltap.daemon.web.page.entrance import doorstep
+from tooltap.daemon.web.page.login_page import doorstep
 
 __all__ = ["application"]
 

@@ -34,8 +34,6 @@ from tooltap.daemon.taps.delivery.outbox import Entry, Outbox, StreamOptions
 from tooltap.daemon.taps.delivery.records import JOURNAL_REPLACED, encode, encode_end, encode_lost
 from tooltap.protocol.frames import Done, Suspended
 
-__all__ = ["Delivery", "ReadSpool"]
-
 BATCH = 256 * 1024
 TEMPORARY = ("shutting-down", "too-many-connections", "too-many-streams", "journal")
 """Error codes of a daemon that may take the stream later."""

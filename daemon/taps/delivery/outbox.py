@@ -32,8 +32,6 @@ from tooltap.normalizers.wire.framing import LongLine
 if TYPE_CHECKING:  # what runs an agent loads nothing before the agent runs
     from tooltap.protocol.tapped import Direction
 
-__all__ = ["MAX_BYTES", "Entry", "Outbox", "SpoolLimits", "StreamOptions"]
-
 MAX_BYTES = 64 * 1024 * 1024
 OVERHEAD = 200
 """Bytes of memory that an entry takes besides its line."""

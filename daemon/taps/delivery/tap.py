@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # what runs an agent loads nothing before the agent runs
     from tooltap.daemon.taps.delivery.spooler import Spooler
     from tooltap.protocol.tapped import Direction
 
-__all__ = ["Tap"]
-
 STALL = 2.0
 """Seconds without progress after which the end of an agent no longer waits for its last lines."""
 REMOVAL = 0.5

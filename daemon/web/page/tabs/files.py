@@ -13,7 +13,7 @@ import msgspec
 
 from tooltap.daemon.show import diff as diffs
 from tooltap.daemon.show.tools.edits import TAGS
-from tooltap.daemon.web.page.tabs.places import Place, TurnCount
+from tooltap.daemon.web.page.tabs.digests import Place, TurnCount
 from tooltap.normalizers.changes.session_files import KINDS, SessionFiles
 from tooltap.normalizers.changes.steps import TOOLS
 from tooltap.protocol.replies import FileChange, FileDiff, Hunk

@@ -7,7 +7,7 @@ import pytest
 from tests.normalizers.dialects.claude import helpers as stream
 from tests.normalizers.dialects.claude.transcripts import line, read, said, statistics
 from tests.normalizers.reading import lines_of, of
-from tooltap.normalizers.dialects.claude.injected_text import asks_the_model, read_wrapped
+from tooltap.normalizers.dialects.claude.injected_text import asks_the_model, read_injected_text
 from tooltap.protocol.events import Message, Notice, Turn, Unparsed
 
 PROMPTING = "<command-message>review is running…</command-message>\n<command-name>/review</command-name>"
@@ -35,7 +35,7 @@ LOCAL = "<command-name>/cost</command-name>\n            <command-message>cost</
     ],
 )
 def test_wrapped_texts(text: str, parts: list[tuple[str, str]], prompts: bool) -> None:
-    wrapped = read_wrapped(text)
+    wrapped = read_injected_text(text)
 
     assert wrapped is not None
     assert (wrapped.parts, wrapped.tasks, asks_the_model(text)) == (parts, [], prompts)
@@ -52,7 +52,7 @@ def test_wrapped_texts(text: str, parts: list[tuple[str, str]], prompts: bool) -
     ],
 )
 def test_users_own_text_is_left(text: str) -> None:
-    assert read_wrapped(text) is None
+    assert read_injected_text(text) is None
     assert asks_the_model(text)
 
 
@@ -61,7 +61,7 @@ def test_hostile_text_is_read_in_linear_time(piece: str) -> None:
     def seconds(times: int) -> float:
         text = "<task-notification>" + piece * times + "</task-notification>" + piece * times
         begin = time.process_time()
-        read_wrapped(text)
+        read_injected_text(text)
         asks_the_model(text)
         return time.process_time() - begin
 

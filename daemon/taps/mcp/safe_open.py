@@ -11,8 +11,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-__all__ = ["Unknown", "open_beneath", "open_folder", "open_in_one_step", "open_step_by_step"]
-
 FOLDER = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 """A pipe in the file's place does not block."""

@@ -1,6 +1,6 @@
-"""Taps the event stream of an OpenCode server: each `data:` of `/event` is a line.
+"""Taps the events that an agent's server sends (`EventServer` in the catalog): each `data:` is a line.
 
-OpenCode sends no past events to a client that connects later (1.18.33), so events during a disconnection are lost. The
+Such a server sends no past events to a client that connects later, so events during a disconnection are lost. The
 stream then has a loss of one line at that place, because their number is unknown.
 
 The server works on when we end. So the stream does not end: it is suspended, and resumed by the next tap of the server.
@@ -12,6 +12,7 @@ import hashlib
 import os
 import time
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 import anyio
 import httpx
@@ -21,9 +22,8 @@ from tooltap.daemon.system.logs import configure, get_logger
 from tooltap.daemon.system.tcp import is_loopback
 from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.daemon.taps.problems import report_problems
+from tooltap.normalizers.catalog.dialect import EventServer
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
-
-__all__ = ["AttachError", "attach", "stream_of"]
 
 CONNECT = 10.0
 RETRY_FIRST, RETRY_MOST = 0.2, 10.0
@@ -34,28 +34,38 @@ _log = get_logger("attach")
 
 
 class AttachError(Exception):
-    """There is no event stream of OpenCode at the URL; the message is a sentence for the user."""
+    """There is no event stream of the agent at the URL; the message is a sentence for the user."""
 
 
-def stream_of(url: str) -> str:
+class Server(NamedTuple):
+    """A server of an agent."""
+
+    product: str
+    """The name of the agent for messages."""
+    kind: EventServer
+    url: str
+    """Of the server, or of its event stream."""
+
+
+def stream_of(server: Server) -> str:
     """Return the stream id of the server. Raises `AttachError`."""
-    source = _event_url(url).copy_with(userinfo=b"")
+    source = _event_url(server).copy_with(userinfo=b"")
     return f"attach-{hashlib.sha256(str(source).encode()).hexdigest()[:16]}"
 
 
 async def attach(
-    url: str, open_tap: Callable[[], Awaitable[tuple[Tap, bool]]], on_stop: OnStop, *, silence: float
+    server: Server, open_tap: Callable[[], Awaitable[tuple[Tap, bool]]], on_stop: OnStop, *, silence: float
 ) -> None:
     """Tap the server until stopped. `open_tap` is called when the server answers; it returns a tap, and whether that
     resumes a stream. `silence`: seconds without a byte after which a connection counts as dead. Raises `AttachError` if
-    the server at `url` is not OpenCode."""
-    source = _event_url(url)
+    there is no server of the agent."""
+    source = _event_url(server)
     configure()
     with anyio.CancelScope() as running:
         on_stop(running.cancel)
         failures: list[AttachError] = []
         async with anyio.create_task_group() as tasks:
-            attachment = _Attachment(source, open_tap, silence)
+            attachment = _Attachment(server, source, open_tap, silence)
             tasks.start_soon(report_problems, lambda: attachment.problem)
             try:
                 await attachment.run()
@@ -67,7 +77,10 @@ async def attach(
 
 
 class _Attachment:
-    def __init__(self, url: httpx.URL, open_tap: Callable[[], Awaitable[tuple[Tap, bool]]], silence: float) -> None:
+    def __init__(
+        self, server: Server, url: httpx.URL, open_tap: Callable[[], Awaitable[tuple[Tap, bool]]], silence: float
+    ) -> None:
+        self._server = server
         self._url = url
         self._name = str(url.copy_with(userinfo=b""))
         self._open_tap = open_tap
@@ -85,7 +98,7 @@ class _Attachment:
     async def run(self) -> None:
         """Connect again and again. Raises `AttachError` if the first connection fails with it."""
         proxies = not is_loopback(self._url.host)
-        async with httpx.AsyncClient(timeout=self._timeout, auth=_credentials(self._url), trust_env=proxies) as client:
+        async with httpx.AsyncClient(timeout=self._timeout, auth=self._credentials(), trust_env=proxies) as client:
             while True:
                 try:
                     await self._follow(client)
@@ -103,7 +116,7 @@ class _Attachment:
     async def _follow(self, client: httpx.AsyncClient) -> None:
         """Read one connection to its end. Raises `AttachError` and `httpx.HTTPError`."""
         async with client.stream("GET", self._url, headers={"Accept": "text/event-stream"}) as response:
-            _check(response, self._name)
+            self._check(response)
             _log.info("attached", url=self._name)
             tap = await self._tap_after_gap()
             splitter = Splitter(MAX_LINE_BYTES)
@@ -119,23 +132,40 @@ class _Attachment:
         if self._tap is None:
             self._tap, is_resumed = await self._open_tap()
             if is_resumed:
-                self._tap.lose(1, 0, "not attached to OpenCode, what it said meanwhile is unknown")
+                self._tap.lose(1, 0, f"not attached to {self._server.product}, what it said meanwhile is unknown")
         elif self._last_seen is not None:
             away = time.monotonic() - self._last_seen
-            self._tap.lose(1, 0, f"not connected to OpenCode for {away:.1f} s, what it said meanwhile is unknown")
+            reason = f"not connected to {self._server.product} for {away:.1f} s, what it said meanwhile is unknown"
+            self._tap.lose(1, 0, reason)
         return self._tap
 
+    def _check(self, response: httpx.Response) -> None:
+        """Check that the response is an event stream. Raises `AttachError`."""
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            raise AttachError(f"{self._name} requires a password: set {self._server.kind.password} as for the server")
+        kind = response.headers.get("content-type", "")
+        if response.status_code != httpx.codes.OK or not kind.startswith("text/event-stream"):
+            answer = f"{response.status_code} {kind}".strip()
+            raise AttachError(f"{self._name} is not the event stream of {self._server.product}: it answers {answer}")
 
-def _event_url(url: str) -> httpx.URL:
-    """Return the URL of the event stream of a server; `url` may already be that. Raises `AttachError`."""
+    def _credentials(self) -> httpx.BasicAuth | None:
+        """Return the credentials from the variables of the agent's server, unless the URL has some."""
+        password = os.environ.get(self._server.kind.password)
+        if self._url.userinfo or not password:
+            return None
+        return httpx.BasicAuth(os.environ.get(*self._server.kind.username), password)
+
+
+def _event_url(server: Server) -> httpx.URL:
+    """Return the URL of the event stream of a server. Raises `AttachError`."""
     try:
-        server = httpx.URL(url)
+        url = httpx.URL(server.url)
     except httpx.InvalidURL as error:
-        raise AttachError(f"{url!r} is not a URL: {error}") from None
-    if server.scheme not in ("http", "https") or not server.host:
-        raise AttachError(f"{url!r} is not the URL of a server, such as http://127.0.0.1:4096")
-    path = server.path.rstrip("/")
-    return server.copy_with(path=path if path.endswith("/event") else f"{path}/event")
+        raise AttachError(f"{server.url!r} is not a URL: {error}") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise AttachError(f"{server.url!r} is not the URL of a server, such as {server.kind.example}")
+    path, end = url.path.rstrip("/"), server.kind.path
+    return url.copy_with(path=path if path.endswith(end) else f"{path}{end}")
 
 
 def _data(line: bytes | LongLine) -> bytes | LongLine | None:
@@ -144,22 +174,3 @@ def _data(line: bytes | LongLine) -> bytes | LongLine | None:
         head = _data(line.head)
         return LongLine(head, line.size - len(line.head) + len(head)) if isinstance(head, bytes) else None
     return line.removeprefix(_DATA).strip() if line.startswith(_DATA) else None
-
-
-def _check(response: httpx.Response, name: str) -> None:
-    """Check that the response is an event stream. Raises `AttachError`."""
-    if response.status_code == httpx.codes.UNAUTHORIZED:
-        raise AttachError(f"{name} requires a password: set OPENCODE_SERVER_PASSWORD as for the server")
-    kind = response.headers.get("content-type", "")
-    if response.status_code != httpx.codes.OK or not kind.startswith("text/event-stream"):
-        raise AttachError(
-            f"{name} is not the event stream of OpenCode: it answers {response.status_code} {kind}".strip()
-        )
-
-
-def _credentials(url: httpx.URL) -> httpx.BasicAuth | None:
-    """Return the credentials from the variables of OpenCode's server, unless the URL has some."""
-    password = os.environ.get("OPENCODE_SERVER_PASSWORD")
-    if url.userinfo or not password:
-        return None
-    return httpx.BasicAuth(os.environ.get("OPENCODE_SERVER_USERNAME", "opencode"), password)
