@@ -134,7 +134,7 @@ def template(name: str, **values: Any) -> Markup:
     return Markup(_environment().get_template(name).render(**values))
 
 
-def html(value: Body | Link | str) -> Markup:
+def body_html(value: Body | Link | str) -> Markup:
     """Render a body, a link, or plain text. What is HTML already stays so."""
     match value:
         case Markup():
@@ -167,7 +167,7 @@ def environment(*packages: str) -> Environment:
     )
     environment.filters |= {
         "visible": visible,
-        "html": html,
+        "html": body_html,
         "brief": _brief,
         "product": product,
         "markdown": markdown,

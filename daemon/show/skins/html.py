@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from tooltap.daemon.show.blocks import short
 from tooltap.daemon.show.growing import Change
-from tooltap.daemon.show.markup import html, template
+from tooltap.daemon.show.markup import body_html, template
 from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.show.shown import SLOTS, Fragment, Slot, fragment_of, key_of
 from tooltap.daemon.show.timeline import OPEN, Card, Lifted, Row, rows_of
@@ -107,7 +107,7 @@ def rendered(event: AnyEvent, look: Look) -> Fragment | None:
 
 
 def _with_html(fragment: Fragment | None) -> Fragment | None:
-    return None if fragment is None else fragment._replace(body=html(fragment.body))
+    return None if fragment is None else fragment._replace(body=body_html(fragment.body))
 
 
 def card_html(card: Card) -> Markup:
@@ -170,7 +170,7 @@ def article(
     return template(
         "card.html",
         card=fragment,
-        body=html(fragment.body),
+        body=body_html(fragment.body),
         slots={slot: Markup().join((inside or {}).get(slot, ())) for slot in SLOTS if slot != "children"},
         status=fragment.status if status is None else status,
         facts=Card(fragment, fragment.status).facts if facts is None else facts,
