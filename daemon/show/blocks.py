@@ -67,21 +67,21 @@ def short(value: str, length: int = SHORT) -> str:
 
 
 def prose(value: str | None, look: Look, pointer: str = "", *, prompt: bool = False) -> Body:
-    """Render Markdown. `pointer`: its place in the event; `prompt`: a user typed it, so line breaks are kept."""
+    """Show Markdown. `pointer`: its place in the event; `prompt`: a user typed it, so line breaks are kept."""
     if not value or not value.strip():
         return ()
     return block("prose", part=excerpt(value, look, pointer), prompt=prompt)
 
 
 def plain(value: str | None, look: Look, pointer: str = "", *, kind: str = "") -> Body:
-    """Render a tool's text with its terminal colours. `kind`: an additional CSS class."""
+    """Show a tool's text with its terminal colours. `kind`: an additional CSS class."""
     if not value or not value.strip():
         return ()
     return block("plain", part=excerpt(value, look, pointer), kind=kind)
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> Body:
-    """Render labels with their values, one per line, without empty values. Addresses are links."""
+    """Show labels with their values, one per line, without empty values. Addresses are links."""
     shown = [(label, _value(value)) for label, value in pairs if value is not None and value != "" and value != []]
     return block("facts", pairs=shown) if shown else ()
 
@@ -101,7 +101,7 @@ def _value(value: Any) -> str | Link:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], look: Look, *, name: str) -> Body:
-    """Render a table without its empty columns. `name`: its label for screen readers."""
+    """Show a table without its empty columns. `name`: its label for screen readers."""
     if not rows:
         return ()
     part = limited(rows, look)
@@ -117,17 +117,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], look: Look, *, nam
 
 
 def note(sentence: str) -> Body:
-    """Render a remark of tooltap about the card."""
+    """Show a remark of tooltap about the card."""
     return block("note", sentence=sentence)
 
 
 def folded(summary: str, body: Body) -> Body:
-    """Render a body that is folded at first."""
+    """Show a body that is folded at first."""
     return block("folded", summary=summary, body=body) if body else ()
 
 
 def attachments(attached: list[Attachment] | None, look: Look) -> Body:
-    """Render stored images as images, all other attachments as links with name, type and size."""
+    """Show stored images as images, all other attachments as links with name, type and size."""
     if not attached:
         return ()
     part = limited(attached, look)

@@ -37,7 +37,7 @@ from tooltap.protocol.tools import TOOLS
 
 
 def message_body(event: Message, look: Look) -> Body:
-    """Render a message as Markdown. Line breaks of typed messages are kept."""
+    """Show a message as Markdown. Line breaks of typed messages are kept."""
     return joined(
         prose(event.text, look, "/text", prompt=event.role != "assistant"), attachments(event.attachments, look)
     )
@@ -48,7 +48,7 @@ def reasoning_body(event: Reasoning, look: Look) -> Body:
 
 
 def permission_body(event: PermissionRequest, look: Look) -> Body:
-    """Render the question and the options of a request."""
+    """Show the question and the options of a request."""
     # If there is a title, the input in the call's own card is enough.
     call = _call_input(event.name, event.input or {}, look) if look.is_full or not event.title else ()
     return joined(
@@ -65,12 +65,12 @@ def _shows_questions(look: Look) -> bool:
 
 
 def _whole(value: str | None, look: Look, pointer: str) -> Body:
-    """Render a text that the header shows only the beginning of."""
+    """Show a text that the header shows only the beginning of."""
     return plain(value, look, pointer) if value and short(value, HEADER) != value else ()
 
 
 def _call_input(name: str | None, payload: dict[str, Any], look: Look) -> Body:
-    """Render the input of the requested call; as a tree if it has no known key, as in OpenCode's requests."""
+    """Show the input of the requested call; as a tree if it has no known key, as in OpenCode's requests."""
     types = TOOLS.get(name or "")
     if name is None or (types is not None and len(types.input.from_payload(payload).extra) == len(payload)):
         return tree(payload, look, "/input")
@@ -82,7 +82,7 @@ def response_body(event: PermissionResponse, look: Look) -> Body:
 
 
 def notice_body(event: Notice, look: Look) -> Body:
-    """Render the text if the header shows only its beginning, and the data at level `full`."""
+    """Show the text if the header shows only its beginning, and the data at level `full`."""
     return joined(_whole(event.text, look, "/text"), tree(event.data, look, "/data") if look.is_full else ())
 
 
@@ -98,7 +98,7 @@ def turn_body(event: Turn, look: Look) -> Body:
 
 
 def session_body(event: SessionEvent, look: Look) -> Body:
-    """Render what is known of a session. For an update the header is enough, except at level `full`."""
+    """Show what is known of a session. For an update the header is enough, except at level `full`."""
     if event.state == "updated" and not look.is_full:
         return ()
     about = facts(

@@ -32,7 +32,7 @@ def is_different(event: ToolResult) -> bool:
 
 
 def model_view_body(event: ToolResult, look: Look) -> Body:
-    """Render what the model saw, folded; nothing if the stream does not say it."""
+    """Show what the model saw, folded; nothing if the stream does not say it."""
     if event.model_view is None:
         return ()
     decoded = msgspec.to_builtins(event)

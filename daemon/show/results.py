@@ -85,7 +85,7 @@ def _notes(event: ToolResult, look: Look) -> Body:
 
 
 def _shown(event: ToolResult, look: Look) -> Body:
-    """Render the display of the result if there is one; else, and at level `full` also, its output.
+    """Show the display of the result if there is one; else, and at level `full` also, its output.
 
     A provider's display of one line ("Found 2 matches") is only a caption of the output. A provider's diff repeats
     the input of the call, in lines of the file.
@@ -130,7 +130,7 @@ def _display(display: Display, look: Look) -> Body:
 
 
 def _view(display: Display, mime: str, look: Look) -> Body:
-    """Render the text of a display by its type."""
+    """Show the text of a display by its type."""
     if not display.text:
         return ()
     if mime == "application/json":
@@ -139,7 +139,7 @@ def _view(display: Display, mime: str, look: Look) -> Body:
 
 
 def _whole(display: Display, look: Look) -> Body:
-    """Render the body of a display that is stored apart from the event."""
+    """Show the body of a display that is stored apart from the event."""
     if display.output_id is None:
         return ()
     mime = display.mime_type or "text/plain"
@@ -147,7 +147,7 @@ def _whole(display: Display, look: Look) -> Body:
 
 
 def update_body(event: ToolUpdate, look: Look) -> Body:
-    """Render the progress of a call, or the display that a rewriter made after the result."""
+    """Show the progress of a call, or the display that a rewriter made after the result."""
     if event.display is not None:
         return _display(event.display, look)
     progress: dict[str, Any] = event.progress or {}

@@ -133,7 +133,7 @@ def card_key(seq: int) -> str:
 
 
 def fragment_of(event: Event, look: Look) -> Fragment | None:
-    """Render an event; None if there is nothing to show: an agent's replay of its history, or an update that changes
+    """Show an event; None if there is nothing to show: an agent's replay of its history, or an update that changes
     nothing visible."""
     show = _KINDS.get(type(event))
     shown = None if show is None or event.replay else show(event, look)

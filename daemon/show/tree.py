@@ -29,7 +29,7 @@ class Node(NamedTuple):
 
 
 def text_or_tree(value: Any, look: Look, pointer: str) -> Body:
-    """Render text as text; JSON, and anything that is not text, as a tree."""
+    """Show text as text; JSON, and anything that is not text, as a tree."""
     if not isinstance(value, str):
         return tree(value, look, pointer)
     if value.lstrip()[:1] in ("{", "["):
@@ -42,7 +42,7 @@ def text_or_tree(value: Any, look: Look, pointer: str) -> Body:
 
 
 def tree(value: Any, look: Look, pointer: str = "") -> Body:
-    """Render a value as a tree; an empty one as nothing. `pointer`: the place of the value in the event."""
+    """Show a value as a tree; an empty one as nothing. `pointer`: the place of the value in the event."""
     if isinstance(value, dict):
         value = {key: one for key, one in value.items() if key not in OURS}
     if value is None or (isinstance(value, dict | list | str) and not value):

@@ -20,7 +20,7 @@ def typed_text(
     language: str | None = None,
     path: str | None = None,
 ) -> Body:
-    """Render a diff as changes by file, Markdown as prose, source code with colours, and other text like a terminal."""
+    """Show a diff as changes by file, Markdown as prose, source code with colours, and other text like a terminal."""
     if mime_type in DIFFS and (changes := changes_of_diff(text)):
         return changes_body(changes, look, pointer)
     if mime_type == "text/markdown":

@@ -1,4 +1,4 @@
-"""The entry of a tool in the registry (`by_tool.py`): its icon, what renders its input and its output, and its structs.
+"""The entry of a tool in the registry (`registry.py`): its icon, what its input and its output say, and its structs.
 
 A module in `tools` exports its entries as `CARDS`.
 """
@@ -15,7 +15,7 @@ from tooltap.protocol.tools import ToolTypes
 
 
 def nothing(payload: OpenStruct, look: Look) -> Body:
-    """Render nothing: the registry then shows the payload as a tree."""
+    """Say nothing: the registry then shows the payload as a tree."""
     return ()
 
 

@@ -44,7 +44,7 @@ _KINDS = {
 
 
 def options_body(options: list[Any], look: Look) -> Body:
-    """Render the options of a permission request, `{id, name, kind}` each."""
+    """Show the options of a permission request, `{id, name, kind}` each."""
     shown = limited(records(options), look)
     if not shown.shown:
         return ()
@@ -88,7 +88,7 @@ class Answers(AskUserQuestionResult):
 
 
 def question_output(result: Answers, look: Look) -> Body:
-    """Render the questions with the chosen options; without answers, the tool's text."""
+    """Show the questions with the chosen options; without answers, the tool's text."""
     if result.answers is None:
         return plain(result.content, look, "/output/content")
     questions = records(None if look.call is None else look.call.input.get("questions"))
@@ -96,7 +96,7 @@ def question_output(result: Answers, look: Look) -> Body:
 
 
 def questions_body(questions: Sequence[Question | dict[str, Any]], answers: dict[str, Any] | None, look: Look) -> Body:
-    """Render questions. `answers`: question, or its id -> answer; None while there are none. An answer whose question
+    """Show questions. `answers`: question, or its id -> answer; None while there are none. An answer whose question
     is not in `questions` is shown as a question of its own."""
     left = dict(answers or {})
     parsed = [one if isinstance(one, Question) else Question.from_payload(one) for one in questions]
@@ -109,7 +109,7 @@ def questions_body(questions: Sequence[Question | dict[str, Any]], answers: dict
 
 
 def answers_body(answers: dict[str, Any], look: Look) -> Body:
-    """Render answers without their options, which another card shows."""
+    """Show answers without their options, which another card shows."""
     if all(isinstance(answer, str) for answer in answers.values()):
         return facts((short(question), answer) for question, answer in limited(list(answers.items()), look).shown)
     return questions_body([], answers, look)
@@ -168,7 +168,7 @@ def plan_input(payload: ExitPlanModeInput, look: Look) -> Body:
 
 
 def plan_output(result: Planned, look: Look) -> Body:
-    """Render the plan only if it differs from the proposed one."""
+    """Show the plan only if it differs from the proposed one."""
     proposed = None if look.call is None else look.call.input.get("plan")
     return joined(
         prose(result.plan, look, "/output/plan") if result.plan != proposed else (),
@@ -193,7 +193,7 @@ def title_input(payload: ChangeTitleInput, look: Look) -> Body:
 
 
 def title_output(result: ChangeTitleResult, look: Look) -> Body:
-    """Render the title only if it differs from the requested one."""
+    """Show the title only if it differs from the requested one."""
     requested = None if look.call is None else look.call.input.get("title")
     title = facts([("title", result.title)]) if result.title != requested else ()
     return joined(title, plain(result.message, look, "/output/message"))

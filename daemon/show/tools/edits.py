@@ -34,7 +34,7 @@ TAGS = {"+": "ins", "-": "del", " ": "span", "\\": "em"}
 
 
 def changes_body(changes: Sequence[Change], look: Look, *pointers: str) -> Body:
-    """Render diffs of files, as much as the level shows. `pointers`: the places in the event of the compared texts, to
+    """Show diffs of files, as much as the level shows. `pointers`: the places in the event of the compared texts, to
     link to those that were cut."""
     if not changes:
         return ()
@@ -80,7 +80,7 @@ def diff_output(result: DiffResult, look: Look) -> Body:
 
 
 def change_output(result: ChangeResult, look: Look) -> Body:
-    """Render the tool's text. The call's card shows the change; level `full` repeats it with its place in the file."""
+    """Show the tool's text. The call's card shows the change; level `full` repeats it with its place in the file."""
     texts = _texts(look, (("message", result.message), ("stdout", result.stdout), ("stderr", result.stderr)))
     not_applied = block("remark", text="Not applied.") if result.applied is False else ()
     changes: Body = ()
@@ -105,7 +105,7 @@ def delete_output(result: DeleteResult, look: Look) -> Body:
 
 
 def _texts(look: Look, texts: Sequence[tuple[str, str | None]]) -> Body:
-    """Render the texts that the tool returned under these keys of its output."""
+    """Show the texts that the tool returned under these keys of its output."""
     excerpts = [excerpt(text, look, f"/output/{key}") for key, text in texts if text]
     return block("texts", texts=excerpts) if excerpts else ()
 

@@ -48,7 +48,7 @@ def notebook_input(payload: NotebookEditInput, look: Look) -> Body:
 
 
 def read_output(result: ReadResult, look: Look) -> Body:
-    """Render the text of a file; images and documents are attachments of the result."""
+    """Show the text of a file; images and documents are attachments of the result."""
     file = result.file
     if file is None or file.content is None:
         return ()
@@ -65,7 +65,7 @@ def source(
     language: str | None = None,
     first_line: int | None = None,
 ) -> Body:
-    """Render source code, as much as the level shows, coloured by its language or by the file's name."""
+    """Show source code, as much as the level shows, coloured by its language or by the file's name."""
     part = excerpt(text, look, pointer)
     return block("file_text", part=part, path=path, language=language, first_line=first_line)
 

@@ -27,7 +27,7 @@ def any_output(result: AnyResult, look: Look) -> Body:
 
 
 def mcp_output(result: McpResult, look: Look) -> Body:
-    """Render the result without the blocks whose body is an attachment of the event."""
+    """Show the result without the blocks whose body is an attachment of the event."""
     blocks = [block for block in result.content or [] if "outputId" not in record(block)]
     return joined(text_or_tree(result.text, look, "/output/text"), tree(blocks, look, "/output/content"))
 

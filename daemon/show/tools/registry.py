@@ -1,4 +1,4 @@
-"""The registry of tool cards: which functions render the input and the output of which canonical tool.
+"""The registry of tool cards: which functions make the bodies of the input and the output of a canonical tool.
 
 To add a tool, write its functions in a module of `tools` and an entry in that module's `CARDS`; list a new module in
 `TOOL_CARDS` below. A function gets the payload as the tool's struct, returns the body of the card, and knows nothing
@@ -49,7 +49,7 @@ def payload_of(name: str, payload: dict[str, Any]) -> ToolInput:
 
 
 def input_body(name: str, payload: dict[str, Any], look: Look) -> Body:
-    """Render the input of a call."""
+    """Show the input of a call."""
     if look.level == "title":
         return ()
     arguments = payload_of(name, payload)
@@ -59,7 +59,7 @@ def input_body(name: str, payload: dict[str, Any], look: Look) -> Body:
 
 
 def output_body(name: str, payload: dict[str, Any], look: Look) -> Body:
-    """Render the output of a result, with its error."""
+    """Show the output of a result, with its error."""
     if look.level == "title":
         return ()
     result = _types(name).result.from_payload(payload)
@@ -76,7 +76,7 @@ def output_body(name: str, payload: dict[str, Any], look: Look) -> Body:
 
 
 def error_body(payload: dict[str, Any], look: Look) -> Body:
-    """Render only the error of an output."""
+    """Show only the error of an output."""
     error = _error(ToolResultPayload.from_payload(payload), look)
     return block("payload", error=error, body=(), left=()) if error else ()
 

@@ -70,7 +70,7 @@ def glob_output(result: GlobResult, look: Look) -> Body:
 
 
 def ls_output(result: LsResult, look: Look) -> Body:
-    """Render the entries. Objects among them are shown by name and kind here, and whole in the tree of unknown keys."""
+    """Show the entries. Objects among them are shown by name and kind here, and whole in the tree of unknown keys."""
     names = None if result.entries is None else [_name(entry) for entry in result.entries]
     return _paths(names, "entry", look) + _text(result.text, look)
 

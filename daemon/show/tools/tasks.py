@@ -56,7 +56,7 @@ def task_input(payload: TaskArguments, look: Look) -> Body:
 
 
 def task_output(result: TaskOutcome, look: Look) -> Body:
-    """Render the answer of a subagent, or the requested tasks. Text beside a table of tasks, or about a subagent that
+    """Show the answer of a subagent, or the requested tasks. Text beside a table of tasks, or about a subagent that
     still runs, is for the model: only level `full` shows it."""
     listed = _tasks([result.task] if result.task else result.tasks or [], look)
     if result.task is not None and look.call is not None and look.call.input.get("operation") == "create":
@@ -81,7 +81,7 @@ def task_output(result: TaskOutcome, look: Look) -> Body:
 
 
 def _tasks(tasks: list[Any], look: Look) -> Body:
-    """Render tasks as a table; if any is not an object, all as a tree."""
+    """Show tasks as a table; if any is not an object, all as a tree."""
     known = records(tasks)
     if len(known) < len(tasks):
         return tree(tasks, look, "/output/tasks")
@@ -98,7 +98,7 @@ def _change(change: dict[str, Any]) -> str | None:
 
 
 def agents(states: dict[str, Any] | None, look: Look) -> Body:
-    """Render Codex's `agents_states`: thread -> `{status, message}`."""
+    """Show Codex's `agents_states`: thread -> `{status, message}`."""
     rows = [
         (thread, string(record(state).get("status")), string(record(state).get("message")))
         for thread, state in (states or {}).items()

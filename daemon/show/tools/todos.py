@@ -27,7 +27,7 @@ def todo_write_input(payload: TodoWriteInput, look: Look) -> Body:
 
 
 def todo_write_output(result: TodoResult, look: Look) -> Body:
-    """Render only what has changed, if the call's card shows the list."""
+    """Show only what has changed, if the call's card shows the list."""
     written = None if look.call is None else TodoWriteInput.from_payload(look.call.input).todos
     is_known = written is not None and _texts(written) == _texts(result.todos or [])
     if not is_known:
@@ -42,7 +42,7 @@ def todo_read_output(result: TodoResult, look: Look) -> Body:
 
 
 def _message(result: TodoResult, look: Look) -> Body:
-    """Render the tool's message to the model, where there is no list and at level `full`."""
+    """Show the tool's message to the model, where there is no list and at level `full`."""
     return plain(result.message, look, "/output/message") if result.todos is None or look.is_full else ()
 
 
