@@ -26,7 +26,7 @@ from tooltap.daemon.taps.gateway.conversations import (
 )
 from tooltap.normalizers.catalog.registry import apis
 from tooltap.normalizers.wire.framing import LongLine, Splitter
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 """JSON contains line breaks only between its tokens, so spaces can replace them."""
