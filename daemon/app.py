@@ -40,7 +40,7 @@ from tooltap.daemon.system.paths import spool_path
 from tooltap.daemon.system.running_daemons import Record, RunningDaemon
 from tooltap.daemon.system.tcp import listen, parse_address
 from tooltap.daemon.taps.delivery.announcement import announced
-from tooltap.daemon.taps.delivery.quarantine import QuarantineLimits
+from tooltap.daemon.taps.delivery.spool import QuarantineLimits
 from tooltap.daemon.taps.drain import Drain
 from tooltap.daemon.taps.follow.follower import Follower
 from tooltap.daemon.views.results import Policy
@@ -267,14 +267,14 @@ class Daemon:
         await self._findings.load()
         self._rewriter = Rewriter(
             config.rewriting,
-            config.stream,
+            config.stream.limits,
             tasks,
             lambda stream, outcomes: self._streams.settle_views(stream, outcomes),
         )
         self._streams = Streams(
             self.journal,
             tasks,
-            limits=config.stream,
+            limits=config.stream.limits,
             snapshot_bytes=SNAPSHOT_BYTES,
             suspend_timeout_ms=int(config.suspend_timeout * 1000),
             max_streams=config.max_streams,
@@ -358,7 +358,7 @@ class Daemon:
         from tooltap.daemon.web.http.services import Services
         from tooltap.daemon.web.server import WebServer
 
-        feeds = Feeds(self.hub, self.config)
+        feeds = Feeds(self.hub)
         services = Services(self.config, self.journal, self.hub, requests, feeds, self.statistics)
         self.web = WebServer(services, listening, self._token)
         tasks.start_soon(self.web.run)

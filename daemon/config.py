@@ -48,37 +48,14 @@ class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Origins of other pages that may send requests, with the token: like `http://localhost:5173`."""
     token_file: str | None = None
     """The file with the token that lets a client in. Default: `web-token` in the user's data directory."""
-    login_link: Seconds = 600.0
-    """How long a link can be used, once, to log a browser in."""
     login_idle: Seconds = 604_800.0
     """A login ends when no page of it was opened, or was open, for this long."""
     login_lifetime: Seconds = 2_592_000.0
     """A login ends after this long in any case."""
-    logins: Positive = 50
-    """Browsers that are logged in; one more ends the login that was unused for the longest time."""
     connections: Positive = 512
     """Connections of all clients together; one more is closed, or takes the place of one whose client has the most."""
     client_connections: Positive = 256
     """Connections of one user of this machine, or of one address of others; one more is closed."""
-    feeds: Positive = 256
-    """Connections that receive live events; one more is refused."""
-    page_events: Positive = 1_000
-    """Events in one response, at most and by default."""
-    page_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 1_048_576
-    """Bytes of events in one response, which has at least one event, however long."""
-    cards: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
-    """Events on one page of the timeline."""
-    cards_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 2_097_152
-    """Bytes of one page of the timeline, which has at least one event."""
-    search_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 16_777_216
-    """Bytes of events searched for a text or a state before a page reports how far it has searched."""
-    fragment_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 33_554_432
-    """Bytes of rendered events held in memory."""
-    heartbeat: Seconds = 15.0
-    """How often an idle feed is sent a comment."""
-    patience: Seconds = 60.0
-    """A client is disconnected when it reads nothing, or does not finish its request, for this long. A feed can resume
-    where it was."""
 
     def __post_init__(self) -> None:
         try:
@@ -92,6 +69,20 @@ class Web(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     @property
     def token_path(self) -> Path:
         return Path(self.token_file).expanduser() if self.token_file else web_token_path()
+
+
+class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The bounds of a stream's parser that a user may change; `Limits` has the others."""
+
+    line_bytes: Positive = Limits().line_bytes
+    depth: Annotated[int, msgspec.Meta(ge=1, le=300)] = Limits().depth
+    string_bytes: Positive = Limits().string_bytes
+    event_bytes: Positive = Limits().event_bytes
+    view_bytes: Positive = Limits().view_bytes
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(**msgspec.structs.asdict(self))
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -127,8 +118,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """When the index for searching is larger, its oldest events are not searched any more; 0: there is none."""
     stall_seconds: Seconds = 0.25
     """What holds the event loop for longer is reported."""
-    stream: Limits = Limits()
-    """Bounds of each stream's parser: see `Limits` in `normalizers/core/items.py`."""
+    stream: Stream = Stream()
+    """Bounds of each stream's parser."""
     follow: Follow = Follow()
     """See `taps/follow/settings.py`. `follow = "all"` is short for a table with `agents = ["all"]`."""
     web: Web = Web()

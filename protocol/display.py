@@ -5,7 +5,7 @@ All strings are plain: colours, glyphs and layout are up to the renderer. Client
 know, because more may be added.
 
 `kind` is `text`, `reasoning`, `prompt`, `tool_use`, `tool_update`, `tool_result`, `permission` or `notice`.
-`tooltap.normalizers.stream.display` creates them from events; a subscription with `"as": "display"` delivers them.
+`tooltap.daemon.show.skins.display` creates them from events; a subscription with `"as": "display"` delivers them.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from tooltap.daemon.client.connection import connect
 from tooltap.daemon.client.discovery import ConnectError
 from tooltap.daemon.client.publishing import ingest
 from tooltap.daemon.client.subscription import Subscription, subscribe
-from tooltap.normalizers.stream.display import display_of
+from tooltap.daemon.show.skins.display import display_of
 from tooltap.normalizers.wire.recording import Line, Recording
 from tooltap.protocol.events import decode
 

@@ -54,23 +54,27 @@ def opencode(url: str, silence: float, spool_bytes: int, spool_total_bytes: int,
     keeps running: its sessions are suspended, and continue when you attach it again.
     """
     with require_extra("attach"):
-        from tooltap.daemon.taps.attach_opencode import AttachError, attach, stream_of
+        from tooltap.daemon.taps.attach import AttachError, Server, attach, stream_of
     from tooltap.daemon.client.discovery import find_socket
     from tooltap.daemon.system.foreground import run_until_stopped
     from tooltap.daemon.system.paths import spool_path
     from tooltap.daemon.taps.delivery.resumption import resume_tap
+    from tooltap.normalizers.catalog.registry import agents, product_names
 
+    kind = agents()["opencode"].server
+    assert kind is not None
+    server = Server(product_names()["opencode"], kind, url)
     taps: list[Tap] = []
 
     async def open_tap() -> tuple[Tap, bool]:
         limits = SpoolLimits(spool_path(), spool_bytes, spool_total_bytes)
-        options = StreamOptions(stream_of(url), "opencode-bus")
+        options = StreamOptions(stream_of(server), kind.dialect)
         tap, is_resumed = await resume_tap(options, socket or find_socket(), limits)
         taps.append(tap)
         return tap, is_resumed
 
     try:
-        run_until_stopped(lambda on_stop: attach(url, open_tap, on_stop, silence=silence))
+        run_until_stopped(lambda on_stop: attach(server, open_tap, on_stop, silence=silence))
     except AttachError as error:
         raise click.ClickException(str(error)) from None
     finally:

@@ -20,8 +20,7 @@ from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite.file import format_of
 from tooltap.daemon.journal.sqlite.upkeep.scrub_note import last_scrub
 from tooltap.daemon.system.listener import is_listening
-from tooltap.daemon.taps.delivery.quarantine import is_unread, quarantine_folder
-from tooltap.daemon.taps.delivery.spool import SpoolError, read_header, spools
+from tooltap.daemon.taps.delivery.spool import SpoolError, is_unread, quarantine_folder, read_header, spools
 from tooltap.traces.recording.own_file import why_unsteady
 from tooltap.traces.recording.writer import trace_path
 

@@ -33,11 +33,10 @@ from tooltap.daemon.export.turns import Turns
 from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.show.ansi import final_screen
 from tooltap.daemon.show.blocks import short
+from tooltap.daemon.show.changes import changes_of
 from tooltap.daemon.show.diff import Change, near
 from tooltap.daemon.show.markup import clock, product
 from tooltap.daemon.show.readable import lines_of
-from tooltap.daemon.show.tools.edits import changes_of
-from tooltap.daemon.show.tools.registry import payload_of
 from tooltap.daemon.system.sanitize import sanitize, visible
 from tooltap.daemon.views.text import result_text, without_meta
 from tooltap.protocol.events import (
@@ -180,7 +179,7 @@ def _attached(attachments: list[Attachment] | None) -> Iterator[str]:
 
 def _call(call: ToolCall, *facts: str) -> Iterator[str]:
     """Yield the line of a call, and what it got."""
-    changes = changes_of(payload_of(call.name, call.input))
+    changes = changes_of(call.name, call.input)
     preview = short(call.preview or call.title or "", PREVIEW)
     who = "" if call.agent is None else "Subagent: "
     about = ", ".join(line(fact) for fact in facts if fact)

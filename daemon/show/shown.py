@@ -32,6 +32,7 @@ from tooltap.daemon.show.events import (
     usage_body,
 )
 from tooltap.daemon.show.facts import Fact, said
+from tooltap.daemon.show.names import distinct_title, tool_name
 from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.show.results import result_body, result_facts, update_body
 from tooltap.daemon.show.tools.registry import input_body, tool_card
@@ -210,8 +211,8 @@ def _reasoning(event: Reasoning, look: Look) -> _Shown:
 def _tool_call(event: ToolCall, look: Look) -> _Shown:
     return _Shown(
         tool_card(event.name).icon,
-        _tool_name(event.name),
-        preview=_longer_preview(event) or _distinct_title(event.title, event.name),
+        tool_name(event.name),
+        preview=_longer_preview(event) or distinct_title(event.title, event.name),
         facts=said("inferred" if event.synthetic else None),
         status=event.status,
         body=lambda call, look: input_body(call.name, call.input, look),
@@ -238,7 +239,7 @@ def _tool_update(event: ToolUpdate, look: Look) -> _Shown | None:
         return None
     return _Shown(
         tool_card(event.name).icon,
-        _tool_name(event.name),
+        tool_name(event.name),
         preview=event.preview or "",
         status=event.status or "",
         body=body,
@@ -254,7 +255,7 @@ def _new_input(event: ToolUpdate, look: Look) -> Markup:
 def _tool_result(event: ToolResult, look: Look) -> _Shown:
     return _Shown(
         tool_card(event.name).icon,
-        _tool_name(event.name),
+        tool_name(event.name),
         preview="" if look.call is None else look.call.preview,
         facts=(*result_facts(event, look), *_count(event.attachments, "attachment")),
         status=event.status,
@@ -265,7 +266,7 @@ def _tool_result(event: ToolResult, look: Look) -> _Shown:
 
 def _permission_request(event: PermissionRequest, look: Look) -> _Shown:
     question = event.questions[0].get("question") if event.questions else None
-    about = question if isinstance(question, str) else event.title or _tool_name(event.name or "")
+    about = question if isinstance(question, str) else event.title or tool_name(event.name or "")
     title = {"permission": "Permission", "question": "Question", "elicitation": "Form"}[event.type]
     return _Shown("?", title, preview=about, status="asked", body=permission_body, slot="live")
 
@@ -344,18 +345,8 @@ def _text_preview(text: str, look: Look) -> str:
     return text if look.level == "title" else ""
 
 
-def _tool_name(name: str) -> str:
-    """Return the name to show: `server · tool` for an MCP tool, if its name can be split in only one way."""
-    parts = name.split("__")
-    return f"{parts[1]} · {parts[2]}" if len(parts) == 3 and parts[0] == "mcp" and parts[1] and parts[2] else name
-
-
 def _count(of: Sequence[Any] | None, word: str) -> tuple[Fact, ...]:
     return said(counted(len(of), word)) if of else ()
-
-
-def _distinct_title(title: str | None, name: str) -> str:
-    return "" if title is None or title.lower() == name.lower() else title
 
 
 _KINDS: dict[type[Event], Callable[[Any, Look], _Shown | None]] = {

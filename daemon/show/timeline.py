@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.show.facts import Fact
+from tooltap.daemon.show.names import FOLDED
 from tooltap.daemon.show.results import NOTABLE
 from tooltap.daemon.show.shown import Fragment, Slot, card_key
 from tooltap.protocol.events import (
@@ -273,8 +274,6 @@ def _status_after(fragment: Fragment) -> str:
     return ""
 
 
-FOLDED = ("read", "search")
-"""Families of calls that are folded."""
 FEWEST = 2
 """Calls in a fold, at least."""
 

@@ -23,8 +23,6 @@ from typing import IO, TypeAlias
 from tooltap.daemon.system.terminal import OutputTerminal
 from tooltap.daemon.taps.sent_signals import SentSignals
 
-__all__ = ["STDIN", "run_child"]
-
 STDIN, STDOUT = 0, 1
 CHUNK = 65_536
 SWITCH_INTERVAL = 0.0005

@@ -27,13 +27,22 @@ from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.taps.delivery.announcement import announced
-from tooltap.daemon.taps.delivery.quarantine import UNREAD, QuarantineLimits, is_unread, quarantine, quarantine_folder
 from tooltap.daemon.taps.delivery.records import encode_end
-from tooltap.daemon.taps.delivery.spool import SUFFIX, DamagedSpoolError, Header, Spool, SpoolError, spools
+from tooltap.daemon.taps.delivery.spool import (
+    SUFFIX,
+    UNREAD,
+    DamagedSpoolError,
+    Header,
+    QuarantineLimits,
+    Spool,
+    SpoolError,
+    is_unread,
+    quarantine,
+    quarantine_folder,
+    spools,
+)
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.frames import DaemonFrame, Done, ErrorFrame, FrameError, Ingest, Ingesting, Suspended
-
-__all__ = ["Drain"]
 
 EVERYONES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """What is no spool's fault."""

@@ -8,8 +8,6 @@ import anyio
 
 from tooltap.daemon.system.logs import get_logger
 
-__all__ = ["report_problems"]
-
 PERIOD = 1.0
 """Seconds between two checks."""
 

@@ -14,8 +14,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Self
 
-__all__ = ["SentSignals"]
-
 SI_KERNEL = 0x80
 """`si_code` of a signal that the kernel sends, as for a terminal (Linux)."""
 

@@ -16,8 +16,6 @@ from tooltap.normalizers.wire.recording import Line, Recording
 from tooltap.protocol.frames import Done
 from tooltap.protocol.inputs import Lost
 
-__all__ = ["publish_recording"]
-
 IN_FLIGHT = 8 * 1024 * 1024
 """Bytes that may be read ahead of what the daemon has committed."""
 PATIENCE = 10.0

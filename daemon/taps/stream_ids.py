@@ -6,8 +6,6 @@ import os
 import re
 from pathlib import Path
 
-__all__ = ["name_of_id", "real_path_id", "recording_id", "stream_name"]
-
 MAX_NAME = 160
 """Leaves room for what follows within the 200 characters of a stream id: hashes, and a number."""
 

@@ -164,7 +164,13 @@ def _write(stream: IO[bytes], data: memoryview) -> int:
 Outcomes: TypeAlias = Mapping[str, Sequence[Output]]
 """Id of a result -> what is journaled about its view: the view, a notice, or nothing if none is wanted."""
 
+# -- which commands run ----------------------------------------------------------------------------------------------
+
 UNUSABLE = "it cannot be used"
+WAITING_BYTES = 16 * 1024 * 1024
+"""Bytes of results that wait for their command; further results are shown unchanged."""
+WAITING_RESULTS = 1_000
+"""Results that wait for their command or are with it; further results are shown unchanged."""
 STREAMS_SEARCHED = 1_000
 """Streams that are searched for missing views: those with the newest commits."""
 
@@ -207,10 +213,7 @@ class Rewriter:
         """Start the commands, or queue them. Must not block."""
         refused: dict[str, list[Output]] = {}
         for one in rewrites:
-            if (
-                self._waiting_bytes + len(one.stdin) > self.bounds.waiting_bytes
-                or len(self._working) >= self.bounds.waiting_results
-            ):
+            if self._waiting_bytes + len(one.stdin) > WAITING_BYTES or len(self._working) >= WAITING_RESULTS:
                 refused[one.result.id] = self._without_view(one, RewriteError("too many results are waiting"))
                 continue
             self._working.add(one.result.id)

@@ -54,10 +54,6 @@ class Rewriting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Bytes that one command may print."""
     concurrency: Annotated[int, msgspec.Meta(ge=1)] = 2
     """Commands that run at once."""
-    waiting_bytes: Annotated[int, msgspec.Meta(ge=0)] = 16_777_216
-    """Bytes of results that wait for their command; further results are shown unchanged."""
-    waiting_results: Annotated[int, msgspec.Meta(ge=1)] = 1_000
-    """Results that wait for their command or are with it; further results are shown unchanged."""
 
 
 class Rule(NamedTuple):

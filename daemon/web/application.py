@@ -10,12 +10,12 @@ from starlette.types import ASGIApp
 from tooltap.daemon.web.api import api
 from tooltap.daemon.web.api import logins as api_logins
 from tooltap.daemon.web.http.errors import HANDLERS
-from tooltap.daemon.web.http.guard import Guard
+from tooltap.daemon.web.http.guard import PATIENCE, Guard
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.origins import Origins
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page import page
-from tooltap.daemon.web.page.entrance import doorstep
+from tooltap.daemon.web.page.login_page import doorstep
 
 __all__ = ["application"]
 
@@ -37,6 +37,6 @@ def application(
         any_address=web.allow_remote,
         cookie=f"tooltap-{port}",
         cookie_seconds=int(web.login_lifetime),
-        patience=web.patience,
+        patience=PATIENCE,
     )
     return Origins(guarded, web.origins)

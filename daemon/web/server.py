@@ -18,6 +18,7 @@ from tooltap.daemon.system.loop.watchdog import name_task
 from tooltap.daemon.system.tcp import url_of
 from tooltap.daemon.web.application import application
 from tooltap.daemon.web.http.connection import BrowserConnection
+from tooltap.daemon.web.http.guard import PATIENCE
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.page import warm_up
@@ -57,7 +58,7 @@ class WebServer:
             protocol=partial(
                 BrowserConnection,
                 shares=Shares(self._web.connections, self._web.client_connections),
-                patience=self._web.patience,
+                patience=PATIENCE,
             ),
         )
 

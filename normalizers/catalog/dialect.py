@@ -36,6 +36,8 @@ class Dialect(NamedTuple):
     """Dialects whose rule also accepts lines of this one; such lines are this one's."""
     shows_prompts: bool = True
     """Whether a line has the prompt that the agent was given as an argument."""
+    api: str | None = None
+    """The end of the paths of an API for language models whose requests and answers are lines of this dialect."""
 
 
 class Store(NamedTuple):
@@ -90,6 +92,20 @@ class Prompt(NamedTuple):
     """Without a prompt, the agent reads it from its standard input."""
 
 
+class EventServer(NamedTuple):
+    """A server of an agent that sends its events to whoever asks for them (server-sent events), one line in each."""
+
+    dialect: str
+    path: str
+    """Of the stream of events, after the server's URL."""
+    example: str
+    """A URL of such a server."""
+    username: tuple[str, str]
+    """The environment variable with the name for HTTP Basic authentication, and what it is without."""
+    password: str
+    """The environment variable with the password; without one there is no authentication."""
+
+
 class Agent(NamedTuple):
     """A program that prints a dialect. In its interactive mode an agent needs the terminal for itself."""
 
@@ -104,3 +120,5 @@ class Agent(NamedTuple):
     """Its name for npx and the like."""
     store: Store | None = None
     prompt: Prompt | None = None
+    server: EventServer | None = None
+    """What `tooltap attach` taps."""

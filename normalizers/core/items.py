@@ -13,7 +13,7 @@ from tooltap.protocol.heads import EventHead, head_of
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Bounds of one stream's parser; all configurable."""
+    """Bounds of one stream's parser."""
 
     line_bytes: int = MAX_LINE_BYTES
     depth: Annotated[int, msgspec.Meta(ge=1, le=300)] = 200

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from tooltap.normalizers.tools.edits import NEW_TEXT_KEYS, OLD_TEXT_KEYS
+from tooltap.normalizers.tools.files import NEW_TEXT_KEYS, OLD_TEXT_KEYS
 from tooltap.normalizers.tools.registry import REGISTRY
 
 TOOLSETS = ("file_system.", "functions.", "vibe.")

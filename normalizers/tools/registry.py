@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from tooltap.normalizers.tools import dialogs, edits, files, mcp, patches, search, shell, tasks, todos, web
+from tooltap.normalizers.tools import dialogs, files, mcp, patches, search, shell, tasks, todos, web
 from tooltap.normalizers.tools.payload import (
     OF_ERRORS,
     Payload,
@@ -86,8 +86,8 @@ _ROWS = (
         preview=PATHS,
     ),
     Tool("Write", "edit", "", files.write_input, files.change_output, preview=PATHS),
-    Tool("Edit", "edit", "", edits.edit_input, files.change_output, preview=PATHS),
-    Tool("MultiEdit", "edit", "multi_edit", edits.multi_edit_input, files.change_output, preview=PATHS),
+    Tool("Edit", "edit", "", files.edit_input, files.change_output, preview=PATHS),
+    Tool("MultiEdit", "edit", "multi_edit", files.multi_edit_input, files.change_output, preview=PATHS),
     Tool(
         "Delete",
         "edit",

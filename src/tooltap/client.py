@@ -22,7 +22,7 @@ from tooltap.daemon.client.connection import Client, connect, request
 from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
 from tooltap.daemon.client.events import EventOrGap, EventStream, subscribe
 from tooltap.daemon.client.publishing import OtherInputError, Publisher, ingest
-from tooltap.normalizers.stream.display import display_events, display_of, display_text
+from tooltap.daemon.show.skins.display import display_events, display_of, display_text
 from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Gap

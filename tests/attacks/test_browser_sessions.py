@@ -36,7 +36,7 @@ def _printed(site: Site) -> None:
 @pytest.fixture
 def page(site: Site, victim: Page) -> Page:
     """A tab of a browser that is logged in, on the page of the agent."""
-    site.open(victim, f"{site.url}/?stream=attacked")
+    site.open(victim, f"{site.url}/events?stream=attacked")
     expect(victim.locator("article.message")).to_contain_text(SECRET)
     return victim
 
@@ -157,14 +157,14 @@ def test_hostile_page_gets_nothing(site: Site, page: Page, hostile: Hostile, hos
     assert outcome == ["refused"] * 8
     assert len(frames) == 3
     assert not [one for one in frames if SECRET in one]
-    site.open(page, f"{site.url}/?stream=attacked")  # it is still logged in
+    site.open(page, f"{site.url}/events?stream=attacked")  # it is still logged in
     expect(page.locator("article.message")).to_contain_text(SECRET)
 
 
 def test_window_that_a_hostile_page_opens_tells_it_nothing(site: Site, page: Page, hostile: Hostile) -> None:
     page.goto(hostile.page())
     with page.context.expect_page() as opening:
-        page.evaluate("url => { window.opened = open(url); }", f"{site.url}/?stream=attacked")
+        page.evaluate("url => { window.opened = open(url); }", f"{site.url}/events?stream=attacked")
     arrived(opening.value)
     expect(opening.value.locator("article.message")).to_contain_text(SECRET)
     page.wait_for_function("() => window.opened.closed")  # severed: another group of windows
@@ -230,7 +230,7 @@ def test_ending_a_login_ends_what_was_stolen_of_it(tmp_path: Path, browser: Brow
         context.close()
         site.start()
         stolen = {"Cookie": cookie, "Tooltap-Page": secret}
-        assert replayed(site, "GET", "/api/stats", stolen)[0] == 200  # what is left: see docs/explanation/security.md
+        assert replayed(site, "GET", "/api/stats", stolen)[0] == 200  # what is left: see docs/explanation/browsers.md
         assert replayed(site, "POST", "/api/logins", stolen)[0] == 403  # but it does not become anything that lasts
         name = cookie.partition("=")[2].partition(".")[0]
         assert replayed(site, "DELETE", f"/api/logins/{name}", {"Authorization": f"Bearer {site.token}"})[0] == 200

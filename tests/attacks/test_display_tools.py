@@ -1,6 +1,6 @@
 """Attacks on the display tools: files outside of the roots, and commands that outlive their call.
 
-`TOOLTAP_RACE`: for how many seconds folders are exchanged while files are opened (`make race`: a minute).
+`TOOLTAP_RACE`: for how many seconds folders are exchanged while files are opened (`make lab-race`: a minute).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import pytest
 
 from tests.attacks.loops import in_a_loop
 from tests.attacks.other_user import needs_another_user, running_as_nobody
-from tooltap.daemon.taps.mcp import beneath, keeper
+from tooltap.daemon.taps.mcp import keeper, safe_open
 from tooltap.daemon.taps.mcp.commands import Commands, Ran
-from tooltap.daemon.taps.mcp.roots import NotShownError, Roots
+from tooltap.daemon.taps.mcp.files import NotShownError, Roots
 
 RACE = float(os.environ.get("TOOLTAP_RACE", "1"))
 LONG = 60.0
@@ -65,15 +65,15 @@ def shown(roots: Roots) -> str:
 @pytest.mark.parametrize(("place", "other"), [("allowed/sub", "link"), ("allowed", "other")])
 def test_exchanged_parents_leak_nothing(place: str, other: str, allowed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A parent below the root becomes a link to elsewhere, or the root another folder. Both ways to open are tried."""
-    in_one_step = beneath.open_in_one_step
+    in_one_step = safe_open.open_in_one_step
     steps = itertools.count()
 
     def open_in_one_step(folder: int, parts: tuple[str, ...]) -> int:
         if next(steps) % 2:
-            raise beneath.Unknown
+            raise safe_open.Unknown
         return in_one_step(folder, parts)
 
-    monkeypatch.setattr(beneath, "open_in_one_step", open_in_one_step)
+    monkeypatch.setattr(safe_open, "open_in_one_step", open_in_one_step)
     top = allowed.parent
     results = Counter[str]()
     roots = Roots([allowed])
@@ -88,14 +88,14 @@ def test_exchanged_parents_leak_nothing(place: str, other: str, allowed: Path, m
     assert next(steps) > 2
 
 
-@pytest.mark.parametrize("way", [beneath.open_in_one_step, beneath.open_step_by_step])
+@pytest.mark.parametrize("way", [safe_open.open_in_one_step, safe_open.open_step_by_step])
 def test_what_leads_out_is_not_opened(way: object, allowed: Path) -> None:
     """Whatever the path was resolved to before: links are not followed, neither as parents nor as the file."""
     assert callable(way)
     (allowed / "folder").symlink_to(allowed / "sub")
     (allowed / "file").symlink_to(allowed / "sub" / "a" / "file")
     with ExitStack() as stack:
-        folder = beneath.open_folder(allowed)
+        folder = safe_open.open_folder(allowed)
         stack.callback(os.close, folder)
         for parts in (("folder", "a", "file"), ("file",)):
             with pytest.raises(OSError, match=r"symbolic links|Not a directory"):
@@ -196,6 +196,7 @@ def tagged(tag: str, ready: Path, command: str) -> str:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process can leave")
 @pytest.mark.parametrize("attack", ATTACKS)
 @in_a_loop
+@pytest.mark.process
 async def test_nothing_outlives_its_command(attack: str, way: str, tmp_path: Path, tag: str) -> None:
     ready, held = tmp_path / "ready", tmp_path / "held"
     os.mkfifo(held)
@@ -221,6 +222,7 @@ def test_children_are_found_where_the_kernel_does_not_list_them() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process can leave")
 @in_a_loop
+@pytest.mark.process
 async def test_nothing_outlives_a_cancelled_command(way: str, tmp_path: Path, tag: str) -> None:
     ready = tmp_path / "ready"
     command = tagged(tag, ready, f"{ATTACKS['is a daemon']}\nsleep {LIFE}")

@@ -22,8 +22,7 @@ from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.upkeep.backup import backup
 from tooltap.daemon.system.listener import Listener, ListenError
 from tooltap.daemon.taps.delivery.announcement import Announced, announce, announced
-from tooltap.daemon.taps.delivery.quarantine import QuarantineLimits, quarantine
-from tooltap.daemon.taps.delivery.spool import Header, Spool, SpoolError
+from tooltap.daemon.taps.delivery.spool import Header, QuarantineLimits, Spool, SpoolError, quarantine
 from tooltap.daemon.web.http.token import load_token
 from tooltap.protocol.frames import Ingest
 from tooltap.traces.recording import own_file

@@ -229,7 +229,7 @@ def palette(site: Site, page: Page) -> None:
 
 
 def palette_at_first(site: Site, page: Page) -> None:
-    site.enter(page, "/sessions")
+    site.enter(page, "/")
     page.keyboard.press("Control+k")
     page.locator("#palette-named-1").wait_for()
 

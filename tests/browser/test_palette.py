@@ -64,7 +64,7 @@ def option(page: Page, words: str) -> re.Pattern[str]:
 
 
 def test_from_any_page_to_an_event_by_keyboard_alone(site: Site, page: Page) -> None:
-    site.enter(page, "/sessions")
+    site.enter(page, "/")
     opened(page, "zebra")
     wanted = option(page, OLD)
     field = page.locator("#palette-text")
@@ -79,7 +79,7 @@ def test_from_any_page_to_an_event_by_keyboard_alone(site: Site, page: Page) -> 
 
 
 def test_arrows_choose_and_wrap_around(site: Site, page: Page) -> None:
-    site.enter(page, "/sessions")
+    site.enter(page, "/")
     opened(page, "giraffe")
     command, text = option(page, "giraffe --count"), option(page, "no such giraffe")
     field = page.locator("#palette-text")
@@ -119,7 +119,7 @@ def test_a_changed_file_and_a_session_are_found(site: Site, page: Page) -> None:
 
 
 def test_sessions_are_compared_without_asking(site: Site, tab: Tab) -> None:
-    site.enter(tab.page, "/sessions")
+    site.enter(tab.page, "/")
     opened(tab.page)
     expect(tab.page.locator("#palette-named-1")).to_be_visible()
     tab.page.route("**/find?text=*", lambda route: route.abort())
@@ -129,7 +129,7 @@ def test_sessions_are_compared_without_asking(site: Site, tab: Tab) -> None:
 
 
 def test_a_stale_answer_is_dropped(site: Site, page: Page) -> None:
-    site.enter(page, "/sessions")
+    site.enter(page, "/")
     held: list[Route] = []
     page.route("**/find?text=zebra", lambda route: held.append(route))
     with page.expect_request("**/find?text=zebra"):
@@ -145,7 +145,7 @@ def test_a_stale_answer_is_dropped(site: Site, page: Page) -> None:
 
 
 def test_a_new_tab(site: Site, tab: Tab) -> None:
-    site.enter(tab.page, "/sessions")
+    site.enter(tab.page, "/")
     tab.expected = "popup"
     opened(tab.page, "zebra")
     option(tab.page, OLD)
@@ -171,7 +171,7 @@ def test_actions_of_the_page(site: Site, page: Page) -> None:
 
 
 def test_the_field_of_the_header_opens_it(site: Site, page: Page) -> None:
-    site.enter(page, "/sessions")
+    site.enter(page, "/")
     page.locator("header #find").focus()
     expect(page.locator("#palette")).to_be_hidden()
     page.keyboard.type("z")
@@ -203,14 +203,14 @@ def test_nothing_hostile_runs(site: Site, page: Page) -> None:
 
 
 def typed(site: Site, page: Page) -> None:
-    site.enter(page, "/sessions")
+    site.enter(page, "/")
     page.evaluate("document.querySelector('header #find').click()")
     page.locator("#palette-text").fill("quagga")
     expect(page.get_by_role("group", name="Commands").get_by_role("option")).to_have_count(1)
 
 
 def at_first(site: Site, page: Page) -> None:
-    site.enter(page, "/sessions")
+    site.enter(page, "/")
     page.evaluate("document.querySelector('header #find').click()")
     expect(page.locator("#palette-named-1")).to_be_visible()
 

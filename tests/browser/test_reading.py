@@ -143,7 +143,7 @@ def test_filter_form(site: Site, page: Page, name: str, value: str, like_it: str
 
 def test_link_to_event_marks_its_card(site: Site, page: Page, bash: Locator) -> None:
     seq = bash.get_attribute("data-seq")
-    page.goto(f"{site.url}/?at={seq}#e{seq}")
+    page.goto(f"{site.url}/events?at={seq}#e{seq}")
 
     card = page.locator(f"#e{seq}")
     expect(card).to_be_in_viewport()

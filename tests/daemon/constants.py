@@ -1,7 +1,8 @@
 """Constants of the daemon that tests set to other values: small bounds, short periods.
 
-`running`, `Lives` and the like take them by name beside the keys of the configuration. A daemon in a process of its own
-gets them in the environment: `python -m tests.daemon.constants serve …` is the command with these values.
+`running`, `Lives` and the like take them beside the keys of the configuration, as if they were keys. A daemon in a
+process of its own gets them in the environment: `python -m tests.daemon.constants serve …` is the command with these
+values.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ VARIABLE = "TOOLTAP_TEST_CONSTANTS"
 
 APP = "tooltap.daemon.app"
 SERVER, FEED = "tooltap.daemon.server.server", "tooltap.daemon.web.http.feed"
+FILE, FOLLOWER = "tooltap.daemon.taps.follow.file", "tooltap.daemon.taps.follow.follower"
+PAGE = "tooltap.daemon.web.page"
 
 CONSTANTS = {
     "at_interval": (SERVER, FEED),
@@ -36,16 +39,41 @@ CONSTANTS = {
     "silent_lines": (APP,),
     "snapshot_bytes": (APP,),
     "subscriber_bytes": (SERVER, FEED),
+    "follow.grace": (FILE,),
+    "follow.idle": (FOLLOWER,),
+    "follow.open_files": (FOLLOWER,),
+    "follow.patience": (FILE,),
+    "follow.rescan": (FOLLOWER,),
+    "follow.turn_bytes": (FILE, FOLLOWER),
+    "rewriting.waiting_bytes": ("tooltap.daemon.views.rewriter",),
+    "rewriting.waiting_results": ("tooltap.daemon.views.rewriter",),
+    "web.cards": (f"{PAGE}.live", f"{PAGE}.page"),
+    "web.feeds": (FEED,),
+    "web.heartbeat": ("tooltap.daemon.web.http.sse",),
+    "web.page_bytes": ("tooltap.daemon.web.api.pages",),
+    "web.page_events": ("tooltap.daemon.web.api.pages",),
+    "web.patience": ("tooltap.daemon.web.application", "tooltap.daemon.web.server"),
+    "web.search_bytes": tuple(f"{PAGE}.{name}" for name in ("event_page", "live", "page", "share")),
 }
 """Name, in small letters -> the modules that use it."""
 
 _SETTING = re.compile(r"(\w+) = .*")
+_TABLE = re.compile(r"\[(\w+)\]")
 
 
 def split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings of the configuration, and constants."""
-    constants = {name: value for name, value in settings.items() if name in CONSTANTS}
-    return {name: value for name, value in settings.items() if name not in CONSTANTS}, constants
+    kept: dict[str, Any] = {}
+    constants = {}
+    for name, value in settings.items():
+        if name in CONSTANTS:
+            constants[name] = value
+        elif isinstance(value, dict) and name != "tools":
+            constants |= {f"{name}.{key}": one for key, one in value.items() if f"{name}.{key}" in CONSTANTS}
+            kept[name] = {key: one for key, one in value.items() if f"{name}.{key}" not in CONSTANTS}
+        else:
+            kept[name] = value
+    return kept, constants
 
 
 def assign(constants: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,8 +81,9 @@ def assign(constants: Mapping[str, Any]) -> dict[str, Any]:
     before = {}
     for name, value in constants.items():
         for module in map(importlib.import_module, CONSTANTS[name]):
-            before[name] = getattr(module, name.upper())
-            setattr(module, name.upper(), value)
+            constant = name.rpartition(".")[2].upper()
+            before[name] = getattr(module, constant)
+            setattr(module, constant, value)
     return before
 
 
@@ -70,9 +99,15 @@ def assigned(constants: Mapping[str, Any]) -> Iterator[None]:
 def write_settings(path: Path, text: str) -> dict[str, str]:
     """Write a configuration file without the lines that set a constant. Returns these, as variables of a process that
     `program` starts."""
-    lines = [(_SETTING.fullmatch(line), line) for line in text.splitlines()]
-    constants = {match[1]: tomllib.loads(match[0])[match[1]] for match, _ in lines if match and match[1] in CONSTANTS}
-    path.write_text("".join(f"{line}\n" for match, line in lines if not match or match[1] not in CONSTANTS))
+    table, kept, constants = "", [], {}
+    for line in text.splitlines():
+        if (header := _TABLE.fullmatch(line)) is not None:
+            table = f"{header[1]}."
+        if (setting := _SETTING.fullmatch(line)) is not None and table + setting[1] in CONSTANTS:
+            constants[table + setting[1]] = tomllib.loads(line)[setting[1]]
+        else:
+            kept.append(f"{line}\n")
+    path.write_text("".join(kept))
     return {VARIABLE: json.dumps(constants)} if constants else {}
 
 

@@ -25,11 +25,11 @@ def test_flags_win_over_file_over_defaults(tmp_path: Path) -> None:
 
 def test_flags_win_key_by_key_in_tables(tmp_path: Path) -> None:
     path = tmp_path / "tooltap.toml"
-    path.write_text('[follow]\nagents = ["codex"]\nfiles = 3\n')
+    path.write_text('[follow]\nagents = ["codex"]\npolling = true\n')
 
     config = load_config(path, follow={"agents": ["claude"]}, stream={"depth": 5})
 
-    assert (config.follow.agents, config.follow.files, config.stream.depth) == (("claude",), 3, 5)
+    assert (config.follow.agents, config.follow.polling, config.stream.depth) == (("claude",), True, 5)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,8 @@ def test_journal_place() -> None:
         ("# max_connections\n\nmax_connections = 0", ":3: max_connections: expected `int` >= 1"),
         ('stall_seconds = "5 s"', "stall_seconds: expected `float`, got `str`"),
         ("[stream]\ndepht = 3", ":2: stream.depht: there is no such key"),
-        ("[follow]\nfiles = 0", "follow.files: expected `int` >= 1"),
+        ("[stream]\nopen_calls = 3", ":2: stream.open_calls: there is no such key"),
+        ("[follow]\njobs = -1", "follow.jobs: expected `int` >= 0"),
         (
             '[follow]\nagents = ["cursor"]',
             "follow: no session files of 'cursor' are known; there are claude, cline, codex",
@@ -82,7 +83,7 @@ def test_journal_place() -> None:
         ("[web]\nenabled = 1", ":2: web.enabled: expected `bool`, got `int`"),
         *[
             (f"[web]\n{bound} = 0", f":2: web.{bound}: expected `")
-            for bound in ("connections", "feeds", "page_events", "page_bytes", "heartbeat", "patience")
+            for bound in ("connections", "client_connections", "login_idle", "login_lifetime")
         ],
         ('[tools."*"]\nsilent = 1', ":2: tools.*.silent: expected `bool`, got `int`"),
         ("tools.Read.hidden = true", ":1: tools.Read.hidden: there is no such key"),

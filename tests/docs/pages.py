@@ -46,6 +46,7 @@ OWN_TEST = {
 
 OWN_WALK = {
     "docs/contributing/dialect.md": "test_contributing.py: in a copy of the sources",
+    "docs/contributing/stored-dialect.md": "test_contributing.py: in the same copy",
     "docs/how-to/drift.md": "test_drift_page.py: in a copy of the sources",
     "docs/how-to/scale.md": "test_scale_page.py: beside a nats-server and two daemons",
     "docs/reference/http.md": "test_http_page.py: beside a daemon with --web",

@@ -1,4 +1,4 @@
-"""The walk to a new dialect works to the letter, and touches nothing else."""
+"""The walks to a new dialect, printed or stored, work to the letter, and touch nothing else."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from tests.docs.pages import DOCS, blocks_of, prose_of, tagged
 from tests.test_layout import ROOT
 from tooltap.daemon.system.processes import users_environment
 
-PAGE = DOCS / "contributing" / "dialect.md"
-FOLDER = Path("normalizers/dialects/quill")
-LONGEST = 80
-"""Lines that a dialect of seven types of lines may take."""
+PAGES = {"quill": DOCS / "contributing" / "dialect.md", "sepia": DOCS / "contributing" / "stored-dialect.md"}
+"""Agent -> the walk that adds it."""
+FOLDER = Path("normalizers/dialects")
+LONGEST = {"quill": 80, "sepia": 110}
+"""Lines that a dialect may take: of seven types of lines, of three and a reader of the database."""
 TESTS = [
     "tests/docs/test_dialect_pages.py",
     "tests/docs/test_providers_page.py",
@@ -27,6 +28,8 @@ TESTS = [
     "tests/traces/fixtures/test_fixtures.py",
 ]
 """Tests that know the dialects without naming each in their ids."""
+FOLDERS = ("tests/normalizers", "tests/docs", "tests/cli")
+"""Where tests name a dialect in their ids."""
 NO_DIALECTS = (
     *("attacks", "bench", "browser", "daemon", "faults"),
     *("cli/hostile", "cli/manage", "cli/read", "cli/tap"),
@@ -49,10 +52,11 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("copy") / "tooltap"
     left_out = shutil.ignore_patterns(".git", ".venv", "build", "dist", "node_modules", "__pycache__", "*.egg-info")
     shutil.copytree(ROOT, folder, symlinks=True, ignore=left_out)
-    for block in blocks_of(PAGE):
-        if "/" in block.tag:
-            (folder / block.tag).parent.mkdir(parents=True, exist_ok=True)
-            (folder / block.tag).write_text(block.text)
+    for page in PAGES.values():
+        for block in blocks_of(page):
+            if "/" in block.tag:
+                (folder / block.tag).parent.mkdir(parents=True, exist_ok=True)
+                (folder / block.tag).write_text(block.text)
     return folder
 
 
@@ -68,20 +72,39 @@ def make(copy: Path, target: str) -> None:
     run(copy, "make", "-o", ".venv/.dev", target, f"BIN={Path(sys.executable).parent}")
 
 
+@pytest.mark.parametrize("agent", PAGES)
+def test_a_dialect_is_its_folder_and_its_recordings(agent: str) -> None:
+    page = PAGES[agent]
+    files = [Path(block.tag) for block in blocks_of(page) if "/" in block.tag]
+    own = (FOLDER / agent, Path("tests/fixtures"), Path("tests/normalizers/dialects"))
+
+    assert all(any(path.is_relative_to(folder) for folder in own) for path in files)
+    assert not any((ROOT / path).exists() for path in files)
+    lines = [block.text.splitlines() for block in blocks_of(page) if block.tag.startswith(str(FOLDER))]
+    assert sum(map(len, lines)) <= LONGEST[agent]
+
+
 @pytest.mark.timeout(3600)
-def test_a_dialect_is_added_as_written(copy: Path) -> None:
-    targets = [line.removeprefix("make ") for line in tagged(PAGE, "dialect").splitlines()]
-    assert targets == ["dialects", "check"]
-    assert sum(len(path.read_text().splitlines()) for path in (copy / FOLDER).glob("*.py")) <= LONGEST
+def test_dialects_are_added_as_written(copy: Path) -> None:
+    """Among the tests that are run in the copy is that of the stored walk, which follows the agent's database."""
+    for page in PAGES.values():
+        targets = [line.removeprefix("make ") for line in tagged(page, "dialect").splitlines()]
+        assert targets == ["dialects", "check"]
 
     make(copy, "dialects")
     if os.environ.get("TOOLTAP_WHOLE_WALK"):
         make(copy, "check")
     else:
         make(copy, "lint")
-        run(copy, sys.executable, "-m", "pytest", "-q", "-k", "quill", "tests/normalizers", "tests/docs", "tests/cli")
+        run(copy, sys.executable, "-m", "pytest", "-q", "-k", "quill or sepia", *FOLDERS)
         run(copy, sys.executable, "-m", "pytest", "-q", *TESTS)
 
-    assert "Quill" in (copy / "README.md").read_text()
-    assert "| `quill-json` | `quill --json` |" in (copy / "docs/reference/dialects.md").read_text()
-    assert "## quill-json" in (copy / "docs/coverage.md").read_text()
+    readme, table, coverage = (
+        (copy / name).read_text() for name in ("README.md", "docs/reference/dialects.md", "docs/coverage.md")
+    )
+    assert "Quill" in readme
+    assert "Sepia" in readme
+    assert "| `quill-json` | `quill --json` |" in table
+    assert "| `sepia-db` | Sepia's database |" in table
+    assert "## quill-json" in coverage
+    assert "## sepia-db" in coverage

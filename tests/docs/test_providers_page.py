@@ -10,9 +10,9 @@ import pytest
 
 from tests.docs.pages import DOCS
 from tests.same_task import FIXTURES
+from tooltap.daemon.show.skins.display import display_of
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.display import display_of
 from tooltap.protocol.display import DisplayEvent, DisplayText, DisplayToolUse
 from tooltap.protocol.events import Event, Message, PermissionRequest, Reasoning, ToolResult, Usage
 from tooltap.testing import normalize, read_recording

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from tooltap.cli.common.printing import Clean, joined, styled
 from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end
 from tooltap.daemon.formats import duration
-from tooltap.daemon.show.diff import Change, between, changes_of_diff, hunks_of_diff, whole
+from tooltap.daemon.show import changes, names
+from tooltap.daemon.show.diff import Change, whole
 from tooltap.daemon.system.sanitize import one_line
 from tooltap.normalizers.tools.preview import preview
 from tooltap.normalizers.tools.registry import family_of
@@ -38,22 +39,24 @@ class Call(NamedTuple):
 
     @classmethod
     def of(cls, call: ToolCall, cwd: str | None) -> Call:
-        changes = changes_of(call)
+        changed = changes_of(call)
         argument = preview(call.name, call.input, cwd, MAX_ARGUMENT) or call.preview or call.title or ""
-        added, removed = sum(one.added for one in changes), sum(one.removed for one in changes)
+        added, removed = sum(one.added for one in changed), sum(one.removed for one in changed)
         return cls(call, one_line(argument, MAX_ARGUMENT), added, removed)
+
+    @property
+    def reads(self) -> bool:
+        return family_of(self.call.name) == "read"
 
     @property
     def is_quiet(self) -> bool:
         """Whether it only read or searched, and nothing is to be said of it."""
         result = self.result
-        return result is not None and result.status == "completed" and family_of(self.call.name) in ("read", "search")
+        return result is not None and result.status == "completed" and family_of(self.call.name) in names.FOLDED
 
 
 def tool_name(name: str) -> str:
-    """`server · tool` for a tool of an MCP server."""
-    parts = name.split("__")
-    return one_line(f"{parts[1]} · {parts[2]}" if len(parts) == 3 and parts[0] == "mcp" else name, 60)
+    return one_line(names.tool_name(name), 60)
 
 
 def call_line(call: Call, columns: int, *, colour: bool) -> Clean:
@@ -117,50 +120,9 @@ def output_of(result: ToolResult) -> str:
 
 
 def changes_of(call: ToolCall) -> list[Change]:
-    """What it changes in files, as far as its input says so."""
-    given = call.input
-    path = _text(given, "file_path")
-    match call.name:
-        case "Edit":
-            return _edits(path, [given])
-        case "MultiEdit":
-            return _edits(path, given.get("edits"))
-        case "Write":
-            return [Change.of(path, "", whole(_text(given, "content"), "+"))]
-        case "Patch":
-            changes = given.get("changes")
-            if isinstance(changes, dict):
-                return [_patched(path, one) for path, one in changes.items() if isinstance(one, dict)]
-            return changes_of_diff(_text(given, "patch"))
-    return []
-
-
-def _edits(path: str, edits: Any) -> list[Change]:
-    found = [one for one in edits if isinstance(one, dict)] if isinstance(edits, list) else []
-    return [
-        Change.of(_text(one, "file_path") or path, "", between(_text(one, "old_string"), _text(one, "new_string"))[0])
-        for one in found
-    ]
-
-
-def _patched(path: str, change: dict[str, Any]) -> Change:
-    kind = _text(change, "type")
-    if diff := _text(change, "unified_diff"):
-        return Change.of(path, kind, hunks_of_diff(diff))
-    for key, sign in (("add", "+"), ("delete", "-")):
-        inner = change.get(key)
-        if kind == key or isinstance(inner, dict):
-            text = _text(inner, "content") if isinstance(inner, dict) else ""
-            return Change.of(path, kind, whole(text or _text(change, "content"), sign))
-    inner = change.get("modify")
-    if not isinstance(inner, dict):
-        return Change.of(path, kind, [])
-    parts = inner.get("hunks")
-    compared = [one for one in parts if isinstance(one, dict)] if isinstance(parts, list) and parts else [inner]
-    hunks = [hunk for one in compared for hunk in between(_text(one, "old_content"), _text(one, "new_content"))[0]]
-    return Change.of(path, kind, hunks)
-
-
-def _text(payload: dict[str, Any], key: str) -> str:
-    value = payload.get(key)
-    return value if isinstance(value, str) else ""
+    """What it changes in files, as far as its input says so: of a file that is written, all lines."""
+    if call.name == "Write":
+        path, content = (call.input.get(key) for key in ("file_path", "content"))
+        lines = whole(content if isinstance(content, str) else "", "+")
+        return [Change.of(path if isinstance(path, str) else "", "", lines)]
+    return changes.changes_of(call.name, call.input)

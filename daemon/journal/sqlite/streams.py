@@ -37,6 +37,8 @@ _TYPES = (str, str, int, int, bytes, int, int, int)
 
 
 class LoadedStream(NamedTuple):
+    """A stream as `load_stream` has found it."""
+
     stored: StoredStream
     is_rebuilt: bool
     """Its row is damaged; `mend` writes it again."""

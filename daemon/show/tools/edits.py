@@ -6,15 +6,12 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from tooltap.daemon.show.changes import change_of, changes_in
 from tooltap.daemon.show.diff import (
     Change,
-    Hunk,
-    between,
     changes_of_diff,
     cut,
     hunks_of_claude,
-    hunks_of_diff,
-    whole,
 )
 from tooltap.daemon.show.markup import template
 from tooltap.daemon.show.render_options import SUMMARY_LINES, Look, excerpt
@@ -27,13 +24,10 @@ from tooltap.protocol.file_tools import (
     DiffInput,
     DiffResult,
     EditInput,
-    Modification,
     MultiEditInput,
     PatchInput,
     PatchResult,
-    SingleEdit,
 )
-from tooltap.protocol.payloads import ToolInput
 
 SUMMARY_FILES = 12
 FULL_LINES = 5_000
@@ -56,41 +50,14 @@ def changes_body(changes: Sequence[Change], look: Look, *pointers: str) -> Marku
     )
 
 
-def changes_of(payload: ToolInput) -> list[Change]:
-    """Return the changes that a call states in its input; none for a tool that changes no text."""
-    match payload:
-        case EditInput():
-            edits = [_edit(payload, payload.file_path or "")]
-        case MultiEditInput():
-            edits = [_edit(edit, edit.file_path or payload.file_path or "") for edit in payload.edits or []]
-        case PatchInput(changes=None):
-            return changes_of_diff(payload.patch or "")
-        case PatchInput():
-            return [_file(path, change) for path, change in (payload.changes or {}).items()]
-        case DiffInput():
-            return changes_of_diff(payload.unified_diff or "")
-        case _:
-            return []
-    return [edit for edit in edits if edit is not None]
-
-
 def edit_input(payload: EditInput, look: Look) -> Markup:
-    return changes_body(changes_of(payload), look, "/input/old_string", "/input/new_string")
+    return changes_body(changes_in(payload), look, "/input/old_string", "/input/new_string")
 
 
 def multi_edit_input(payload: MultiEditInput, look: Look) -> Markup:
     numbers = range(len(payload.edits or []))
     pointers = [f"/input/edits/{at}/{key}" for at in numbers for key in ("old_string", "new_string")]
-    return changes_body(changes_of(payload), look, *pointers)
-
-
-def _edit(edit: EditInput | SingleEdit, path: str) -> Change | None:
-    if edit.old_string is None and edit.new_string is None:
-        return None
-    hunks, note = between(edit.old_string or "", edit.new_string or "")
-    if edit.replace_all:
-        note = f"Wherever the text is found. {note}".strip()
-    return Change.of(path, "", hunks, note=note)
+    return changes_body(changes_in(payload), look, *pointers)
 
 
 def patch_input(payload: PatchInput, look: Look) -> Markup:
@@ -100,34 +67,10 @@ def patch_input(payload: PatchInput, look: Look) -> Markup:
 
 
 def _patch(changes: dict[str, PatchChange] | None, look: Look, pointer: str) -> Markup:
-    shown = [_file(path, change) for path, change in (changes or {}).items()]
+    shown = [change_of(path, change) for path, change in (changes or {}).items()]
     keys = [path.replace("~", "~0").replace("/", "~1") for path in changes or {}]
     pointers = [f"{pointer}/changes/{key}/{text}" for key in keys for text in ("unified_diff", "content")]
     return changes_body(shown, look, *(one for one in pointers if one in look.outputs))
-
-
-def _file(path: str, change: PatchChange) -> Change:
-    hunks, note = _hunks(change)
-    return Change.of(path, change.type or "", hunks, moved_to=change.move_path or "", note=note)
-
-
-def _hunks(change: PatchChange) -> tuple[list[Hunk], str]:
-    if change.unified_diff and (hunks := hunks_of_diff(change.unified_diff)):
-        return hunks, ""
-    if change.modify is not None:
-        return _modified(change.modify)
-    if change.add is not None or change.type == "add":
-        return whole((change.add and change.add.content) or change.content or "", "+"), ""
-    if change.delete is not None or change.type == "delete":
-        return whole((change.delete and change.delete.content) or change.content or "", "-"), ""
-    return [], ""
-
-
-def _modified(change: Modification) -> tuple[list[Hunk], str]:
-    if not change.hunks:
-        return between(change.old_content or "", change.new_content or "")
-    compared = [between(hunk.old_content or "", hunk.new_content or "") for hunk in change.hunks]
-    return [hunk for hunks, _ in compared for hunk in hunks], next((note for _, note in compared if note), "")
 
 
 def diff_input(payload: DiffInput, look: Look) -> Markup:

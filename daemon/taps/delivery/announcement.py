@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 from tooltap.traces.recording.own_file import open_own, private_folder
 
-__all__ = ["Announced", "announce", "announced", "withdraw"]
-
 SUFFIX = ".tap"
 MAX_BYTES = 4_096
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tooltap.daemon.taps.delivery.delivery import Delivery, ReadSpool
     from tooltap.protocol.frames import Done, Suspended
 
-__all__ = ["BackgroundDelivery"]
-
 CHECK = 0.2
 """Seconds between checks whether the thread is still alive."""
 

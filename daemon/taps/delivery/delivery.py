@@ -35,8 +35,6 @@ from tooltap.daemon.taps.delivery.records import JOURNAL_REPLACED, encode, encod
 from tooltap.protocol.frames import Done, Suspended, ToAgent
 from tooltap.protocol.inputs import Answer, write_answer
 
-__all__ = ["Delivery", "ReadSpool"]
-
 BATCH = 256 * 1024
 TEMPORARY = ("shutting-down", "too-many-connections", "too-many-streams", "journal")
 """Error codes of a daemon that may take the stream later."""

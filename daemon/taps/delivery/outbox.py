@@ -29,10 +29,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tooltap.normalizers.wire.framing import LongLine
 
-if TYPE_CHECKING:  # what runs an agent loads nothing before the agent runs
+if TYPE_CHECKING:
     from tooltap.protocol.inputs import Direction
-
-__all__ = ["MAX_BYTES", "Entry", "Outbox", "SpoolLimits", "StreamOptions"]
 
 MAX_BYTES = 64 * 1024 * 1024
 OVERHEAD = 200

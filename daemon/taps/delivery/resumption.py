@@ -18,8 +18,6 @@ from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.spool import SUFFIX, Spool, SpoolError
 from tooltap.daemon.taps.delivery.tap import Tap
 
-__all__ = ["resume_tap"]
-
 
 async def resume_tap(options: StreamOptions, socket: Path, spool: SpoolLimits) -> tuple[Tap, bool]:
     """Return a tap of the stream, and whether the stream has lines of an earlier tap.

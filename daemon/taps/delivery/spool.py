@@ -1,17 +1,23 @@
 """The spool: the lines of one stream in a file, waiting for a daemon.
 
-Format: a header, then the records of the lines (`spool_records.py`). The header is one line of JSON (`Header`) with a
+Format: a header, then the records of the lines (`records.py`). The header is one line of JSON (`Header`) with a
 checksum, padded with spaces; it is there twice, so that it survives the loss of a block. It says which stream it is,
 for which daemon, and after which line the records begin (`after`). It is padded so that it can be rewritten in place,
 which works even on a full disk: `restart` empties the spool once all of its lines are durable, and `end` notes how the
-stream ended. Format 1, which is still read, has one header and no checksums.
+stream ended.
 
 Who may use it: the file is private to the user, and locked by the process that uses it. That is the publisher while it
 runs. Once the lock is free the publisher is gone, and the daemon takes in what it left behind (`drain.py`).
 
 What cannot be read: the records before and after it are read, and a loss takes its place. A publisher that was
 killed in the middle of a record leaves a torn one at the end; `torn` counts its bytes. `is_damaged` says that anything
-could not be read: such a spool is not removed, but goes to the quarantine (`quarantine.py`).
+could not be read: such a spool is not removed, but goes to the quarantine.
+
+The quarantine is a folder beside the spools, for those of which something could not be read. What could be read is in
+the journal by then, and what is missing was reported as lost. Only if neither copy of the header can be read, nobody
+knows whose lines they are: they are in no journal, and every report says so (`is_unread`). A damaged spool is never
+deleted: it may be of use to whoever wants to know what happened. So the folder is bounded by taking no more in: then a
+damaged spool stays where it was, where it counts as a spool.
 
 Whoever appends decides when to `sync` (`spooler.py`): until then a record survives the end of a process, not of the
 machine.
@@ -26,21 +32,28 @@ import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
 from tooltap.daemon.system.failpoints import failpoint
-from tooltap.daemon.taps.delivery.records import JOURNAL_REPLACED, TORN, encode_lost
-from tooltap.daemon.taps.delivery.spool_records import DAMAGED, READ, Record, intact, pieces, plain, unframe
+from tooltap.daemon.taps.delivery.records import (
+    DAMAGED,
+    JOURNAL_REPLACED,
+    READ,
+    TORN,
+    Record,
+    encode_lost,
+    intact,
+    pieces,
+    unframe,
+)
 from tooltap.protocol.frames import Ingest
 from tooltap.protocol.inputs import Lost, read_tapped
 from tooltap.traces.recording.own_file import NotOursError, private_folder
 from tooltap.traces.recording.whole_file import sync_folder
 
-__all__ = ["SUFFIX", "DamagedSpoolError", "Ending", "Header", "Spool", "SpoolError", "read_header", "spools"]
-
-FORMAT = 2
+FORMAT = 1
 MAGIC = b"tooltap-spool-"
 SUFFIX = ".spool"
 BLOCK = 4_096
@@ -76,7 +89,6 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 class Header(msgspec.Struct, kw_only=True):
-    v: int = FORMAT
     socket: str
     """The socket of the daemon that the stream is for."""
     ingest: Ingest
@@ -188,14 +200,14 @@ class Spool:
         written, size = self.lines, self.size  # in this order: another thread may append
         line, offset = self._cursor if self._cursor[0] <= after else (self.header.after, self._start)
         found: list[bytes] = []
-        length = unread = unread_pieces = 0
+        length = unread = 0
         for piece, piece_size in pieces(self._file, offset, size):
             offset += piece_size
-            record = self._record(piece, line + unread_pieces + (len(piece) < piece_size))
+            record = unframe(piece)
             if record is None and (piece := intact(piece)):
-                record = self._record(piece, line + unread_pieces + 1)
+                record = unframe(piece)
             if record is None or record.last <= line:
-                unread, unread_pieces = unread + piece_size, unread_pieces + 1
+                unread += piece_size
                 self.is_damaged = True
                 continue
             if len(piece) < piece_size:
@@ -208,7 +220,7 @@ class Spool:
             if record.last > after:
                 found.append(record.data if begin >= known else _rest(record, record.last - known))
                 length += len(record.data)
-            unread = unread_pieces = 0
+            unread = 0
             line = record.last
             self._cursor = (line, offset)
             if length >= READ:
@@ -264,9 +276,6 @@ class Spool:
             written = os.pwrite(self._file, data, offset)
             data, offset = data[written:], offset + written
 
-    def _record(self, piece: bytes, before: int) -> Record | None:
-        return unframe(piece) if self.header.v == FORMAT else plain(piece, before)
-
 
 def spools(directory: Path) -> dict[Path, int]:
     """Return all spools in the directory with their sizes, in the order of their last change. Raises `OSError`."""
@@ -313,32 +322,27 @@ def _copy(header: Header, length: int) -> bytes:
 def _header(file: int) -> tuple[Header, int, bool]:
     """Return the header, where the records begin, and whether a copy of the header is damaged. Raises `SpoolError`."""
     start = os.pread(file, MAX_HEADER, 0)
-    if start.startswith(b"{"):
-        line, _, _ = start.partition(b"\n")
-        return _decode(line, 1), len(line) + 1, False
     for place in (0, *range(BLOCK, MAX_HEADER, BLOCK)):
         found = _COPY.match(start, place)
         if found is None:
             continue
         if int(found[1]) != FORMAT:
-            raise SpoolError(f"it has format {int(found[1])}, but this daemon reads only formats up to {FORMAT}")
+            raise SpoolError(f"it has format {int(found[1])}, but this daemon reads only format {FORMAT}")
         text = start[found.end() : start.find(b"\n", found.end()) + 1]
         if found[2] == b"%08x" % zlib.crc32(text):
             number, _, header = text.partition(b" ")
             length = int(number)
             if place in (0, length):
                 other = os.pread(file, length, length - place)
-                return _decode(header, FORMAT), 2 * length, other != start[place : place + length]
+                return _decode(header), 2 * length, other != start[place : place + length]
     raise DamagedSpoolError("its header cannot be read")
 
 
-def _decode(line: bytes, version: int) -> Header:
+def _decode(line: bytes) -> Header:
     try:
         header = msgspec.json.decode(line, type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamagedSpoolError(f"its header is invalid: {error}") from None
-    if header.v != version:
-        raise SpoolError(f"it has format {header.v}, but this daemon reads only formats up to {FORMAT}")
     return header
 
 
@@ -347,3 +351,47 @@ def _rest(record: Record, lines: int) -> bytes:
     lost = read_tapped(record.data)
     assert isinstance(lost, Lost)
     return encode_lost(lines, lost.bytes, lost.reason)
+
+
+UNREAD = "no header can be read, so that none of its lines is in a journal"
+
+
+class QuarantineLimits(NamedTuple):
+    files: int = 100
+    """Damaged spools that are retained; further ones stay where they are."""
+    bytes: int = 256 * 1024 * 1024
+    """Of all damaged spools together."""
+
+
+def quarantine_folder(directory: Path) -> Path:
+    """`directory`: of the spools."""
+    return directory / "quarantined"
+
+
+def quarantine(path: Path, limits: QuarantineLimits) -> Path | None:
+    """Move a spool to the quarantine, and return its new place; None if the quarantine is full. Raises `OSError`."""
+    folder = quarantine_folder(path.parent)
+    private_folder(folder)
+    there = spools(folder)
+    if len(there) >= limits.files or sum(there.values()) + path.lstat().st_size > limits.bytes:
+        return None
+    for number in range(1, limits.files + 2):
+        place = folder / (path.name if number == 1 else f"{path.name.removesuffix(SUFFIX)}.{number}{SUFFIX}")
+        try:
+            os.link(path, place, follow_symlinks=False)  # unlike a rename it replaces nothing
+        except FileExistsError:
+            continue
+        path.unlink()
+        return place
+    return None
+
+
+def is_unread(path: Path) -> bool:
+    """Whether no part of a spool in the quarantine was taken in."""
+    try:
+        read_header(path)
+    except DamagedSpoolError:
+        return True
+    except (SpoolError, OSError):
+        pass
+    return False

@@ -16,12 +16,9 @@ from itertools import accumulate
 from pathlib import Path
 
 from tooltap.daemon.taps.delivery.outbox import Entry, Outbox, SpoolLimits, StreamOptions
-from tooltap.daemon.taps.delivery.records import encode
+from tooltap.daemon.taps.delivery.records import encode, frame
 from tooltap.daemon.taps.delivery.spool import Ending, Header, Spool, SpoolError, spools
-from tooltap.daemon.taps.delivery.spool_records import frame
 from tooltap.protocol.frames import Ingest
-
-__all__ = ["Spooler"]
 
 BATCH = 256 * 1024
 RETRY = 0.5

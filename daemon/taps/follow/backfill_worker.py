@@ -22,8 +22,6 @@ from tooltap.normalizers.wire.framing import LongLine, Splitter
 from tooltap.traces.drift.drift import Found
 from tooltap.traces.drift.watch import Watched
 
-__all__ = ["Portion", "Request", "normalize"]
-
 
 class Request(NamedTuple):
     path: str

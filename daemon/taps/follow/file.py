@@ -48,6 +48,14 @@ from tooltap.protocol.frames import DaemonFrame, ErrorFrame, Ingest
 SESSION_BYTES = 1024 * 1024
 """Bytes at the beginning of a file that are searched for the session's id."""
 SESSION_LINES = 1_000
+TURN_BYTES = 65_536
+"""Bytes read from one file before the next file has its turn."""
+GRACE = 2.0
+"""Seconds for which a new file waits for a stream of the same session that neither `run` nor `proxy` has announced. The
+timestamps of the two may differ by as much."""
+PATIENCE = 30.0
+"""While an agent that `run` or `proxy` has started does not name its session, the files of such agents wait, for at
+most so many seconds after its start."""
 RETRY = 0.2
 CLOCK_STEP = 20
 """Milliseconds by which the time of a file's last change may lag the clock."""
@@ -197,14 +205,14 @@ async def _parent_of(path: str, root: Root, session: str | None, agent: str, set
 
 def _wait_for_streams(seen: Seen, mtime: int, setting: Setting) -> None:
     """Raises `NotYetError` while a new file waits for a stream that nobody has announced."""
-    grace = int(setting.follow.grace * 1000)
+    grace = int(GRACE * 1000)
     if seen.since - mtime < grace and (left := seen.since + grace - setting.clock()) > 0:
         raise NotYetError(left / 1000)
 
 
 async def _wait_for_taps(root: Root, mtime: int, setting: Setting) -> None:
     """Raises `NotYetError` while the file may be of an agent that is tapped, and whose session is not known."""
-    limit = setting.clock() - int(setting.follow.patience * 1000)
+    limit = setting.clock() - int(PATIENCE * 1000)
     for one in announced(setting.spool, setting.socket):
         if one.agent in ("", root.agent) and mtime >= one.started - CLOCK_STEP and one.started > limit:
             connection = setting.streams.connections.get(one.stream)
@@ -284,12 +292,12 @@ class FollowedFile:
         if (await self._covered())[0]:
             return None
         size = await to_thread.run_sync(os.path.getsize, self.path)
-        if size - self._position.offset < self._setting.follow.turn_bytes:
+        if size - self._position.offset < TURN_BYTES:
             return None
         return Request(
             self.path,
             self._position,
-            PORTION_TURNS * self._setting.follow.turn_bytes,
+            PORTION_TURNS * TURN_BYTES,
             live.normalizer.context,
             live.normalizer.dump(),
             live.info.agent_version,
@@ -351,7 +359,7 @@ class FollowedFile:
         others = await _taps_of(self._setting, session, self._ingest.stream)
         if session is None:
             return [], {}
-        grace = int(self._setting.follow.grace * 1000)
+        grace = int(GRACE * 1000)
         covered = spans(others, session, self._ingest.stream, self._first_t, grace)
         if covered is None:
             raise NotYetError(RETRY)
@@ -366,7 +374,7 @@ class FollowedFile:
         return keeps(live.info, live.normalizer.statistics, self._horizon, covered, others, self._setting.clock())
 
     async def _read_lines(self) -> bool:
-        limit = self._setting.follow.turn_bytes
+        limit = TURN_BYTES
         data, position, mtime = await to_thread.run_sync(self._reader.read_from, self.path, self._position, limit)
         keep = await self._keep(mtime) if data else None
         self._position, self._mtime = position, mtime

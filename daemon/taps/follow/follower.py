@@ -12,7 +12,7 @@ backfill does not delay what agents write now, and few files at once, so that th
 backfill is long, other processes normalize its files (`portions.py`). While one of them works on a file, the file is in
 `_away` and in no queue.
 
-The bounds of a backfill are multiples of `follow.jobs` and `follow.turn_bytes`, which users configure.
+The bounds of a backfill are multiples of `follow.jobs`, which users configure, and of `TURN_BYTES`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,16 @@ from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.system.processes import import_nothing_from_here
 from tooltap.daemon.taps.follow.backfill_worker import Request, normalize
 from tooltap.daemon.taps.follow.database import ROW_BYTES, Database
-from tooltap.daemon.taps.follow.file import FollowedFile, NotYetError, Seen, Setting, is_document, open_file, read_to
+from tooltap.daemon.taps.follow.file import (
+    TURN_BYTES,
+    FollowedFile,
+    NotYetError,
+    Seen,
+    Setting,
+    is_document,
+    open_file,
+    read_to,
+)
 from tooltap.daemon.taps.follow.queues import Backfill, Entry, Queues
 from tooltap.daemon.taps.follow.reading import Found, ReplacedError
 from tooltap.daemon.taps.follow.settings import Follow
@@ -50,6 +59,12 @@ from tooltap.normalizers.stream.guard import place_of
 from tooltap.protocol.frames import ErrorFrame, FrameError
 from tooltap.protocol.stats import FollowStatistics
 
+OPEN_FILES = 64
+"""Files that are open at once. The journal knows the position in all others."""
+IDLE = 300.0
+"""Seconds without a change after which a file is closed until it changes."""
+RESCAN = 60.0
+"""Seconds between scans of the folders for changes that the file system did not report."""
 RETRY = 5.0
 """Seconds until a file is tried again whose lines could not be committed."""
 AHEAD = 3
@@ -182,11 +197,10 @@ class Follower:
         def trouble(error: OSError) -> None:
             self._loop.call_soon_threadsafe(self._complain, error.filename, error.strerror or str(error))
 
-        rescan = self._follow.rescan
         if isinstance(root.reader, Database):
-            watch_database(root, root.reader, rescan=rescan, stop=stop, found=found, trouble=trouble)
+            watch_database(root, root.reader, rescan=RESCAN, stop=stop, found=found, trouble=trouble)
         else:
-            watch_root(root, polling=self._follow.polling, rescan=rescan, stop=stop, found=found, trouble=trouble)
+            watch_root(root, polling=self._follow.polling, rescan=RESCAN, stop=stop, found=found, trouble=trouble)
 
     def _notice_all(self, root: Root, files: list[Found], absent: int | None) -> None:
         for found in files:
@@ -254,10 +268,10 @@ class Follower:
     @property
     def _is_shared(self) -> bool:
         """Whether other processes take part in the backfill."""
-        return self._jobs > 1 and self._backfill.bytes >= WORTH_TURNS * self._follow.turn_bytes
+        return self._jobs > 1 and self._backfill.bytes >= WORTH_TURNS * TURN_BYTES
 
     def _fill(self) -> None:
-        most = self._follow.files
+        most = OPEN_FILES
         while len(self._turns) + len(self._away) < most and (path := self._queues.pop_fresh()) is not None:
             self._turns.append(path)
         most = max(1, min(most // 2, AHEAD * self._jobs))
@@ -271,10 +285,10 @@ class Follower:
         if self._turns:
             return
         due = [] if self._queues.due is None else [self._queues.due]
-        due += [next(iter(self._open.values())).touched + self._follow.idle] if self._open else []
+        due += [next(iter(self._open.values())).touched + IDLE] if self._open else []
         with anyio.move_on_after(max(0.0, min(due) - time.monotonic()) if due else None):
             await self._wake.wait()
-        while self._open and next(iter(self._open.values())).touched + self._follow.idle <= time.monotonic():
+        while self._open and next(iter(self._open.values())).touched + IDLE <= time.monotonic():
             await self._close(next(iter(self._open)))
 
     async def _turn(self, path: str, entry: Entry) -> bool:
@@ -300,7 +314,7 @@ class Follower:
                 self._troubles.add(path)
                 faults.note("a file cannot be followed", place_of(error), error, file=path)
             await self._close(path)
-            self._queues.add_later(path, self._follow.rescan)
+            self._queues.add_later(path, RESCAN)
         return False
 
     async def _give_up(self, path: str) -> None:
@@ -372,7 +386,7 @@ class Follower:
 
     async def _make_room(self) -> None:
         busy = self._away.union(self._turns)  # without the file that needs the place
-        while len(self._open) >= self._follow.files:
+        while len(self._open) >= OPEN_FILES:
             await self._close(next(path for path in self._open if path not in busy))
 
     async def _close(self, path: str) -> None:

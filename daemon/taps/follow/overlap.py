@@ -35,8 +35,6 @@ from tooltap.normalizers.core.items import Item, OutputChunk, Produced
 from tooltap.normalizers.stream.normalizer import Keep
 from tooltap.protocol.stats import Statistics
 
-__all__ = ["Span", "covering", "is_too_old", "keeps", "spans"]
-
 
 class Span(NamedTuple):
     """A span of time, in ms since the epoch, both ends inclusive."""

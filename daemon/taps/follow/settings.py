@@ -33,23 +33,9 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     the daemon started (`36h`, `7d`); or `none`, which reads only what is appended from now on."""
     polling: bool = False
     """Poll for changes, for file systems that report none."""
-    files: Positive = 64
-    """Files that are open at once. The journal knows the position in all others."""
-    turn_bytes: Positive = 65_536
-    """Bytes read from one file before the next file has its turn."""
-    idle: Seconds = 300.0
-    """A file that does not change for this long is closed until it changes."""
-    grace: Annotated[float, msgspec.Meta(ge=0)] = 2.0
-    """A new file waits this long for a stream of the same session that neither `run` nor `proxy` has announced. The
-    timestamps of the two may differ by as much."""
-    patience: Annotated[float, msgspec.Meta(ge=0)] = 30.0
-    """While an agent that `run` or `proxy` has started does not name its session, the files of such agents wait, for at
-    most this long after its start."""
     jobs: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Processes that normalize what a backfill reads; 0: one for each processor core, at most `MOST_JOBS`; 1: only the
     daemon itself."""
-    rescan: Seconds = 60.0
-    """How often the folders are scanned for changes that the file system did not report."""
 
     def __post_init__(self) -> None:
         for agent in self.agents:

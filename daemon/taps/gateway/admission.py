@@ -20,8 +20,6 @@ from urllib.parse import unquote_to_bytes
 from tooltap.daemon.system.connections.peer import Peer
 from tooltap.daemon.system.tcp import is_address, is_loopback, without_port
 
-__all__ = ["Admission", "Admitted", "RefusedError"]
-
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 BAD_REQUEST, UNAUTHORIZED, FORBIDDEN = 400, 401, 403

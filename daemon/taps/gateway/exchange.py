@@ -6,25 +6,27 @@ Headers are not recorded.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+import brotli  # type: ignore[import-untyped]
 import orjson
+import zstandard
 
-from tooltap.daemon.taps.gateway.content_coding import CodingError, decoder
-from tooltap.daemon.taps.gateway.conversation_items import (
+from tooltap.daemon.taps.gateway.conversations import (
     ChatAnswer,
+    Conversation,
+    Conversations,
     History,
     ModelAnswer,
     ResponsesAnswer,
     chat_history,
     responses_history,
 )
-from tooltap.daemon.taps.gateway.conversations import Conversation, Conversations
+from tooltap.normalizers.catalog.registry import apis
 from tooltap.normalizers.wire.framing import LongLine, Splitter
 from tooltap.protocol.inputs import Direction
-
-__all__ = ["API", "Exchange", "api_of"]
 
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 """JSON contains line breaks only between its tokens, so spaces can replace them."""
@@ -37,8 +39,11 @@ class API(NamedTuple):
 
 
 _APIS = {
-    "/chat/completions": API("openai-chat", chat_history, ChatAnswer),
-    "/responses": API("openai-responses", responses_history, ResponsesAnswer),
+    path: API(apis()[path], history, answer)
+    for path, history, answer in (
+        ("/chat/completions", chat_history, ChatAnswer),
+        ("/responses", responses_history, ResponsesAnswer),
+    )
 }
 
 
@@ -170,3 +175,40 @@ def _object(line: bytes | LongLine) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return value if isinstance(value, dict) else None
+
+
+Decode: TypeAlias = Callable[[bytes], bytes]
+"""Decodes the next bytes of a body; raises `CodingError`."""
+
+_ANY_ZLIB = zlib.MAX_WBITS | 32
+
+
+class CodingError(ValueError):
+    """A body cannot be decoded; the message is a part of a sentence for the user."""
+
+
+def decoder(codings: str) -> Decode:
+    """Return a decoder. `codings`: the value of `Content-Encoding`. Raises `CodingError` for an unknown one."""
+    steps = [_step(name) for coding in reversed(codings.split(",")) if (name := coding.strip().lower())]
+
+    def decode(data: bytes) -> bytes:
+        try:
+            for step in steps:
+                data = step(data)
+        except (zlib.error, brotli.error, zstandard.ZstdError) as error:
+            raise CodingError(f"its coding {codings!r} cannot be read: {error}") from None
+        return data
+
+    return decode
+
+
+def _step(name: str) -> Decode:
+    if name == "identity":
+        return lambda data: data
+    if name in ("gzip", "x-gzip", "deflate"):
+        return zlib.decompressobj(_ANY_ZLIB).decompress
+    if name == "br":
+        return brotli.Decompressor().process  # type: ignore[no-any-return]
+    if name == "zstd":
+        return zstandard.ZstdDecompressor().decompressobj().decompress
+    raise CodingError(f"its coding {name!r} is not known")

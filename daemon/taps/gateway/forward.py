@@ -23,8 +23,6 @@ from tooltap.daemon.taps.gateway.admission import Admission, Admitted, RefusedEr
 from tooltap.daemon.taps.gateway.exchange import api_of
 from tooltap.daemon.taps.gateway.tap import GatewayTap, Watch
 
-__all__ = ["Gateway"]
-
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]

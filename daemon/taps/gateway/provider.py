@@ -8,8 +8,6 @@ import re
 
 import httpx
 
-__all__ = ["provider_of"]
-
 _NAMES = {"aliyuncs": "alibaba", "amazonaws": "amazon", "bigmodel": "zhipu", "googleapis": "google", "x": "xai"}
 """Domains, without their endings, that differ from their owners' names."""
 _PORTS = {1234: "lmstudio", 11434: "ollama"}

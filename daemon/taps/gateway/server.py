@@ -29,8 +29,6 @@ from tooltap.daemon.taps.gateway.provider import provider_of
 from tooltap.daemon.taps.gateway.tap import GatewayTap
 from tooltap.daemon.taps.problems import report_problems
 
-__all__ = ["GatewayError", "GatewayOptions", "serve_gateway"]
-
 KEEP_ALIVE = 75
 """Seconds until an idle connection is closed."""
 PATIENCE = 60.0

@@ -17,8 +17,6 @@ from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.taps.gateway.conversations import Conversations
 from tooltap.daemon.taps.gateway.exchange import API, Exchange
 
-__all__ = ["GatewayTap", "Watch"]
-
 OVERFLOW = "the gateway's tap did not keep up"
 LOOK = 1.0
 """Seconds between checks for idle conversations."""

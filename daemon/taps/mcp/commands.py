@@ -14,8 +14,6 @@ from anyio.abc import Process
 
 from tooltap.daemon.taps.mcp import keeper
 
-__all__ = ["Commands", "Ran"]
-
 CHUNK = 65_536
 GRACE = 1.0
 """Seconds for output to end after the command: what could not be killed may hold it open."""

@@ -22,8 +22,6 @@ import sys
 import time
 from collections.abc import Collection
 
-__all__ = ["become_subreaper", "end_adopted", "is_subreaper", "make_group", "remove_group"]
-
 SELF = "/proc/self/cgroup"
 PATIENCE = 5.0
 """Seconds until what does not end is left alone: a process of another user, or one that waits for a dead disk."""

@@ -20,12 +20,10 @@ from mcp.shared.exceptions import MCPError
 
 from tooltap import __version__
 from tooltap.daemon.taps.mcp.commands import Commands
+from tooltap.daemon.taps.mcp.files import Roots, folder_of_uri
 from tooltap.daemon.taps.mcp.keeper import become_subreaper
-from tooltap.daemon.taps.mcp.roots import Roots, folder_of_uri
 from tooltap.daemon.taps.mcp.stream import DisplayStream
 from tooltap.daemon.taps.mcp.tools import COMMANDS, DisplayTool, DisplayTools
-
-__all__ = ["serve"]
 
 ROOTS = "roots"
 ROOTS_TIMEOUT = 5.0

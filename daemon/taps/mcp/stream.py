@@ -20,8 +20,6 @@ from tooltap.daemon.client.discovery import ConnectError, DaemonError, Disconnec
 from tooltap.daemon.client.publishing import Publisher, ingest
 from tooltap.daemon.system.clock import wall_clock
 
-__all__ = ["DisplayStream"]
-
 PATIENCE = 10.0
 """Seconds until a daemon that does not answer counts as away."""
 END_PATIENCE = 1.0

@@ -19,12 +19,9 @@ from anyio import to_thread
 from tooltap.daemon.client.discovery import ConnectError, DaemonError
 from tooltap.daemon.journal.slices import count_lines
 from tooltap.daemon.taps.mcp.commands import Commands, Ran
-from tooltap.daemon.taps.mcp.files import Body, read_image, read_text
-from tooltap.daemon.taps.mcp.roots import NotShownError, Roots
+from tooltap.daemon.taps.mcp.files import Body, NotShownError, Roots, read_image, read_text
 from tooltap.daemon.taps.mcp.stream import DisplayStream
 from tooltap.protocol.frames import sentence_of
-
-__all__ = ["COMMANDS", "FILES", "LONGEST_REPLY", "Reply", "DisplayTool", "DisplayTools"]
 
 LONGEST_REPLY = 120
 """Most code points of the line that the model gets."""

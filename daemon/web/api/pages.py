@@ -6,14 +6,19 @@ from typing import Literal
 
 import msgspec
 
+from tooltap.daemon.show.skins.display import display_body
 from tooltap.daemon.web.http.errors import WebError, status_of
 from tooltap.daemon.web.http.services import Services
-from tooltap.normalizers.stream.display import display_body
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import ErrorFrame, Form, Gap, Live, Subscribe, decode_daemon_frame
 
 __all__ = ["page_after", "page_before"]
+
+PAGE_EVENTS = 1_000
+"""Events in one response, at most and by default."""
+PAGE_BYTES = 1_048_576
+"""Bytes of events in one response, which has at least one event, however long."""
 
 
 class _Page:
@@ -98,8 +103,7 @@ async def page_before(services: Services, before: int, wanted: Filter, form: For
 
 
 def _new_page(services: Services, limit: int | None) -> _Page:
-    web = services.config.web
-    return _Page(min(limit or web.page_events, web.page_events), web.page_bytes)
+    return _Page(min(limit or PAGE_EVENTS, PAGE_EVENTS), PAGE_BYTES)
 
 
 def _without_op(gap: Gap) -> dict[str, object]:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import anyio
 
-from tooltap.daemon.config import Config
 from tooltap.daemon.hub.hub import Chunk, Hub
 from tooltap.daemon.hub.subscription import AT_INTERVAL, SUBSCRIBER_BYTES, Subscription
 from tooltap.daemon.journal.interface import StoredEvent
@@ -24,6 +23,8 @@ from tooltap.protocol.frames import DaemonFrame, FrameError, Subscribe, encode_f
 __all__ = ["Feed", "Feeds"]
 
 RETRY = {"Retry-After": "1"}
+FEEDS = 256
+"""Connections that receive live events; one more is refused."""
 
 
 class Arrived(NamedTuple):
@@ -102,9 +103,8 @@ class Feed:
 class Feeds:
     """All open feeds. Their number is limited; they are closed together when the daemon stops."""
 
-    def __init__(self, hub: Hub, config: Config) -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._config = config
         self._open: set[Feed] = set()
         self._stopped = False
 
@@ -116,8 +116,8 @@ class Feeds:
         """Open a feed for a subscription. Raises `WebError` and `JournalError`."""
         if self._stopped:
             raise WebError(503, "stopping", "the daemon is stopping", RETRY)
-        if len(self._open) >= (most := self._config.web.feeds):
-            raise WebError(503, "too-many-feeds", f"the daemon serves {most} feeds at a time", RETRY)
+        if len(self._open) >= FEEDS:
+            raise WebError(503, "too-many-feeds", f"the daemon serves {FEEDS} feeds at a time", RETRY)
         feed = Feed(SUBSCRIBER_BYTES)
         self._open.add(feed)
         subscription = None

@@ -44,6 +44,8 @@ SECRET_HEADER = "tooltap-page"
 LOGIN = "tooltap.login"
 """Key of the scope: the login of the browser that asks; None if a program does, with the token."""
 FORM_BYTES = 65_536
+PATIENCE = 60.0
+"""Seconds after which a client is disconnected that reads nothing or does not finish its request. A feed can resume."""
 SAFE_SITES = ("same-origin", "none")
 """Accepted values of `Sec-Fetch-Site`: our own pages, and addresses opened by the user."""
 HEADERS = {

@@ -33,6 +33,10 @@ from tooltap.traces.recording.whole_file import whole_file
 __all__ = ["PASS_SECONDS", "Entry", "Login", "Logins"]
 
 PASS_SECONDS = 60
+LOGIN_LINK = 600.0
+"""Seconds for which a link can be used, once, to log a browser in."""
+MOST_LOGINS = 50
+"""Browsers that are logged in; one more ends the login that was unused for the longest time."""
 CODES = 100
 """Links that have not been used; one more makes the oldest invalid."""
 SAVE_PERIOD = 60.0
@@ -113,7 +117,7 @@ class Logins:
 
     def new_code(self) -> str:
         code = secrets.token_urlsafe()
-        self._codes[_digest(code)] = self._steady() + self._web.login_link
+        self._codes[_digest(code)] = self._steady() + LOGIN_LINK
         while len(self._codes) > CODES:
             self._codes.popitem(last=False)
         return code
@@ -138,7 +142,7 @@ class Logins:
             address=address,
         )
         alive = self.alive()
-        for one in alive[: max(0, len(alive) + 1 - self._web.logins)]:
+        for one in alive[: max(0, len(alive) + 1 - MOST_LOGINS)]:
             self._drop(one.id)
         self._logins[name] = login
         await self._save_if_possible()
@@ -268,7 +272,7 @@ class Logins:
             if status.st_uid != os.geteuid() or status.st_mode & 0o077:
                 return self._nobody("other users can read or write it")
             try:
-                return msgspec.json.decode(file.read(LOGIN_BYTES * self._web.logins), type=list[Login])
+                return msgspec.json.decode(file.read(LOGIN_BYTES * MOST_LOGINS), type=list[Login])
             except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
                 return self._nobody(str(error))
 

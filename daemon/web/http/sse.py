@@ -18,6 +18,8 @@ from tooltap.protocol.frames import At, ErrorFrame, Live, Subscribe, decode_daem
 
 __all__ = ["EventStream", "message", "messages"]
 
+HEARTBEAT = 15.0
+"""Seconds after which an idle feed is sent a comment."""
 REGULAR_PERIOD = 1.0
 """Seconds."""
 RECONNECT_MS = 1_000
@@ -42,7 +44,7 @@ class EventStream:
         regular: Callable[[], Awaitable[bytes]] | None = None,
     ) -> None:
         self._feeds = services.feeds
-        self._heartbeat = services.config.web.heartbeat
+        self._heartbeat = HEARTBEAT
         self._period = self._heartbeat if regular is None else min(self._heartbeat, REGULAR_PERIOD)
         self._regular = regular
         self._frame = frame

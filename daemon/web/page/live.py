@@ -46,7 +46,7 @@ from tooltap.daemon.web.page.preferences import Preferences
 from tooltap.daemon.web.page.section import section_of
 from tooltap.daemon.web.page.session_head import SessionHead
 from tooltap.daemon.web.page.session_list import SessionList
-from tooltap.daemon.web.page.timeline import Bounds, Selection, live_test, older
+from tooltap.daemon.web.page.timeline import CARDS, CARDS_BYTES, SEARCH_BYTES, Bounds, Selection, live_test, older
 from tooltap.daemon.web.page.turns import numbered, turn_numbers
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import At, Gap, Live, Subscribe
@@ -128,8 +128,8 @@ class LiveRows:
         self._is_begun = True
         if self._selection.is_searched:
             return  # to search again would take as long as the page did
-        journal, web = self._services.journal, self._services.config.web
-        bounds = Bounds(web.cards, web.cards_bytes, web.search_bytes)
+        journal = self._services.journal
+        bounds = Bounds(CARDS, CARDS_BYTES, SEARCH_BYTES)
         page = await older(journal, self._selection, bounds, before)
         found = await section_of(journal, self._cache, self._selection, page, [], bounds, self._level_of)
         await anyio.to_thread.run_sync(self._growing.begin, *found)

@@ -15,8 +15,6 @@ from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.session_head import name_of
 from tooltap.daemon.web.templating import template
 
-__all__ = ["Part", "SessionList"]
-
 SESSIONS = 50
 """Most sessions in one part of the list."""
 

@@ -6,15 +6,15 @@ The form is a GET, so the address says what the reader chose, and the links to t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 import anyio
 import msgspec
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
+from starlette.routing import BaseRoute
 
 from tooltap.daemon.export.redaction import Example, Redaction, masked_title
 from tooltap.daemon.export.source import JournalSource, Part
@@ -24,13 +24,12 @@ from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.passes import with_pass
-from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page.addresses import event_url, session_url
+from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.download import CUT, FORMS, Form, bodies_for, download
-from tooltap.daemon.web.page.preferences import COOKIE, from_cookie
+from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, preferences_of, query_of
 from tooltap.daemon.web.page.session_head import name_of, row_of
-from tooltap.daemon.web.templating import template
+from tooltap.daemon.web.page.timeline import SEARCH_BYTES
 from tooltap.protocol.events import AnyEvent, Event, Message, ToolCall, decode
 from tooltap.protocol.filters import Filter
 
@@ -128,8 +127,6 @@ async def share_page(
     return {
         "session": session,
         "share_url": share_url(session),
-        "session_url": session_url,
-        "event_url": event_url,
         "title": name_of(row),
         "query": query,
         "turns": turns,
@@ -195,25 +192,20 @@ async def _preview(journal: Journal, session: str, title: str, part: Part) -> _P
     return _Preview(kinds.total(), shown, first, last, masked, bodies.left_out, remark)
 
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-
-def routes(services: Services, logins: Logins, with_error_page: Callable[[Endpoint], Endpoint]) -> list[Route]:
-    journal, search_bytes = services.journal, services.config.web.search_bytes
+def routes(services: Services, logins: Logins) -> list[BaseRoute]:
+    journal, search_bytes = services.journal, SEARCH_BYTES
 
     def admitting(url: str) -> str:
         return with_pass(url, logins.lasting_pass(url))
 
     async def share(request: Request) -> Response:
-        query = parse_query(request.scope["query_string"], ShareQuery)
+        query = query_of(request, ShareQuery)
         values = await share_page(journal, request.path_params["session"], query, search_bytes, admitting)
-        preferences = from_cookie(request.cookies.get(COOKIE))
-        html = await anyio.to_thread.run_sync(lambda: template("share.html", preferences=preferences, **values))
-        return HTMLResponse(html)
+        return await html("share.html", preferences=preferences_of(request), **values)
 
     def file(form: Form) -> Endpoint:
         async def answer(request: Request) -> Response:
-            query = parse_query(request.scope["query_string"], ShareQuery)
+            query = query_of(request, ShareQuery)
             session = request.path_params["session"]
             title = name_of(await known_row_of(journal, session))
             part = await part_of(journal, session, query, search_bytes)
@@ -221,5 +213,5 @@ def routes(services: Services, logins: Logins, with_error_page: Callable[[Endpoi
 
         return answer
 
-    files = [Route(f"/sessions/{{session:path}}/export.{form}", with_error_page(file(form))) for form, _, _ in FORMS]
-    return [Route("/sessions/{session:path}/share", with_error_page(share)), *files]
+    files = [PageRoute(f"/sessions/{{session:path}}/export.{form}", file(form)) for form, _, _ in FORMS]
+    return [PageRoute("/sessions/{session:path}/share", share), *files]

@@ -39,6 +39,12 @@ STATES: tuple[State, ...] = (
     *("denied", "cancelled", "interrupted"),
 )
 OPEN = ("running", "awaiting-permission")
+CARDS = 50
+"""Events on one page of the timeline."""
+CARDS_BYTES = 2_097_152
+"""Bytes of one page of the timeline, which has at least one event."""
+SEARCH_BYTES = 16_777_216
+"""Bytes of events searched for a text or a state before a page reports how far it has searched."""
 CHUNK = 262_144
 """Bytes of events that one read of the journal returns."""
 NEWEST = 2**63 - 1

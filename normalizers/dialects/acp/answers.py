@@ -19,7 +19,7 @@ from tooltap.normalizers.dialects.acp.inputs import ToolUse, decoded
 from tooltap.normalizers.dialects.acp.state import Terminal
 from tooltap.normalizers.dialects.claude.answers import read_answer
 from tooltap.normalizers.dialects.copilot.answers import read_result as read_copilot_result
-from tooltap.normalizers.dialects.kimi.answers import Stated
+from tooltap.normalizers.dialects.kimi.answers import StatedResult
 from tooltap.normalizers.dialects.kimi.answers import read_result as read_kimi_result
 from tooltap.normalizers.dialects.opencode.answers import listing
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
@@ -64,7 +64,7 @@ def read_result(
 
 def printed_so_far(use: ToolUse, terminal: Terminal | None) -> dict[str, Any] | None:
     """The output of a call that ends without a result."""
-    return _shell(_Stated(None, None, use.running, terminal)) or None
+    return _shell(_AnswerSources(None, None, use.running, terminal)) or None
 
 
 def _read_claude(
@@ -82,7 +82,7 @@ def _read_claude(
     return answer
 
 
-class _Stated(NamedTuple):
+class _AnswerSources(NamedTuple):
     """The places where an answer may be."""
 
     raw: Any
@@ -99,7 +99,7 @@ def _read_plain(name: str, use: ToolUse, update: Line, terminal: Terminal | None
     raw = decoded(update.get("rawOutput")) if provider == "vibe" else update.get("rawOutput")
     if terminal is None and (read := relaying(provider, update)) is not None:
         stated_so = status_word(update.get("status")) or "completed"
-        relayed = read(name, Relayed(raw, texts_of(shown), stated_so, use.running, record(use.raw_input)))
+        relayed = read(name, RelayedResult(raw, texts_of(shown), stated_so, use.running, record(use.raw_input)))
         if relayed is not None:
             return relayed
     duration = None
@@ -108,7 +108,7 @@ def _read_plain(name: str, use: ToolUse, update: Line, terminal: Terminal | None
         raw, display = _read_codex(raw, display)
     elif raw is not None and text:
         raw = _fuller(name, raw, text)
-    stated = _Stated(raw, content, _unfence(text) if text is not None else None, terminal)
+    stated = _AnswerSources(raw, content, _unfence(text) if text is not None else None, terminal)
     stated, note, status = _take_off_notes(stated, status_word(update.get("status")) or "completed", provider)
     if status == "completed" and name != "Bash" and not name.startswith("mcp__"):  # what those answer is their own
         status = stated_status(raw) or status
@@ -158,7 +158,7 @@ def _codex_event(event: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def _value(name: str, stated: _Stated) -> Any:
+def _value(name: str, stated: _AnswerSources) -> Any:
     if name == "Bash":
         return _shell(stated) or None
     raw = stated.raw
@@ -180,7 +180,7 @@ def _value(name: str, stated: _Stated) -> Any:
     return stated.text
 
 
-def _failed_value(stated: _Stated) -> dict[str, Any]:
+def _failed_value(stated: _AnswerSources) -> dict[str, Any]:
     """The output of a failed call beside its error."""
     raw = stated.raw
     if not isinstance(raw, dict):
@@ -194,7 +194,7 @@ def _mcp_answer(answer: dict[str, Any]) -> dict[str, Any]:
     return {key: item for key, item in answer.items() if key != "_meta" and item is not None}
 
 
-def _error(stated: _Stated) -> str | None:
+def _error(stated: _AnswerSources) -> str | None:
     raw = stated.raw
     if isinstance(raw, str):
         return raw or None
@@ -213,7 +213,7 @@ def _duration(stated: Any) -> int | None:
 _STREAMS = ("stdout", "aggregated_output", "formatted_output")
 
 
-def _shell(stated: _Stated) -> dict[str, Any]:
+def _shell(stated: _AnswerSources) -> dict[str, Any]:
     """The output of a command and its exit code, as far as any place states them."""
     raw, terminal = stated.raw, stated.terminal
     value: dict[str, Any] = {}
@@ -256,7 +256,7 @@ _OPENCODE_INVALID = "Invalid Tool"
 """The title of the tool that runs in place of one that does not exist or was called wrongly. It always succeeds."""
 
 
-def _take_off_notes(stated: _Stated, status: str, provider: str) -> tuple[_Stated, str | None, str]:
+def _take_off_notes(stated: _AnswerSources, status: str, provider: str) -> tuple[_AnswerSources, str | None, str]:
     """Gemini CLI 0.61 and OpenCode 1.18 report a stopped command as `completed`, with a note in its output."""
     if stated.text is not None and (found := _GEMINI_STOPPED.fullmatch(stated.text)):
         return stated._replace(text=found["rest"]), found["note"], "cancelled"
@@ -305,7 +305,7 @@ def _read_opencode_file(output: str, display: Line) -> Any:
 # Kimi's text is its output. Auggie's has tags.
 
 
-class Relayed(NamedTuple):
+class RelayedResult(NamedTuple):
     """The result of a call as its last update states it."""
 
     raw: Any
@@ -320,6 +320,7 @@ class Relayed(NamedTuple):
 
     @property
     def text(self) -> str:
+        """The content's texts, one per line."""
         return "\n".join(self.texts)
 
 
@@ -329,7 +330,7 @@ _OF_TASK = ("type", "toolCalls", "taskPrompt", "taskDescription", "result", "sub
 """Keys that repeat the subagent's own calls, or the call's input and text."""
 
 
-def _read_qwen(name: str, stated: Relayed) -> Answer | None:
+def _read_qwen(name: str, stated: RelayedResult) -> Answer | None:
     raw = stated.raw
     text = stated.text or (raw if isinstance(raw, str) else "")
     answer = read_qwen_answer(name, {"content": text, "is_error": stated.status == "failed"})
@@ -370,7 +371,7 @@ def _qwen_shell(answer: Answer, raw: dict[str, Any], text: str) -> Answer:
 _SHELL_ENDED = "shell_exit"
 
 
-def _read_copilot(name: str, stated: Relayed) -> Answer | None:
+def _read_copilot(name: str, stated: RelayedResult) -> Answer | None:
     """`content`, `detailedContent`, and marks of what happened in `contents`; a replayed call has `content` alone."""
     raw = stated.raw
     if not isinstance(raw, dict) or ("content" not in raw and "message" not in raw):
@@ -424,7 +425,7 @@ def ended_shells(name: str, raw_input: Any, raw_output: Any) -> Iterator[tuple[s
 # -- Vibe 3.0.2 -----------------------------------------------------------------------------------------------------
 
 
-def _read_vibe(name: str, stated: Relayed) -> Answer | None:
+def _read_vibe(name: str, stated: RelayedResult) -> Answer | None:
     """The tool's output, or a failure; the last text is the line that the user sees, the one before it the output."""
     raw = stated.raw
     if not isinstance(raw, dict):
@@ -448,14 +449,14 @@ def _read_vibe(name: str, stated: Relayed) -> Answer | None:
 # -- Kimi -----------------------------------------------------------------------------------------------------------
 
 
-def _read_kimi(name: str, stated: Relayed) -> Answer | None:
+def _read_kimi(name: str, stated: RelayedResult) -> Answer | None:
     """The output alone (Kimi Code 2.1); its last line says whether the command failed."""
     text = stated.text
     if not text or (stated.status != "completed" and name != "Bash"):
         return None
     parts = [{"type": "text", "text": text}]
     is_search = name == "Grep" and stated.given.get("output_mode", "files_with_matches") == "files_with_matches"
-    answer = read_kimi_result(name, Stated(parts, is_bare=name == "Bash"), lists_files=is_search)
+    answer = read_kimi_result(name, StatedResult(parts, is_bare=name == "Bash"), lists_files=is_search)
     failed = stated.status != "completed" and answer.status == "completed"
     return answer.replace(status=stated.status, error=text) if failed else answer
 
@@ -466,7 +467,7 @@ _RETURN_CODE = ("<return-code>", "</return-code>")
 _OUTPUT = ("<output>", "</output>")
 
 
-def _read_auggie(name: str, stated: Relayed) -> Answer | None:
+def _read_auggie(name: str, stated: RelayedResult) -> Answer | None:
     """A command: `<return-code>0</return-code><output>…</output>`."""
     raw = stated.raw
     output = raw.get("output") if isinstance(raw, dict) else raw
@@ -480,7 +481,7 @@ def _read_auggie(name: str, stated: Relayed) -> Answer | None:
     return Answer(value, stated.status, None if stated.status == "completed" else text)
 
 
-_Reader: TypeAlias = Callable[[str, Relayed], Answer | None]
+_Reader: TypeAlias = Callable[[str, RelayedResult], Answer | None]
 """Reads the result of the canonical tool of this name; None: it is like any agent's."""
 
 _READERS: dict[str, _Reader] = {

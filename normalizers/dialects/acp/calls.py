@@ -42,6 +42,8 @@ _VERDICTS = {"approved": "allowed", "denied": "denied", "aborted": "cancelled", 
 
 
 class ToolCalls:
+    """Opens, updates and ends the calls of a connection."""
+
     update = Lines("sessionUpdate")
 
     def __init__(self, parser: Parser, state: AcpState, sessions: AcpSessions, terminals: Terminals) -> None:
@@ -190,6 +192,8 @@ class ToolCalls:
     def open(
         self, call_id: str, use: ToolUse, update: Line, response: Any, *, synthetic: bool, status: str | None = None
     ) -> Call:
+        """Open a call with what an update, or a permission request, states of it. `synthetic`: the call itself was not
+        seen."""
         self._learn(use, call_id, update, response, runs=False)
         # An update of a call that was not seen may state nothing of its tool.
         is_named = not synthetic or _names_tool(update, call_id)
@@ -208,6 +212,7 @@ class ToolCalls:
         return call
 
     def update_open(self, call: Call, use: ToolUse, update: Line, response: Any) -> Skip:
+        """Emit what an update changes of an open call."""
         was_known, before, terminals = bool(call.memory), use.running or "", use.terminals
         runs = update.get("status") in _RUNNING
         learned, carries = self._learn(use, call.id, update, response, runs=runs or call.status == "running")
@@ -320,6 +325,7 @@ def _names_tool(update: Line, call_id: str) -> bool:
 
 
 def use_of(call: Call) -> ToolUse:
+    """What is known of an open call, from its memory."""
     return msgspec.convert(call.memory, ToolUse)
 
 

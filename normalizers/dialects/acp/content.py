@@ -83,6 +83,7 @@ def text_of(content: Any) -> str | None:
 
 
 def diffs(content: list[Any]) -> list[Line]:
+    """The diffs among the items of a tool call."""
     return [item for item in content if type(item) is dict and item.get("type") == "diff"]
 
 

@@ -153,7 +153,7 @@ _NAMELESS = ("edit", "other", "unknown")
 _PATCH_KINDS = {"modify": "update", "move": "update", "copy": "add"}
 
 
-class Change(NamedTuple):
+class FileChange(NamedTuple):
     """One change of one file."""
 
     path: str
@@ -165,21 +165,21 @@ class Change(NamedTuple):
     patch: str | None = None
 
 
-def _changes(diff: dict[str, Any]) -> list[Change]:
+def _changes(diff: dict[str, Any]) -> list[FileChange]:
     """v1 has one file's texts; v2 has a list of files, and one patch over them."""
     path = string(diff.get("path"))
     if path is not None:
         kind = string(record(diff.get("_meta")).get("kind")) or ""
-        return [Change(path, kind, string(diff.get("oldText")), string(diff.get("newText")))]
+        return [FileChange(path, kind, string(diff.get("oldText")), string(diff.get("newText")))]
     text = string(record(diff.get("patch")).get("text"))
     return [
-        Change(path, str(item.get("operation")), moved_from=string(item.get("oldPath")), patch=text)
+        FileChange(path, str(item.get("operation")), moved_from=string(item.get("oldPath")), patch=text)
         for item in records(diff.get("changes"))
         if (path := string(item.get("path")))
     ]
 
 
-def _read_changes(changes: list[Change], name: str) -> tuple[dict[str, Any], str]:
+def _read_changes(changes: list[FileChange], name: str) -> tuple[dict[str, Any], str]:
     """The diffs as the input of the tool `name`, and the canonical name that they suggest."""
     first = changes[0]
     is_whole_patch = len({change.path for change in changes}) > 1 or (first.old is None and first.new is None)
@@ -197,11 +197,11 @@ def _read_changes(changes: list[Change], name: str) -> tuple[dict[str, Any], str
     return (written, "Write") if is_new else (edit, "Edit")
 
 
-def _edit(change: Change) -> dict[str, Any]:
+def _edit(change: FileChange) -> dict[str, Any]:
     return {"old_string": change.old or "", "new_string": change.new or ""}
 
 
-def _patch_entries(changes: list[Change]) -> dict[str, Any]:
+def _patch_entries(changes: list[FileChange]) -> dict[str, Any]:
     """Path -> what happens to the file; several changes of one file become its `edits`."""
     entries: dict[str, Any] = {}
     for change in changes:
@@ -213,7 +213,7 @@ def _patch_entries(changes: list[Change]) -> dict[str, Any]:
     return entries
 
 
-def _patch_entry(change: Change) -> dict[str, Any]:
+def _patch_entry(change: FileChange) -> dict[str, Any]:
     kind = _PATCH_KINDS.get(change.kind, change.kind) or ("update" if change.old else "add")
     entry: dict[str, Any] = {"type": kind, "unified_diff": change.patch}
     if change.moved_from is not None:

@@ -88,6 +88,7 @@ _STAMPED_IDS = {
 
 
 def name_in_id(call_id: str) -> str | None:
+    """The tool's name in the id of a call, or None."""
     if "__" in call_id:
         for pattern in _ID_NAMES:
             if found := pattern.match(call_id):

@@ -23,6 +23,8 @@ def id_in(key: str) -> str:
 
 
 class PermissionRequests:
+    """Reads the agent's requests to the user, and the answers."""
+
     request = Lines("method")
     answer = Lines("method")
 

@@ -69,6 +69,8 @@ def provider_name(agent: str) -> str:
 
 
 class AcpSessions:
+    """Keeps the sessions of a connection, sets the scope of its lines, and opens and ends turns."""
+
     request = Lines("method")
     answer = Lines("method")
     update = Lines("sessionUpdate")
@@ -148,6 +150,7 @@ class AcpSessions:
         self.end_running_turn(outcome, turn_id, reason=string(reason), before=before)
 
     def end_running_turn(self, outcome: str, turn_id: str | None, **fields: Any) -> None:
+        """End the named turn, else the oldest one. `fields`: those of `end_turn`."""
         self._parser.end_turn(outcome, turn_id=turn_id, **fields)
         info = self.info
         if turn_id in (None, info.own_turn):

@@ -27,6 +27,8 @@ _TERMINAL_META = frozenset({"terminal_info", "terminal_output", "terminal_output
 
 
 class Terminals:
+    """Collects the output of terminals, and ties each to its call."""
+
     request = Lines("method")
     answer = Lines("method")
     update = Lines("sessionUpdate")

@@ -22,7 +22,7 @@ _DELTAS = {f"{kind}_delta": kind for kind in _ROLES}
 """Type of a delta of such a block -> type of the block, and key of the text."""
 
 
-class Streamed(msgspec.Struct):
+class StreamedMessage(msgspec.Struct):
     """The message whose deltas an agent is printing."""
 
     message_id: str | None = None
@@ -33,18 +33,20 @@ class Streamed(msgspec.Struct):
 
 
 class DeltasState(msgspec.Struct):
-    messages: dict[str, Streamed] = {}
+    messages: dict[str, StreamedMessage] = {}
     """By agent; empty for the main agent."""
 
 
 class Deltas:
+    """Receives the deltas of messages, and drops those of blocks that came whole."""
+
     def __init__(self, parser: Parser, state: DeltasState) -> None:
         self._parser = parser
         self._texts = parser.texts
         self._state = state
 
     @property
-    def current(self) -> Streamed:
+    def current(self) -> StreamedMessage:
         """The message being streamed; a new one if the stream was tapped in the middle of a message."""
         return self._state.messages.get(self._parser.agent or "") or self._start(None)
 
@@ -113,10 +115,10 @@ class Deltas:
             if (text.session, text.agent, text.message_id) == place and text.block is not None:
                 self.drop(text.message_id, text.block)
 
-    def _start(self, message_id: str | None) -> Streamed:
+    def _start(self, message_id: str | None) -> StreamedMessage:
         messages, agent = self._state.messages, self._parser.agent or ""
         messages.pop(agent, None)
-        put(messages, agent, Streamed(message_id), STREAMED)
+        put(messages, agent, StreamedMessage(message_id), STREAMED)
         return messages[agent]
 
     def _append(self, part: Line, kind: str, index: int) -> None:

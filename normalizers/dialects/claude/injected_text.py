@@ -50,12 +50,14 @@ _SKILL = re.compile(r'The "[^"\n]+" skill is (?:running|loading)')
 """The message of a command that the model ran (2.0)."""
 
 
-class Element(NamedTuple):
+class TaggedText(NamedTuple):
+    """A text between an opening tag and its closing tag."""
+
     tag: str
     text: str
 
 
-class Wrapped(NamedTuple):
+class InjectedText(NamedTuple):
     """The parts of a text, in order."""
 
     parts: list[tuple[str, str]]
@@ -64,11 +66,11 @@ class Wrapped(NamedTuple):
     """Notifications, in the form of the stream's `task_notification` lines."""
 
 
-def read_wrapped(text: str) -> Wrapped | None:
+def read_injected_text(text: str) -> InjectedText | None:
     """Take a text apart; None if it is what the user wrote."""
     elements, rest = _elements(text)
     if not elements:
-        return Wrapped([], []) if text.startswith(_CAVEAT) else None
+        return InjectedText([], []) if text.startswith(_CAVEAT) else None
     tags = {element.tag for element in elements}
     if rest and tags <= _NOTE:
         return None  # the user's own text after a note
@@ -89,7 +91,7 @@ def read_wrapped(text: str) -> Wrapped | None:
     tasks = [_notification(element.text) for element in elements if element.tag in _TASK]
     if rest and not tasks:  # after a notification it says where the output is
         parts.append(("user", rest))
-    return Wrapped([part for part in parts if part[1].strip()], tasks)
+    return InjectedText([part for part in parts if part[1].strip()], tasks)
 
 
 def asks_the_model(text: str) -> bool:
@@ -106,16 +108,16 @@ def asks_the_model(text: str) -> bool:
     return bool(rest) or (tags[0] == "command-message" and not _SKILL.match(elements[0].text.strip()))
 
 
-def _elements(text: str) -> tuple[list[Element], str]:
+def _elements(text: str) -> tuple[list[TaggedText], str]:
     """The known elements at the beginning of a text, and what follows them."""
-    found: list[Element] = []
+    found: list[TaggedText] = []
     at = 0
     while (opening := _OPENING.match(text, at)) and opening[1] in _TAGS:
         closing = f"</{opening[1]}>"
         end = text.find(closing, opening.end())
         if end < 0:
             break
-        found.append(Element(opening[1], text[opening.end() : end]))
+        found.append(TaggedText(opening[1], text[opening.end() : end]))
         at = end + len(closing)
     return found, text[at:].strip() if found else text
 

@@ -1,4 +1,4 @@
-"""Claude's messages, as both of its dialects carry them: blocks, harness texts in user lines, news of the session.
+"""Claude's messages, which its dialects and their siblings share: blocks, injected texts, news of the session.
 
 A line holds a message or one block of it. The numbers of a message's blocks continue over its lines, whatever comes
 between them.
@@ -25,7 +25,12 @@ from tooltap.normalizers.dialects.claude.answers import (
     text_of,
 )
 from tooltap.normalizers.dialects.claude.deltas import Deltas, DeltasState
-from tooltap.normalizers.dialects.claude.injected_text import INTERRUPTED, Wrapped, asks_the_model, read_wrapped
+from tooltap.normalizers.dialects.claude.injected_text import (
+    INTERRUPTED,
+    InjectedText,
+    asks_the_model,
+    read_injected_text,
+)
 from tooltap.normalizers.dialects.claude.tasks import Tasks, TasksState, task_named
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Attachment, Message, Reasoning, SessionEvent
@@ -50,11 +55,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SeenMessage(msgspec.Struct):
+    """A message of which a line was read."""
+
     turn: str | None
     blocks: int = 0
 
 
 class BlocksState(msgspec.Struct):
+    """State of the numbering of blocks."""
+
     messages: dict[str, SeenMessage] = {}
     """The last messages, by id."""
 
@@ -80,7 +89,7 @@ class ClaudeState(State, kw_only=True):
 
 
 class ClaudeMessages:
-    """Emits the messages of a stream, the news of its session, and what its turns need to know of them."""
+    """Emits the messages of a stream and the news of its session, and keeps notes for the ends of its turns."""
 
     SKIPS = frozenset({"empty", "redacted-thinking", "repeated", "stale-task", "synthetic-prompt", "unchanged"})
     OF_LINE = frozenset({"is_main"})
@@ -141,6 +150,7 @@ class ClaudeMessages:
         return None
 
     def ensure_main_turn(self) -> None:
+        """Open a synthetic turn for what the main agent does outside of any."""
         if self.is_main and self._parser.turn is None:  # a background agent continues between turns
             self._parser.start_turn(synthetic=True)
 
@@ -166,6 +176,7 @@ class ClaudeMessages:
         return None
 
     def failed_request(self, text: str, data: dict[str, Any] | None = None) -> Skip:
+        """Emit that a request to the model failed."""
         if self.is_main:
             self.notes().error = True
         self._parser.notice("provider-error", text, "error", data)
@@ -270,8 +281,8 @@ class ClaudeMessages:
 
     def user_text(self, text: str, value: Line) -> Skip:
         """Emit a text of a user line, which is not always the user's."""
-        if text[0] in "<C\n " and (wrapped := read_wrapped(text)) is not None:
-            return self._wrapped(wrapped, text, _is_synthetic(value))
+        if text[0] in "<C\n " and (injected := read_injected_text(text)) is not None:
+            return self._injected_text(injected, text, _is_synthetic(value))
         if _is_synthetic(value):
             return "synthetic-prompt"
         if self._is_echo(value):
@@ -281,10 +292,10 @@ class ClaudeMessages:
         self._parser.emit_text("user" if _is_human(value) else "system", text)
         return None
 
-    def _wrapped(self, wrapped: Wrapped, text: str, is_synthetic: bool) -> Skip:
-        """Emit what a text consists of that Claude Code wrote or wrapped."""
-        outcomes = self._tasks.noted(wrapped.tasks, text)
-        for role, part in wrapped.parts:
+    def _injected_text(self, injected: InjectedText, text: str, is_synthetic: bool) -> Skip:
+        """Emit the parts of a text that Claude Code wrote, or wrapped around the user's."""
+        outcomes = self._tasks.noted(injected.tasks, text)
+        for role, part in injected.parts:
             if role == "system" or not is_synthetic:
                 self._parser.emit_text(role, part)
                 outcomes.append(None)
@@ -352,6 +363,7 @@ def _is_synthetic(value: Line) -> bool:
 
 
 def message_of(value: Line) -> Line:
+    """The message in a line; a bare string is its content."""
     message = value.get("message")
     return message if type(message) is dict else {"content": message}
 

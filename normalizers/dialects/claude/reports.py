@@ -24,6 +24,8 @@ _REPEATING = {
 
 
 class Reports:
+    """Reads the lines of reports, of which most become notices."""
+
     lines = Lines("type")
     system = Lines("subtype", skip=_REPEATING)
     """The stream's lines of type `system`, as of the Agent SDK 0.3.220."""

@@ -43,12 +43,16 @@ _VAGUE = frozenset({"success", "error", "error_during_execution"})
 
 
 class Failure(msgspec.Struct):
+    """A failed result, which may turn out to be a denial."""
+
     event: str
     """Id of the result's event."""
     error: str
 
 
 class ControlState(msgspec.Struct):
+    """State of the control protocol: denials, and failed results that may be denials."""
+
     denied: list[str] = []
     """The last calls whose denial was emitted."""
     failed: dict[str, Failure] = {}

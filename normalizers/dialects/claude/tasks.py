@@ -50,6 +50,8 @@ class TasksState(msgspec.Struct):
 
 
 class Tasks:
+    """Ties reports and notifications about tasks to their calls."""
+
     lines = Lines("type")
     system = Lines("subtype")
 

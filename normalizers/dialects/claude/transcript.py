@@ -23,7 +23,7 @@ from tooltap.normalizers.core.state import OpenTurn, State
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING, QUEUE, bookkeeping, glance
 from tooltap.normalizers.dialects.claude.deltas import Deltas
-from tooltap.normalizers.dialects.claude.injected_text import Wrapped, read_wrapped
+from tooltap.normalizers.dialects.claude.injected_text import InjectedText, read_injected_text
 from tooltap.normalizers.dialects.claude.messages import ClaudeMessages, ClaudeState, TurnNotes, is_prompt, message_of
 from tooltap.normalizers.dialects.claude.reports import Reports
 from tooltap.normalizers.dialects.claude.tasks import Tasks
@@ -64,11 +64,13 @@ class Lineage(msgspec.Struct):
         return str(value.get("uuid")) in self.lines
 
     def remember(self, value: Line, agent: str) -> None:
+        """Remember the agent of a line."""
         uuid = value.get("uuid")
         if uuid and type(uuid) is str:
             put(self.lines, uuid, agent, LINES)
 
     def spawned(self, agent: str, call_id: str) -> None:
+        """Remember the call that spawned an agent."""
         if self.parents.get(agent) != call_id:
             put(self.parents, agent, call_id, SUBAGENTS)
             for asked in self.prompts.values():
@@ -151,6 +153,8 @@ class MessagesInProgress(msgspec.Struct):
 
 
 class EndedTurn(msgspec.Struct):
+    """A turn that has ended, and the message that ended it."""
+
     turn: str
     message_id: str | None
     """The message that ended it; it may have more lines."""
@@ -170,12 +174,12 @@ class ClaudeTranscriptState(ClaudeState, kw_only=True):
 class TranscriptMessages(ClaudeMessages):
     """Ends turns, too, which most transcripts do not state."""
 
-    def _wrapped(self, wrapped: Wrapped, text: str, is_synthetic: bool) -> Skip:
+    def _injected_text(self, injected: InjectedText, text: str, is_synthetic: bool) -> Skip:
         """A command that the user types after an answer is not part of its turn (1.0 states no ends)."""
-        typed = any(role == "user" for role, _ in wrapped.parts)
+        typed = any(role == "user" for role, _ in injected.parts)
         if typed and self.is_main and self._parser.turn is not None and self.is_answered(self._parser.turn):
             self.conclude(self._parser.turn)
-        return super()._wrapped(wrapped, text, is_synthetic)
+        return super()._injected_text(injected, text, is_synthetic)
 
     def conclude(self, turn_id: str, ended_by: str | None = None, duration_ms: int | None = None) -> None:
         """End a turn. `ended_by`: what says so; None where only what followed shows it."""
@@ -189,10 +193,12 @@ class TranscriptMessages(ClaudeMessages):
         )
 
     def is_answered(self, turn_id: str) -> bool:
+        """Whether the turn's last message is an answer, and no call is open."""
         turn = next(turn for turn in self._state.turns if turn.id == turn_id)
         return turn.answered and not self._calls.is_open(turn.session, turn.id, turn.agent)
 
     def interrupted(self, text: str) -> Skip:
+        """Emit an interrupt, and end the turn."""
         outcome = super().interrupted(text)
         if self.is_main and self._parser.turn is not None:
             self._parser.end_turn("cancelled", turn_id=self._parser.turn, reason="interrupted")
@@ -410,8 +416,8 @@ class ClaudeTranscript(Parser):
     def _queued(self, value: Line) -> Skip:
         """A notification that waits until the model gets it; never, where a call gets the task's output first."""
         text = text_of(value.get("content"))
-        wrapped = read_wrapped(text)
-        return QUEUE if wrapped is None or not wrapped.tasks else best(self.tasks.noted(wrapped.tasks, text))
+        injected = read_injected_text(text)
+        return QUEUE if injected is None or not injected.tasks else best(self.tasks.noted(injected.tasks, text))
 
     @line("progress")
     def _progress(self, value: Line) -> Skip:

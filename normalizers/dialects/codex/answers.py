@@ -163,6 +163,7 @@ def patch_answer(answer: Answer) -> Answer:
 
 
 def mcp_answer(msg: Line) -> Answer:
+    """The answer of an MCP server's tool, in the event of the call's end."""
     result = record(msg.get("result"))
     value = record(result.get("Ok")) or ({} if "Err" in result else result)
     error = first_string(result, "Err") or first_string(record(msg.get("error")), "message")
@@ -186,6 +187,7 @@ def _mcp_result(result: Line) -> Line:
 
 
 def dynamic_answer(msg: Line) -> Answer:
+    """The answer of a client's own tool, in the event of the call's end."""
     parts = msg.get("content_items")
     value = {"content": parts} if isinstance(parts, list) else msg.get("result")
     return Answer(value, (stated_status(msg) or "completed"), first_string(msg, "error"), duration_of(msg))

@@ -69,7 +69,7 @@ _CLIENTS = re.compile(
 """Beginnings of notifications' methods about the client's account, files and windows."""
 
 
-class Child(msgspec.Struct):
+class SubagentThread(msgspec.Struct):
     """A thread that a subagent runs in."""
 
     session: str
@@ -77,7 +77,7 @@ class Child(msgspec.Struct):
 
 
 class CodexAppServerState(CodexState, kw_only=True):
-    children: dict[str, Child] = msgspec.field(default_factory=dict)
+    children: dict[str, SubagentThread] = msgspec.field(default_factory=dict)
     """Thread -> the session and call it belongs to."""
     asked: dict[str, str] = msgspec.field(default_factory=dict)
     """JSON-RPC id of a request to the client -> id of the permission it asks for."""
@@ -149,7 +149,7 @@ class CodexAppServer(CodexParser):
         make_room(children, MANY_CHILDREN)
         if known is not None:
             session, call_id = known.session, known.call_id or call_id
-        children[thread_id] = Child(session, call_id)
+        children[thread_id] = SubagentThread(session, call_id)
 
     def _find_child(self, params: Line) -> None:
         """Recognise the thread of a subagent when it or its turn starts: it names its parent, or works for its turn."""

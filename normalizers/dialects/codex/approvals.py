@@ -46,6 +46,8 @@ _MCP_APPROVAL = "mcp_tool_call_approval_"
 
 
 class CodexApprovals:
+    """Reads Codex's requests to the user, and the client's answers."""
+
     events = Lines()
 
     def __init__(self, parser: Parser, state: CodexState, threads: Threads, tool_calls: CodexCalls) -> None:
@@ -58,6 +60,7 @@ class CodexApprovals:
 
     @events("exec_approval_request")
     def request_command(self, msg: Line) -> None:
+        """Emit a request to approve a command, and its call."""
         if self._calls.get(call_id_of(msg)) is None:
             self._threads.begins = "event"
             self._tool_calls.begin_command(msg)
@@ -65,6 +68,7 @@ class CodexApprovals:
 
     @events("apply_patch_approval_request")
     def request_patch(self, msg: Line) -> None:
+        """Emit a request to approve a patch, and its call."""
         if self._calls.get(call_id_of(msg)) is None:
             self._threads.begins = "event"
             self._tool_calls.begin_patch(msg)

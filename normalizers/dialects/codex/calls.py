@@ -96,6 +96,8 @@ class CodexCalls:
         self._threads = threads
         self.running = LiveOutput(parser, state.running)
 
+    # -- calls and their results, each once -----------------------------------------------------------------------
+
     def show(
         self,
         value: Line,
@@ -212,9 +214,15 @@ class CodexCalls:
         self._parser.ts = ts
         return skip
 
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        if (held := self._state.held.pop(call.id, None)) is not None:  # the call is evicted
+            return held.answer.value, held.answer.outputs
+        return self.running.take(call.id)
+
     # -- commands in the background -------------------------------------------------------------------------------
 
     def remember_process(self, process: str, call: Call) -> None:
+        """Remember the background process of a command."""
         put(self._state.processes, process, call.id, self._parser.context.limits.open_permissions)
 
     def process_ended(self, process: str, answer: Answer) -> None:
@@ -229,14 +237,20 @@ class CodexCalls:
             if (call := self._state.calls.open.get(call_id)) is not None:
                 self._calls.answer(call, answer, raw=None, synthetic=True)
 
-    # -- ends -----------------------------------------------------------------------------------------------------
+    # -- the end of a turn ----------------------------------------------------------------------------------------
 
     def before_turn_ends(self, outcome: str, turn_id: str | None) -> None:
         """Emit the turn's plan and results for which no line of the model's came any more."""
-        self.release_plan()
+        self._release_plan()
         self._release_turn(turn_id)
         if outcome == "completed":
             self._conclude_questions(turn_id)
+
+    def _release_turn(self, turn_id: str | None) -> None:
+        for call_id in list(self._state.held):
+            call = self._state.calls.open.get(call_id)
+            if call is None or (call.session, call.turn) == (self._parser.session, turn_id or call.turn):
+                self.release(call_id)
 
     def _conclude_questions(self, turn_id: str | None) -> None:
         """End the calls that only ask: a turn that completes has had the answers, though the client's side may not be
@@ -245,35 +259,6 @@ class CodexCalls:
             if (call.session, call.turn) == (self._parser.session, turn_id or call.turn):
                 self.settle(call.id, "completed")
                 self._calls.answer(call, Answer(), raw=None, synthetic=True)
-
-    def emit_diff(self) -> None:
-        """Emit the turn's diff, as a call."""
-        thread = self._threads.current
-        diff, thread.diff = thread.diff, None
-        if diff is not None and diff.chars:
-            outputs = diff.outputs("/input/unified_diff", "text/x-diff")
-            self.add_synthetic("diff", "turn_diff", {"unified_diff": diff.head}, outputs=outputs)
-
-    def hold_plan(self, msg: Line) -> Skip:
-        self.release_plan()
-        self._threads.before_content()
-        self._threads.current.plan = msg
-        if len(_encode(msg)) <= self._parser.context.limits.string_bytes:
-            return "held"
-        self.release_plan()
-        return None
-
-    def release_plan(self) -> None:
-        """Emit the plan that no call came for."""
-        plan, self._threads.current.plan = self._threads.current.plan, None
-        if plan is not None:
-            self.add_synthetic("plan", "update_plan", nonempty(plan, "explanation", "plan"), raw=plan)
-
-    def _release_turn(self, turn_id: str | None) -> None:
-        for call_id in list(self._state.held):
-            call = self._state.calls.open.get(call_id)
-            if call is None or (call.session, call.turn) == (self._parser.session, turn_id or call.turn):
-                self.release(call_id)
 
     def settle(self, call_id: str, status: str, answers: Any = None) -> bool:
         """Answer the pending requests about a call that runs, or ended with this status; returns whether any were.
@@ -290,15 +275,11 @@ class CodexCalls:
             self._permissions.answer(permission_id, outcome, answers=answers, synthetic=True)
         return bool(asked)
 
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
-        if (held := self._state.held.pop(call.id, None)) is not None:  # the call is evicted
-            return held.answer.value, held.answer.outputs
-        return self.running.take(call.id)
-
     # -- what the model calls, and what it gets -------------------------------------------------------------------
 
     @raw_items("function_call")
     def function_call(self, item: Line) -> Skip:
+        """Open the call of a function that the model makes."""
         name = first_string(item, "name") or UNKNOWN_TOOL
         namespace = first_string(item, "namespace") or ""
         if namespace.startswith("mcp__"):
@@ -384,6 +365,7 @@ class CodexCalls:
 
     @events("exec_command_begin")
     def begin_command(self, msg: Line) -> Skip:
+        """Show a command that is run; that it runs answers the request for its approval."""
         if self._state.held:  # run again, after it failed in the sandbox
             self._state.held.pop(self._calls.id_of(call_id_of(msg)), None)
         skip = self._show_command(msg)
@@ -447,6 +429,7 @@ class CodexCalls:
 
     @events("patch_apply_begin", "patch_apply_updated")
     def begin_patch(self, msg: Line) -> Skip:
+        """Show a patch that is applied."""
         value = {**nonempty(msg, "auto_approved"), "changes": file_changes(msg.get("changes"))}
         skip = self.show(msg, raw_name_of(msg, "patch_apply"), value, name="Patch")
         if (call := self._calls.get(call_id_of(msg))) is not None:
@@ -528,7 +511,7 @@ class CodexCalls:
     def _tool_search_output(self, item: Line) -> Skip:
         return self.answer(item, Answer(nonempty(item, "tools")), raw_name="tool_search")
 
-    # -- images and plans -----------------------------------------------------------------------------------------
+    # -- images -----------------------------------------------------------------------------------------
 
     @events("view_image_begin")
     def _begin_view(self, msg: Line) -> Skip:
@@ -561,6 +544,8 @@ class CodexCalls:
         answer = Answer(nonempty(msg, "saved_path"), _status(msg), attachments=attachments)
         return self.answer({**own_object(msg), "result": image}, answer, call_id=call_id)
 
+    # -- plans and diffs ------------------------------------------------------------------------------------------
+
     @events("plan_update")
     def _plan_update(self, msg: Line) -> Skip:
         """The plan of the running `update_plan` call; some streams have no such calls, only this."""
@@ -568,9 +553,32 @@ class CodexCalls:
         if (call := self._calls.get(self._threads.current.plan_call or "")) is not None:
             return self.show(msg, call.raw_name, value, call_id=call.id)
         if self._state.has_raw and not self._state.raw_first and self._threads.current.script is None:
-            return self.hold_plan(msg)  # to 0.58 the call follows
+            return self._hold_plan(msg)  # to 0.58 the call follows
         self._threads.before_content()
         return self.add_synthetic("plan", "update_plan", value, raw=msg)
+
+    def _hold_plan(self, msg: Line) -> Skip:
+        self._release_plan()
+        self._threads.before_content()
+        self._threads.current.plan = msg
+        if len(_encode(msg)) <= self._parser.context.limits.string_bytes:
+            return "held"
+        self._release_plan()
+        return None
+
+    def _release_plan(self) -> None:
+        """Emit the plan that no call came for."""
+        plan, self._threads.current.plan = self._threads.current.plan, None
+        if plan is not None:
+            self.add_synthetic("plan", "update_plan", nonempty(plan, "explanation", "plan"), raw=plan)
+
+    def emit_diff(self) -> None:
+        """Emit the turn's diff, as a call."""
+        thread = self._threads.current
+        diff, thread.diff = thread.diff, None
+        if diff is not None and diff.chars:
+            outputs = diff.outputs("/input/unified_diff", "text/x-diff")
+            self.add_synthetic("diff", "turn_diff", {"unified_diff": diff.head}, outputs=outputs)
 
     # -- other agents ---------------------------------------------------------------------------------------------
 

@@ -96,6 +96,7 @@ _snake_case, _core_keys, _core_types = Translated(_in_snake_case), Translated(_c
 
 
 def snake(word: str) -> str:
+    """A word in snake case."""
     return _snake_case[word]
 
 
@@ -213,6 +214,7 @@ def _file_change(change: Any) -> Any:
 
 
 def cwd_of(value: Line) -> str | None:
+    """The working directory that an object states, or None."""
     cwd = first_string(value, "cwd")
     return cwd and local_path(cwd)
 
@@ -249,6 +251,7 @@ def mode_of(msg: Line) -> str | None:
 
 
 def counts_of(usage: Line) -> dict[str, int | None]:
+    """The token counts of a usage object, by the names of our fields."""
     counts = {
         "input_tokens": usage.get("input_tokens"),
         "output_tokens": usage.get("output_tokens"),

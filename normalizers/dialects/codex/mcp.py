@@ -27,7 +27,7 @@ _HANDSHAKE = ("initialize", "logging/", "notifications/", "ping", "prompts/", "r
 """Methods of MCP itself, or what they begin with."""
 
 
-class Request(msgspec.Struct, omit_defaults=True):
+class ToolRequest(msgspec.Struct, omit_defaults=True):
     """A `tools/call` of the client that has not been answered."""
 
     session: str | None = None
@@ -36,7 +36,7 @@ class Request(msgspec.Struct, omit_defaults=True):
 
 
 class CodexMcpState(CodexState, kw_only=True):
-    requests: dict[str, Request] = msgspec.field(default_factory=dict)
+    requests: dict[str, ToolRequest] = msgspec.field(default_factory=dict)
     elicitations: dict[str, str] = msgspec.field(default_factory=dict)
     """JSON-RPC id of an elicitation -> id of the permission it asks for."""
 
@@ -51,7 +51,7 @@ class CodexMcp(CodexParser):
     line = Lines("method")
     state_type = CodexMcpState
     state: CodexMcpState
-    _request: Request | None = None
+    _request: ToolRequest | None = None
     """The request that the line belongs to."""
     OF_LINE = frozenset({"_request"})
 
@@ -182,9 +182,9 @@ class CodexMcp(CodexParser):
             outputs = text.outputs("/text", "text/plain")
             self.emit(Message, role="user", text=text.head, synthetic=True, outputs=outputs)
 
-    def _request_of(self, request_id: Any) -> Request:
+    def _request_of(self, request_id: Any) -> ToolRequest:
         requests = self.state.requests
         if (request := requests.get(str(request_id))) is None:
             make_room(requests, MANY_REQUESTS)
-            request = requests[str(request_id)] = Request()
+            request = requests[str(request_id)] = ToolRequest()
         return request

@@ -48,6 +48,8 @@ _EVENT_DELTAS = ("agent_message_delta", "agent_reasoning_delta", "agent_reasonin
 
 
 class CodexMessages:
+    """Emits texts, each in the form that arrives first."""
+
     events = Lines()
     completed_items = Lines()
     raw_items = Lines()

@@ -320,6 +320,7 @@ class CopilotJson(Parser):
 
     @line("session.usage_info")
     def read_context(self, value: Line, data: Line, used: str = "currentTokens", size: str = "tokenLimit") -> Skip:
+        """Emit the used size of the context and its limit, if they are new. `used`, `size`: their keys."""
         context = whole(data.get(used)), whole(data.get(size))
         if context[0] is None or self.agent is not None or self.state.context == context:
             return "unchanged"

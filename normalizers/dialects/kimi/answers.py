@@ -28,7 +28,7 @@ _TOTAL_LINES = re.compile(r"Total lines in file: (\d+)\.", re.ASCII)
 _SUCCESS = "Command executed successfully."
 
 
-class Stated(NamedTuple):
+class StatedResult(NamedTuple):
     """The parts of a result, whichever form it has."""
 
     output: list[dict[str, Any]]
@@ -81,7 +81,7 @@ def _parts(content: Any, bodies: Bodies) -> list[dict[str, Any]]:
     return [{"type": "text", "text": content}]
 
 
-def read_result(name: str, stated: Stated, *, lists_files: bool = False) -> Answer:
+def read_result(name: str, stated: StatedResult, *, lists_files: bool = False) -> Answer:
     """The answer of tool `name`, without the program's notes. `lists_files`: a search that was asked for names only."""
     answer = _read(name, stated)
     text = blocks_text(stated.output)
@@ -91,7 +91,7 @@ def read_result(name: str, stated: Stated, *, lists_files: bool = False) -> Answ
     return answer
 
 
-def _read(name: str, stated: Stated) -> Answer:
+def _read(name: str, stated: StatedResult) -> Answer:
     output, message, failed, display = stated[:4]
     text = blocks_text(output)
     if stated.is_bare and text is not None:
@@ -178,6 +178,7 @@ class TaskReport(NamedTuple):
         return cls(stated["task_id"], status, int(code) if _CODE.fullmatch(code) else None, output)
 
     def answer(self, name: str) -> Answer:
+        """The final answer of the call that started the task."""
         if name != "Bash":
             return Answer(self.output or None, self.status)
         code = {} if self.exit_code is None else {"exit_code": self.exit_code}

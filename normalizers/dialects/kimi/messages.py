@@ -11,7 +11,13 @@ from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import SessionState
-from tooltap.normalizers.dialects.kimi.answers import Stated, TaskReport, notified_result, read_result, task_status
+from tooltap.normalizers.dialects.kimi.answers import (
+    StatedResult,
+    TaskReport,
+    notified_result,
+    read_result,
+    task_status,
+)
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.wire.values import records, string
 from tooltap.protocol.events import Message
@@ -98,7 +104,7 @@ class KimiMessages:
         call = self._calls.get(call_id)
         bodies = Bodies(self._parser)
         raw = bodies.take(value)
-        stated = Stated.of(raw.get(key), bodies)
+        stated = StatedResult.of(raw.get(key), bodies)
         name = call.name if call is not None else self._calls.name_of(call_id) or ""
         memory = call.memory if call is not None else {}
         answer = read_result(name, stated, lists_files="files" in memory)

@@ -440,6 +440,7 @@ class KimiWire:
                 self._finish_call(agent)
 
     def finish_calls(self) -> None:
+        """Show every call whose arguments are being written."""
         for agent in list(self._state.writing):
             self._finish_call(agent)
 

@@ -35,7 +35,7 @@ _CALLS_TOOLS = ("tool_calls", "function_call")
 _FAILED = ("content_filter", "error")
 
 
-class Completion(msgspec.Struct, omit_defaults=True):
+class ChatCompletion(msgspec.Struct, omit_defaults=True):
     """A completion that is being received."""
 
     id: str
@@ -50,7 +50,7 @@ class OpenAIChatState(State, kw_only=True):
     """Digests of the messages of the last request, without instructions."""
     known_answers: dict[int, None] = msgspec.field(default_factory=dict)
     """Digests of the last answers, which requests will repeat."""
-    answer: Completion | None = None
+    answer: ChatCompletion | None = None
     answered: bool = False
     """The last request has its answer, so the same request again is not a retry."""
     over: str | None = None
@@ -214,7 +214,7 @@ class OpenAIChat(Parser):
         is_news = self.uses_model(model if len(model or "") <= SHORT else None)
         if state.answer is None and choices:
             self.ensure_turn()
-            state.answer = Completion(completion_id)
+            state.answer = ChatCompletion(completion_id)
         completion = state.answer
         if completion is not None:
             for choice in choices:
@@ -227,7 +227,7 @@ class OpenAIChat(Parser):
                 is_news = True
         return None if is_news else "empty"
 
-    def _choice(self, choice: Line, completion: Completion) -> bool:
+    def _choice(self, choice: Line, completion: ChatCompletion) -> bool:
         """Read a choice; returns whether it brings anything new."""
         is_news = False
         message, delta = choice.get("message"), choice.get("delta")
@@ -245,7 +245,7 @@ class OpenAIChat(Parser):
             self.state.answered = is_news = True
         return is_news or completion.calls > 0
 
-    def _delta(self, delta: Line, completion: Completion, key: str) -> bool:
+    def _delta(self, delta: Line, completion: ChatCompletion, key: str) -> bool:
         texts = texts_of(delta)
         for role, text in texts:
             self.texts.append(role, text, message_id=completion.id or None, key=key)
@@ -322,6 +322,8 @@ _NO_ARGUMENTS = ("", "None", "null")
 
 
 class ChatCall(NamedTuple):
+    """A call in a message."""
+
     id: str | None
     name: str | None
     arguments: Any
@@ -349,6 +351,7 @@ class PendingCall(msgspec.Struct, omit_defaults=True):
     arguments: str = ""
 
     def as_use(self) -> ChatCall:
+        """The call, as far as its deltas came."""
         function = {"name": self.name, "arguments": self.arguments}
         raw = {"index": self.index, "id": self.id, "type": "function", "function": function}
         return ChatCall(self.id, self.name, self.arguments, {key: one for key, one in raw.items() if one is not None})

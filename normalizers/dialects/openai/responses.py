@@ -384,6 +384,8 @@ _CLIENT_ROLES = ("user", "system", "developer")
 
 
 class ItemCall(NamedTuple):
+    """The tool call of an item."""
+
     id: str
     raw_name: str
     value: Any
@@ -464,6 +466,7 @@ def with_image(item: Line) -> Line:
 
 
 def is_answer(item: Line) -> bool:
+    """Whether an item is the result of a call."""
     return str(item.get("type")).endswith("_output")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, EventServer, Prompt, Store
 
 _BUS_SUBJECTS = ("file", "message", "permission", "plugin", "question", "server", "session", "todo")
 _BUS_PATHS = ("/session", "/permission/", "/question/")
@@ -115,5 +115,12 @@ AGENTS = (
             database="opencode.db",
         ),
         prompt=_PROMPT,
+        server=EventServer(
+            "opencode-bus",
+            "/event",
+            "http://127.0.0.1:4096",
+            ("OPENCODE_SERVER_USERNAME", "opencode"),
+            "OPENCODE_SERVER_PASSWORD",
+        ),
     ),
 )

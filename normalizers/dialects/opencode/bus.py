@@ -27,7 +27,7 @@ from tooltap.normalizers.dialects.opencode.parts import (
     read_usage,
 )
 from tooltap.normalizers.dialects.opencode.sessions import OpencodeSessions
-from tooltap.normalizers.dialects.opencode.state import BusState, PartInfo
+from tooltap.normalizers.dialects.opencode.state import BusState, OpencodePart
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import OutputRef, SessionEvent, Usage
@@ -247,7 +247,7 @@ class OpencodeBus(Parser):
             return "repeated"
         return "partial" if has_end else None
 
-    def _receive(self, part_id: str, message_id: str | None, info: PartInfo, text: str, has_end: bool) -> None:
+    def _receive(self, part_id: str, message_id: str | None, info: OpencodePart, text: str, has_end: bool) -> None:
         receiving = self.state.receiving
         self.ensure_turn()
         receiving[part_id] = self.agent

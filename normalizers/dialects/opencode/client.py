@@ -58,6 +58,8 @@ def _path(url: str) -> str:
 
 
 class OpencodeClient:
+    """Reads the client's requests and the server's replies, and the events about permissions and questions."""
+
     line = Lines("type")
     post = Lines("path")
     """By path, with `*` for ids. The methods get the body and the last id."""

@@ -22,7 +22,7 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call
 from tooltap.normalizers.core.tokens import token_fields
 from tooltap.normalizers.dialects.opencode.answers import INVALID, attachments_of, mcp_name, read_result
-from tooltap.normalizers.dialects.opencode.state import MESSAGES, MessageInfo, OpencodeState, PartInfo
+from tooltap.normalizers.dialects.opencode.state import MESSAGES, OpencodeMessage, OpencodePart, OpencodeState
 from tooltap.normalizers.tools.outcome import error_words, status_word
 from tooltap.normalizers.wire.values import dollars, first_string, record, whole
 from tooltap.protocol.events import Message
@@ -46,11 +46,12 @@ class OpencodeParts:
 
     # -- text, reasoning and files ------------------------------------------------------------------------------
 
-    def message(self, message_id: str) -> MessageInfo:
+    def message(self, message_id: str) -> OpencodeMessage:
+        """State of the message with this id, which is new if it is unknown."""
         messages = self._state.messages
         info = messages.get(message_id)
         if info is None:
-            info = messages[message_id] = MessageInfo()
+            info = messages[message_id] = OpencodeMessage()
             keep_newest(messages, MESSAGES)
         return info
 
@@ -89,12 +90,12 @@ class OpencodeParts:
         )
         return None
 
-    def open_part(self, part_id: str, message_id: str | None) -> PartInfo | None:
+    def open_part(self, part_id: str, message_id: str | None) -> OpencodePart | None:
         """The part; None if it was emitted whole."""
         parts = self._state.parts
         info = parts.get(part_id)
         if info is None:
-            info = parts[part_id] = PartInfo(block=self._next_block(message_id) or 0)
+            info = parts[part_id] = OpencodePart(block=self._next_block(message_id) or 0)
             keep_newest(parts, MESSAGES)
         return None if info.done else info
 

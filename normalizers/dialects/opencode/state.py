@@ -14,7 +14,7 @@ MESSAGES = 1_024
 """Messages, and parts of messages, that are remembered: the newest."""
 
 
-class PartInfo(msgspec.Struct, omit_defaults=True):
+class OpencodePart(msgspec.Struct, omit_defaults=True):
     """A part that is text or reasoning."""
 
     block: int
@@ -30,7 +30,9 @@ class PartInfo(msgspec.Struct, omit_defaults=True):
     done: bool = False
 
 
-class MessageInfo(msgspec.Struct, omit_defaults=True):
+class OpencodeMessage(msgspec.Struct, omit_defaults=True):
+    """A message whose parts are being read."""
+
     role: str | None = None
     blocks: int = 0
     echo: bool | None = None
@@ -40,8 +42,8 @@ class MessageInfo(msgspec.Struct, omit_defaults=True):
 
 
 class OpencodeState(State, kw_only=True):
-    messages: dict[str, MessageInfo] = msgspec.field(default_factory=dict)
-    parts: dict[str, PartInfo] = msgspec.field(default_factory=dict)
+    messages: dict[str, OpencodeMessage] = msgspec.field(default_factory=dict)
+    parts: dict[str, OpencodePart] = msgspec.field(default_factory=dict)
     receiving: dict[str, str | None] = msgspec.field(default_factory=dict)
     """Id of a part that is being received -> its agent."""
     running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)

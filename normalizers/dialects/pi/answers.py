@@ -64,7 +64,7 @@ def _shell(text: str, failed: bool) -> Answer:
     return Answer(value, "cancelled" if ending["aborted"] else "failed", ending[1])
 
 
-class Shown(msgspec.Struct, omit_defaults=True):
+class ShownOutput(msgspec.Struct, omit_defaults=True):
     """The output that a running call last showed. Pi repeats all of it, or only its end once it exceeds 50 kB."""
 
     text: str = ""

@@ -20,7 +20,7 @@ from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, SessionState
-from tooltap.normalizers.dialects.pi.answers import Shown, read_result
+from tooltap.normalizers.dialects.pi.answers import ShownOutput, read_result
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import dollars, milliseconds, record, records, string, whole
 from tooltap.protocol.events import Chunk, Message, OutputRef, ToolUpdate, Usage
@@ -81,7 +81,7 @@ class PiState(SessionState, kw_only=True):
     title: str | None = None
     texts_of: dict[str, str] = msgspec.field(default_factory=dict)
     """Id of a command -> its text, until the response."""
-    running: dict[str, Shown] = msgspec.field(default_factory=dict)
+    running: dict[str, ShownOutput] = msgspec.field(default_factory=dict)
     """Call -> the output it showed last."""
 
 
@@ -256,7 +256,7 @@ class PiJson(Parser):
         text = None if call is None else blocks_text(record(value.get("partialResult")).get("content"))
         if call is None or not text:
             return "partial"
-        shown = self.state.running.pop(call.id, None) or Shown()
+        shown = self.state.running.pop(call.id, None) or ShownOutput()
         put(self.state.running, call.id, shown, MANY_RUNNING)
         offset = shown.sent
         if new := shown.show(text, self.context.limits.string_bytes):
@@ -376,6 +376,7 @@ class PiJson(Parser):
         self.notice("bashExecution", text or string(data.get("output")), data=data)
 
     def retitle(self, title: str | None) -> Skip:
+        """Emit the session's title, if it is new."""
         if title is None or title == self.state.title:
             return "unchanged"
         self.state.title = title

@@ -39,7 +39,7 @@ LAST_LINE = 2**53
 LONGEST_PREFIX = LONGEST_NAME + 20
 
 
-class Traced(msgspec.Struct):
+class TracedStream(msgspec.Struct):
     """A stream of the trace."""
 
     dialect: str
@@ -53,7 +53,7 @@ class Traced(msgspec.Struct):
 
 
 class TraceState(State, kw_only=True):
-    streams: dict[str, Traced] = msgspec.field(default_factory=dict)
+    streams: dict[str, TracedStream] = msgspec.field(default_factory=dict)
     """By name, the most recently read at the end."""
     first: str | None = None
     ended: bool = False
@@ -115,7 +115,7 @@ class TooltapTrace(Parser):
         self.forget_inner()  # in case that what is known of them is damaged
         self.state.first = old.state.first
         for name, was in old.state.streams.items():
-            self.state.streams[name] = Traced(was.dialect, n=was.n, provider=was.provider, prefix=was.prefix)
+            self.state.streams[name] = TracedStream(was.dialect, n=was.n, provider=was.provider, prefix=was.prefix)
             self._parsers[name] = parser_class(was.dialect)(self._context_of(name, was.provider))
             yield old._parsers[name], self._parsers[name], was.prefix
         self.state.ended = old.state.ended
@@ -137,7 +137,7 @@ class TooltapTrace(Parser):
     # -- traced streams -----------------------------------------------------------------------------------------------
 
     def _read_traced(self, name: str, n: int, dialect: str, provider: Any, line: inputs.Line) -> Skip:
-        streams: dict[str, Traced] = self.state.streams
+        streams: dict[str, TracedStream] = self.state.streams
         traced = streams.get(name)
         if traced is not None and 1 < n <= traced.n:
             return "repeated"
@@ -203,12 +203,12 @@ class TooltapTrace(Parser):
     def _context_of(self, name: str, provider: str | None) -> Context:
         return msgspec.structs.replace(self.context, session=name, provider=self.context.provider or provider)
 
-    def _begin_stream(self, name: str, dialect: str) -> Traced:
+    def _begin_stream(self, name: str, dialect: str) -> TracedStream:
         first = self.state.first = self.state.first or name
         self._parsers[name] = parser_class(dialect)(self._context_of(name, None))
         if self.state.ended:
-            return Traced(dialect, prefix=f"{name}@{self.state.line}/")
-        return Traced(dialect, prefix="" if name == first else f"{name}/")
+            return TracedStream(dialect, prefix=f"{name}@{self.state.line}/")
+        return TracedStream(dialect, prefix="" if name == first else f"{name}/")
 
     def _at(self, name: str) -> Parser:
         """The stream's parser, set to the trace's line."""

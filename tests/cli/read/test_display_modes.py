@@ -13,8 +13,8 @@ from tests.cli.command import here
 from tests.daemon.running import Running, running
 from tests.same_task import PROVIDERS, SHELL, SHELL_FAILS
 from tooltap.cli.common.render import Renderer
-from tooltap.normalizers.stream import display
-from tooltap.normalizers.stream.display import PROJECTIONS
+from tooltap.daemon.show.skins import display
+from tooltap.daemon.show.skins.display import PROJECTIONS
 from tooltap.protocol.display import DisplayEvent, DisplayToolUse
 from tooltap.protocol.events import Event, Usage
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli.command import DEMO
 from tooltap.cli.common.render import Renderer
+from tooltap.daemon.show.skins.display import display_events
 from tooltap.daemon.system.sanitize import one_line, sanitize
-from tooltap.normalizers.stream.display import display_events
 from tooltap.protocol.display import AnyDisplayEvent, DisplayEvent, decode_display
 from tooltap.testing import normalize, read_recording
 

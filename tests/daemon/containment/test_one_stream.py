@@ -15,7 +15,7 @@ from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import StoredStream
 from tooltap.daemon.sessions.projection import Projection
 from tooltap.daemon.system.logs import faults
-from tooltap.daemon.taps.delivery.quarantine import QuarantineLimits
+from tooltap.daemon.taps.delivery.spool import QuarantineLimits
 from tooltap.daemon.taps.drain import Drain
 from tooltap.protocol.events import decode
 from tooltap.protocol.frames import Ack, Done

@@ -13,7 +13,7 @@ from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, Wire, running
 from tooltap.daemon.client.subscription import subscribe
 from tooltap.daemon.hub import hub as batch
-from tooltap.normalizers.stream.display import display_body
+from tooltap.daemon.show.skins.display import display_body
 from tooltap.protocol.display import DisplayText, DisplayToolResult, DisplayToolUse
 from tooltap.protocol.events import Message, Usage
 

@@ -105,6 +105,7 @@ def check(lives: Lives, publishers: list[Publisher]) -> None:
         ("during-close", 1, 3),
     ],
 )
+@pytest.mark.process
 def test_killed_at_a_failpoint(tmp_path: Path, failpoint: str, nth: int, kills: int, snapshot_bytes: int) -> None:
     if failpoint == "during-snapshot" and not snapshot_bytes:
         nth = 4  # every commit takes a snapshot, and some must succeed

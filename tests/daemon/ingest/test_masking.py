@@ -51,6 +51,7 @@ async def test_nothing_of_the_stream_holds_a_secret(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("long_bytes", "huge_bytes"), [(10, 1_000_000), (10, 20)])
+@pytest.mark.process
 async def test_long_lines_are_masked(tmp_path: Path, long_bytes: int, huge_bytes: int) -> None:
     """Those that are read in a thread, or in a process."""
     path = tmp_path / "journal.db"

@@ -14,7 +14,7 @@ from tests.daemon.publishing import Publisher, daemon, events, journal_of, publi
 from tooltap.daemon.ingest.offload import Offload
 from tooltap.protocol.frames import Ack, Done, ErrorFrame, Ingesting, Suspended
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
 LONG = 20_000
 HUGE = 50_000

@@ -11,14 +11,17 @@ import pytest
 
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.tap import Tap
-from tooltap.daemon.taps.gateway.conversation_items import (
+from tooltap.daemon.taps.gateway.conversations import (
+    KEYS,
     MAX_ANSWER,
     ChatAnswer,
+    Conversation,
+    Conversations,
+    Place,
     ResponsesAnswer,
     chat_history,
     responses_history,
 )
-from tooltap.daemon.taps.gateway.conversations import KEYS, Conversation, Conversations, Place
 
 SYSTEM = {"role": "system", "content": "It is ten o'clock."}
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tooltap.daemon.taps.mcp.files import Body, read_image, read_text
-from tooltap.daemon.taps.mcp.roots import NotShownError, Roots, folder_of_uri
+from tooltap.daemon.taps.mcp.files import Body, NotShownError, Roots, folder_of_uri, read_image, read_text
 
 OUTSIDE = "is outside of the folders the user allowed"
 

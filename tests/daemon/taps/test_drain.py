@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import orjson
 import pytest
 from structlog.testing import capture_logs
@@ -15,10 +14,8 @@ from structlog.testing import capture_logs
 from tests.daemon.publishing import daemon, events, journal_of, publish
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.taps.delivery.outbox import Entry
-from tooltap.daemon.taps.delivery.quarantine import UNREAD, QuarantineLimits
-from tooltap.daemon.taps.delivery.records import TORN, encode, encode_lost
-from tooltap.daemon.taps.delivery.spool import Ending, Header, Spool, spools
-from tooltap.daemon.taps.delivery.spool_records import DAMAGED, frame
+from tooltap.daemon.taps.delivery.records import DAMAGED, TORN, encode, encode_lost, frame
+from tooltap.daemon.taps.delivery.spool import UNREAD, Ending, Header, QuarantineLimits, Spool, spools
 from tooltap.daemon.taps.drain import Drain
 from tooltap.protocol.frames import Ingest
 
@@ -328,18 +325,6 @@ async def test_spool_that_is_used_again_is_read_again(tmp_path: Path, monkeypatc
 
         assert (one.statistics()["drained"], spools(tmp_path / "spool")) == (2, {})
         assert await texts_and_losses(streams) == ["1", "2", "3", "4"]
-
-
-async def test_spool_of_an_earlier_version_is_taken_in(tmp_path: Path) -> None:
-    header = Header(v=1, socket=str(SOCKET), ingest=Ingest(stream="s", framing="tapped", dialect="toy"))
-    (tmp_path / "s.spool").write_bytes(
-        msgspec.json.encode(header).ljust(4_095) + b"\n" + record(1) + b'{"no":"tapped line"}\n' + record(3)
-    )
-    async with daemon(tmp_path / "journal.db") as streams:
-        await drain(streams, tmp_path).run()
-
-        assert await texts_and_losses(streams) == ["1", (1, DAMAGED), "3"]
-    assert quarantined(tmp_path) == ["s.spool"]
 
 
 async def test_losses_keep_their_place(tmp_path: Path) -> None:

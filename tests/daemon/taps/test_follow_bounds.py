@@ -13,15 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.daemon.running import Running, running
-from tests.daemon.taps.following import (
-    CLAUDE,
-    CLAUDE_SESSION,
-    Follower,
-    append,
-    lines_of,
-    make_old,
-    prompt_line,
-)
+from tests.daemon.taps.following import CLAUDE, CLAUDE_SESSION, Follower, append, lines_of, make_old, prompt_line
 from tooltap.daemon.taps.follow import reading
 from tooltap.daemon.taps.follow import watch as follow_watch
 from tooltap.daemon.taps.stream_ids import recording_id
@@ -134,7 +126,7 @@ def test_without_backfill_only_new_events_are_ingested(projects: Path, tmp_path:
 
 
 def test_number_of_open_files_is_limited(projects: Path, tmp_path: Path) -> None:
-    with following(tmp_path, files=2) as daemon:
+    with following(tmp_path, open_files=2) as daemon:
         for number in range(6):
             append(projects / f"{number}.jsonl", [LINES[2]])
         wait(daemon, lambda stats: sum(one["lines"] for one in stats["perStream"]) == 6)

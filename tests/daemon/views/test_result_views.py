@@ -14,6 +14,8 @@ from tests.daemon.lives import Gone, Lives, Publisher, wait_for_ack
 from tests.daemon.running import running
 from tests.daemon.views.viewing import call, ended, history, made_view, publish, result, viewing
 from tests.test_layout import ROOT
+from tooltap.daemon.config import Stream
+from tooltap.normalizers.core.items import Limits
 
 pytestmark = pytest.mark.usefixtures("toy")
 
@@ -202,10 +204,11 @@ def test_call_is_remembered_across_restarts(tmp_path: Path) -> None:
     assert shown == ["/old: 1 bytes", "/new: 5 bytes"]
 
 
-def test_remembered_calls_are_bounded(tmp_path: Path) -> None:
+def test_remembered_calls_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest call is forgotten, and its result is shown unchanged."""
+    monkeypatch.setattr(Stream, "limits", Limits(call_bytes=1_500))
     asked = [call(one, "Write", file_path=f"/{one}", content="x" * 600) for one in "abc"]
-    with viewing(tmp_path, {"Write": {"template": "{input.file_path}"}}, stream={"call_bytes": 1_500}) as daemon:
+    with viewing(tmp_path, {"Write": {"template": "{input.file_path}"}}) as daemon:
         results = ended(daemon, *asked, *(result(one, "ok") for one in "abc"))
 
     assert [one.get("display", {}).get("text") for one in results] == [None, "/b", "/c"]

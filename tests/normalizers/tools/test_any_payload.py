@@ -9,8 +9,7 @@ import msgspec
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tooltap.normalizers.tools.edits import NEW_TEXT_KEYS, OLD_TEXT_KEYS
-from tooltap.normalizers.tools.files import PATH_KEYS
+from tooltap.normalizers.tools.files import NEW_TEXT_KEYS, OLD_TEXT_KEYS, PATH_KEYS
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.preview import LENGTH, preview
 from tooltap.normalizers.tools.registry import CANONICAL_TOOLS, tool_input, tool_output

@@ -1,7 +1,7 @@
-"""What a tab knows of a session: it reads the session's events once, and only the new ones when it is asked again.
+"""Digests of a session for its tabs, and the places that they name: the turn, the time, the call, and the link there.
 
-A visible tab asks every two seconds while the session is running. A few sessions are remembered for each tab;
-the one that was asked for longest ago is forgotten.
+A digest reads the session's events once, and only new ones when it is asked again. A visible tab asks every two seconds
+while the session is running. A few sessions are remembered for each tab, the most recently asked.
 """
 
 from __future__ import annotations
@@ -9,15 +9,42 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import anyio
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.web.page.addresses import session_url
 from tooltap.protocol.filters import Filter
 
-__all__ = ["Digest", "Digests"]
+
+class Place(NamedTuple):
+    seq: int
+    ts: int | None
+    turn: int
+    """Number of the main agent's turn; 0 before the first."""
+    name: str = ""
+    """The tool, or what else it was."""
+
+
+class TurnCount:
+    """Numbers the turns of the main agent, from 1."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def note(self, state: str, agent: str | None) -> bool:
+        """Count a `turn` event; whether a turn of the main agent starts."""
+        starts = state == "started" and agent is None
+        self.number += starts
+        return starts
+
+
+def place_url(session: str, seq: int) -> str:
+    """Return the address of an event in its session."""
+    return f"{session_url(session, at=seq)}#e{seq}"
+
 
 REMEMBERED = 4
 

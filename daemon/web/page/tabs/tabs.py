@@ -10,26 +10,21 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 import anyio
 import msgspec
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
-from starlette.routing import BaseRoute, Match, Route
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
 from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.web.http.errors import WebError
-from tooltap.daemon.web.http.query import parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.preferences import COOKIE, from_cookie
+from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, preferences_of, query_of
 from tooltap.daemon.web.page.session_head import name_of
 from tooltap.daemon.web.page.tabs.details import Announced, details_values
-from tooltap.daemon.web.page.tabs.digests import Digests
+from tooltap.daemon.web.page.tabs.digests import Digests, place_url
 from tooltap.daemon.web.page.tabs.files import NARROW, WIDE, ChangedFiles, files_values
-from tooltap.daemon.web.page.tabs.places import place_url
-from tooltap.daemon.web.page.tabs.plan import plan_values
-from tooltap.daemon.web.page.tabs.spending import Spending
-from tooltap.daemon.web.page.tabs.todo_lists import TodoLists
-from tooltap.daemon.web.page.tabs.usage import costs_of, usage_values
-from tooltap.daemon.web.templating import template
+from tooltap.daemon.web.page.tabs.plan import TodoLists, plan_values
+from tooltap.daemon.web.page.tabs.usage import Spending, costs_of, usage_values
 
 __all__ = ["TITLES", "Tab", "routes", "tabs_of"]
 
@@ -67,16 +62,15 @@ def session_tab_url(session: str, name: TabName) -> str:
     return f"{session_url(session)}/{name}"
 
 
-def routes(services: Services, wrapped: Callable[[Callable[[Request], Awaitable[Response]]], Any]) -> list[BaseRoute]:
-    """`wrapped` shows the errors of an endpoint as a page."""
+def routes(services: Services) -> list[BaseRoute]:
     tabs = _Tabs(services)
-    return [_TabRoute(name, wrapped(tabs.endpoint(name))) for name in TITLES]
+    return [_TabRoute(name, tabs.endpoint(name)) for name in TITLES]
 
 
-class _TabRoute(Route):
+class _TabRoute(PageRoute):
     """The name of the tab follows a slash that is not encoded; a slash in the name of a session is."""
 
-    def __init__(self, name: TabName, endpoint: Any) -> None:
+    def __init__(self, name: TabName, endpoint: Endpoint) -> None:
         super().__init__(f"/sessions/{{session:path}}/{name}", endpoint)
         self._end = f"/{name}".encode()
 
@@ -100,9 +94,9 @@ class _Tabs:
             "details": self._details_values,
         }
 
-    def endpoint(self, name: TabName) -> Callable[[Request], Awaitable[Response]]:
+    def endpoint(self, name: TabName) -> Endpoint:
         async def answered(request: Request) -> Response:
-            query = parse_query(request.scope["query_string"], TabQuery)
+            query = query_of(request, TabQuery)
             row = await self._row(request.path_params["session"])
             version = f"{row['lastSeq']}.{row['state']}.{row.get('status')}"
             if query.fragment and query.known == version:
@@ -118,13 +112,12 @@ class _Tabs:
                 "url": session_tab_url(session, name),
                 "version": version,
                 "wide": query.fragment != "1",
-                "session_url": session_url,
                 "place_url": place_url,
                 "shell": quote,
-                "preferences": from_cookie(request.cookies.get(COOKIE)),
+                "preferences": preferences_of(request),
             }
             page = "tab_part.html" if query.fragment else "tab.html"
-            return HTMLResponse(await anyio.to_thread.run_sync(lambda: template(page, **about, **values)))
+            return await html(page, 200, **about, **values)
 
         return answered
 

@@ -6,19 +6,225 @@ the agent does not state is an estimate, and is called `about`; one that nobody 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.turn_costs import cost_of
+from tooltap.daemon.sessions.turn_costs import Ledger, Spent, cost_of
 from tooltap.daemon.sessions.usage import Cost
-from tooltap.daemon.web.page.tabs.curve import curve_of
-from tooltap.daemon.web.page.tabs.places import Place
-from tooltap.daemon.web.page.tabs.spending import Spending, SpentTurn
+from tooltap.daemon.web.page.tabs.digests import Place, TurnCount
+from tooltap.protocol.events import Notice, SessionEvent, ToolCall, Turn, Usage, decode
 from tooltap.protocol.replies import UsageResult, UsageRow
 from tooltap.protocol.requests import UsageRequest
 
-__all__ = ["Costs", "costs_of", "usage_values"]
+DRAWN = 600
+"""Points; with more, each shows the highest of its neighbours."""
+TURN_LINES = 40
+"""More lines than these would hide the curve."""
+TOP = 12
+"""Above the curve, for words."""
+
+
+class Mark(NamedTuple):
+    x: float
+    word: str
+    """Empty if there is no room for it."""
+    anchor: str
+    """Where the word is: `start`, right of the line, or `end`."""
+
+
+class Curve(NamedTuple):
+    width: int
+    height: int
+    line: str
+    """The path of the curve."""
+    area: str
+    marks: list[Mark]
+    """Compactions."""
+    turns: list[float]
+
+
+def curve_of(
+    points: Sequence[Point], compactions: Sequence[Compaction], size: int | None, width: int, height: int
+) -> Curve | None:
+    """Return the curve; None if there are too few points for one. `size`: of the window, which is the full height."""
+    if len(points) < 2:
+        return None
+    most = max(size or 0, *(point.used for point in points), 1)
+    drawn = _thinned(points)
+    step = width / (len(drawn) - 1)
+    bottom = height - 1
+    places = [
+        (round(at * step, 1), round(bottom - (bottom - TOP) * point.used / most, 1)) for at, point in enumerate(drawn)
+    ]
+    line = "M" + " L".join(f"{x:g} {y:g}" for x, y in places)
+    starts = [round(at * step, 1) for at, (one, other) in enumerate(pairwise(drawn), 1) if one.turn != other.turn]
+    return Curve(
+        width,
+        height,
+        line,
+        f"{line} L{width} {height} L0 {height} Z",
+        _marks(drawn, compactions, step, width),
+        starts if len(starts) <= TURN_LINES else [],
+    )
+
+
+def _thinned(points: Sequence[Point]) -> Sequence[Point]:
+    if len(points) <= DRAWN:
+        return points
+    parts = [points[len(points) * at // DRAWN : len(points) * (at + 1) // DRAWN] for at in range(DRAWN)]
+    return [*(max(part, key=lambda point: point.used) for part in parts), points[-1]]
+
+
+def _marks(drawn: Sequence[Point], compactions: Sequence[Compaction], step: float, width: int) -> list[Mark]:
+    """A compaction stands between the requests before and after it."""
+    marks: list[Mark] = []
+    room = -1.0
+    for one in compactions:
+        after = sum(point.seq < one.place.seq for point in drawn)
+        x = round(min(max((after - 0.5) * step, 0), width), 1)
+        word = "compaction failed" if one.has_failed else "compacted"
+        length = 5.2 * len(word)
+        anchor = "start" if x + length < width else "end"
+        begins = x if anchor == "start" else x - length
+        has_room = begins > room
+        marks.append(Mark(x, word if has_room else "", anchor))
+        room = begins + length if has_room else room
+    return marks
+
+
+POINTS = 4_096
+"""Of the curve; with more, two neighbours become the higher one."""
+COMPACTIONS = 500
+TURNS = 2_000
+AGENTS = 1_000
+"""Subagents whose task is remembered."""
+LABEL = 60
+
+
+class Point(NamedTuple):
+    """How full the main agent's context was at one request."""
+
+    seq: int
+    used: int
+    turn: int
+
+
+class Compaction(NamedTuple):
+    place: Place
+    has_failed: bool
+    before: int | None
+    """Tokens, if the agent states them."""
+    after: int | None
+
+
+class SpentTurn:
+    def __init__(self, place: Place, spent: Spent) -> None:
+        self.place = place
+        self.spent = spent
+        self.state = "started"
+        self.milliseconds: int | None = None
+        self.calls = 0
+
+
+class Spending:
+    KINDS: ClassVar[tuple[str, ...]] = ("session", "turn", "tool-call", "usage", "notice")
+
+    def __init__(self) -> None:
+        self.points: list[Point] = []
+        self.size: int | None = None
+        """Of the context window, in tokens."""
+        self.compactions: deque[Compaction] = deque(maxlen=COMPACTIONS)
+        self.turns: deque[SpentTurn] = deque(maxlen=TURNS)
+        self._ledger = Ledger()
+        self._count = TurnCount()
+        self._compacted_at = -1
+        """How many points there were at the last compaction."""
+        self._seen = 0
+        """All points, also those that were joined."""
+        self._tasks: dict[str, str] = {}
+        """Call -> the task that it gave a subagent."""
+        self._parents: dict[str, str] = {}
+
+    def note(self, seq: int, body: bytes) -> None:
+        event = decode(body)
+        if event.replay:
+            return
+        if event.agent and event.parent and len(self._parents) < AGENTS:
+            self._parents[event.agent] = event.parent
+        match event:
+            case Turn():
+                self._note_turn(seq, event)
+            case ToolCall():
+                self._current(seq, event.ts).calls += 1
+                if event.name == "Task" and len(self._tasks) < AGENTS:
+                    self._tasks[event.call_id] = _task(event)
+            case Usage():
+                turn = self._current(seq, event.ts)
+                turn.spent.add(event, event.agent, event.ts)
+                if event.agent is None:
+                    self._note_context(seq, event, turn.spent.used.context_used)
+            case SessionEvent(model=str(model)):
+                self._ledger.use_model(event.agent, model)
+            case Notice(code="compaction") if event.agent is None:
+                self._note_compaction(seq, event)
+            case _:
+                pass
+
+    def task_of(self, agent: str) -> str:
+        """Return what a subagent was to do; empty if it is not known."""
+        return self._tasks.get(self._parents.get(agent, agent), "")
+
+    def _note_turn(self, seq: int, event: Turn) -> None:
+        if self._count.note(event.state, event.agent):
+            self.turns.append(SpentTurn(Place(seq, event.ts, self._count.number), Spent(self._ledger)))
+        elif event.agent is None and self.turns:
+            turn = self.turns[-1]
+            turn.state = event.state
+            turn.milliseconds = event.duration_ms
+            if turn.milliseconds is None and event.ts is not None and turn.place.ts is not None:
+                turn.milliseconds = max(event.ts - turn.place.ts, 0)
+
+    def _note_context(self, seq: int, event: Usage, used: int | None) -> None:
+        self.size = event.context_size or self.size
+        states_it = event.context_used is not None or (event.scope == "step" and event.input_tokens is not None)
+        if used is None or used < 0 or not states_it:
+            return
+        self._seen += 1
+        self.points.append(Point(seq, used, self._count.number))
+        if len(self.points) > POINTS:
+            pairs = zip(self.points[::2], self.points[1::2], strict=False)
+            self.points = [*(max(pair, key=lambda point: point.used) for pair in pairs), self.points[-1]]
+
+    def _note_compaction(self, seq: int, event: Notice) -> None:
+        data = event.data or {}
+        found = Compaction(
+            Place(seq, event.ts, self._count.number),
+            event.level != "info",
+            _tokens(data.get("preTokens")),
+            _tokens(data.get("postTokens")),
+        )
+        if self._compacted_at == self._seen and self.compactions:
+            self.compactions.pop()  # its beginning
+        self.compactions.append(found)
+        self._compacted_at = self._seen
+
+    def _current(self, seq: int, ts: int | None) -> SpentTurn:
+        if not self.turns:
+            self.turns.append(SpentTurn(Place(seq, ts, 0), Spent(self._ledger)))
+        return self.turns[-1]
+
+
+def _task(call: ToolCall) -> str:
+    parts = (call.input.get("subagent_type"), call.input.get("description"))
+    return ": ".join(part[:LABEL] for part in parts if isinstance(part, str) and part)
+
+
+def _tokens(stated: object) -> int | None:
+    return stated if isinstance(stated, int) and not isinstance(stated, bool) and stated >= 0 else None
+
 
 ROWS = 50
 """Models, and agents, in a table."""

@@ -162,7 +162,7 @@ def test_statistics_equal_those_of_the_socket(daemon: Running, browser: Browser)
     assert web.keys() == told.keys()
     assert told["web"]["url"] == browser.url
     assert browser.token not in str(told)
-    assert told["limits"]["web"]["page_events"] == 1_000
+    assert told["limits"]["web"]["connections"] == 512
 
 
 @pytest.mark.parametrize(

@@ -117,9 +117,10 @@ async def test_pass_ends(path: Path, clock: Clock) -> None:
     assert logins.is_pass(login, "/", lasting)
 
 
-async def test_link_ends(path: Path) -> None:
+async def test_link_ends(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tooltap.daemon.web.http.logins.LOGIN_LINK", 60)
     times = iter([0.0, 100.0, 101.0, 159.0, 161.0])
-    logins = Logins(path, b"key", Web(login_link=60), steady=lambda: next(times, 162.0))
+    logins = Logins(path, b"key", Web(), steady=lambda: next(times, 162.0))
     code, late = logins.new_code(), logins.new_code()
 
     assert await logins.enter(code, "", "", None)
@@ -135,9 +136,10 @@ async def test_unused_links_are_bounded(path: Path, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 3])
-async def test_most_logins(path: Path, clock: Clock, most: int) -> None:
+async def test_most_logins(path: Path, clock: Clock, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more ends the one that was unused for the longest time."""
-    logins = opened(path, clock, logins=most)
+    monkeypatch.setattr("tooltap.daemon.web.http.logins.MOST_LOGINS", most)
+    logins = opened(path, clock)
     entries = []
     for _ in range(most):
         clock.now += 1
@@ -171,13 +173,14 @@ async def test_file_is_private_and_holds_no_secret(path: Path, clock: Clock) -> 
     assert not again.is_secret(found, "x")
 
 
-async def test_file_of_all_logins_can_be_read(path: Path, clock: Clock) -> None:
+async def test_file_of_all_logins_can_be_read(path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long their `User-Agent` is in it."""
-    logins = opened(path, clock, logins=3)
+    monkeypatch.setattr("tooltap.daemon.web.http.logins.MOST_LOGINS", 3)
+    logins = opened(path, clock)
     for _ in range(3):
         assert await logins.enter(logins.new_code(), "\x01" * 10_000, "127.0.0.1", None)
 
-    assert len(opened(path, clock, logins=3).alive()) == 3
+    assert len(opened(path, clock).alive()) == 3
 
 
 MAC = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko)"

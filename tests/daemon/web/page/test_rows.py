@@ -55,7 +55,7 @@ def test_run_of_reads_and_searches_is_folded(daemon: Running, browser: Browser) 
         )
     )
 
-    page = shown(browser, "/?session=session-1")
+    page = shown(browser, "/events?session=session-1")
 
     assert runs(page) == [("2 files in app/ — 1 search, 3 reads", [1, 3, 6, 8])]
     assert page.one("article", class_="run").one("span", class_="took").text == "1 m 40 s"
@@ -78,7 +78,7 @@ def test_what_ends_a_run_is_not_folded_away(daemon: Running, browser: Browser, b
         commit(*(read("1"), done("1"), read("2"), done("2")), *between, *(read("3"), done("3"), read("4"), done("4")))
     )
 
-    page = shown(browser, "/?session=session-1")
+    page = shown(browser, "/events?session=session-1")
 
     assert [seqs for _, seqs in runs(page)] == [[1, 3], [5 + len(between), 7 + len(between)]]
 
@@ -87,8 +87,8 @@ def test_what_the_reader_came_for_is_unfolded(daemon: Running, browser: Browser)
     daemon.commit(commit(*(read("1"), done("1"), read("2"), done("2")), message("x")))
 
     for query, expected in (("", False), ("&at=3", True), ("&at=4", True), ("&at=5", False)):
-        assert is_open(shown(browser, f"/?session=session-1{query}")) == [expected], query
-    assert runs(shown(browser, "/?session=session-1&text=app")) == []  # all of it is what was searched
+        assert is_open(shown(browser, f"/events?session=session-1{query}")) == [expected], query
+    assert runs(shown(browser, "/events?session=session-1&text=app")) == []  # all of it is what was searched
 
 
 def test_usage_and_sessions_have_rows_only_if_asked_for(daemon: Running, browser: Browser) -> None:
@@ -102,7 +102,7 @@ def test_usage_and_sessions_have_rows_only_if_asked_for(daemon: Running, browser
         )
     )
 
-    assert seqs(shown(browser, "/?session=session-1")) == [2, 4, 5, 3]
+    assert seqs(shown(browser, "/events?session=session-1")) == [2, 4, 5, 3]
     assert seqs(shown(browser, "/events?kind=usage&kind=session")) == [1, 4]
 
 
@@ -126,7 +126,7 @@ def test_divider_says_what_is_known_though_the_turn_ends_on_a_later_page(daemon:
         )
     )
 
-    first, last = shown(browser, "/?session=session-1&after=0"), shown(browser, "/?session=session-1")
+    first, last = shown(browser, "/events?session=session-1&after=0"), shown(browser, "/events?session=session-1")
 
     assert divider(first, 1) == ("Turn 1", "failed", [])
     assert divider(first, 3) == ("Turn 2", "completed", ["$0.50", "2.0 s"])
@@ -136,7 +136,7 @@ def test_divider_says_what_is_known_though_the_turn_ends_on_a_later_page(daemon:
 def test_turn_of_a_stream_that_is_gone_does_not_run(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(event(Turn, state="started"), message("x"), state="suspended"))
 
-    assert divider(shown(browser, "/?session=session-1"), 1) == ("Turn 1", "ended", [])
+    assert divider(shown(browser, "/events?session=session-1"), 1) == ("Turn 1", "ended", [])
 
 
 def test_subagent_is_folded_when_it_has_ended(daemon: Running, browser: Browser) -> None:
@@ -149,7 +149,7 @@ def test_subagent_is_folded_when_it_has_ended(daemon: Running, browser: Browser)
     daemon.commit(commit(call("task", name="Task")), commit(*inner, stream="child"))
 
     def state() -> list[tuple[str, bool]]:
-        page = shown(browser, "/?session=session-1")
+        page = shown(browser, "/events?session=session-1")
         found = page.all("details", class_="children")
         return [
             (
@@ -189,7 +189,7 @@ def test_row_ends_with_what_the_call_came_to(
 ) -> None:
     daemon.commit(commit(*made))
 
-    card = shown(browser, "/?session=session-1").one("article", id="e1")
+    card = shown(browser, "/events?session=session-1").one("article", id="e1")
 
     assert [one.text for one in card.one("header").all("span", class_="fact")] == facts
 
@@ -211,6 +211,6 @@ def test_row_says_what_was_changed_or_found(
     ended = event(ToolResult, call_id="1", name=name, output=output, status="completed", is_error=False)
     daemon.commit(commit(call("1", name=name, input={**given, "_happy": HAPPY}), ended))
 
-    card = shown(browser, "/?session=session-1").one("article", id="e1")
+    card = shown(browser, "/events?session=session-1").one("article", id="e1")
 
     assert [one.text for one in card.one("header").all("span", class_="fact")] == facts

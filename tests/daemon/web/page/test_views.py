@@ -16,7 +16,7 @@ from tests.daemon.web.browsing import Browser
 from tests.daemon.web.page.reading import Element, shown
 from tooltap.daemon.show.diff import between, near
 from tooltap.daemon.show.readable import lines_of, texts_in
-from tooltap.daemon.web.page.views.compared import Views, views_of
+from tooltap.daemon.web.page.event import Views, views_of
 from tooltap.protocol.events import Event, ToolResult, encode
 
 FILES = sorted(path.relative_to(FIXTURES).as_posix() for path in FIXTURES.glob("claude-*/**/*.jsonl"))

@@ -1,13 +1,14 @@
 """Texts of user lines that Claude Code wrote, or wrapped around what the user typed."""
 
-import time
+from collections.abc import Callable
 
 import pytest
 
 from tests.normalizers.dialects.claude import helpers as stream
 from tests.normalizers.dialects.claude.transcripts import line, read, said, statistics
 from tests.normalizers.reading import lines_of, of
-from tooltap.normalizers.dialects.claude.injected_text import asks_the_model, read_wrapped
+from tests.steps import steps_grow
+from tooltap.normalizers.dialects.claude.injected_text import asks_the_model, read_injected_text
 from tooltap.protocol.events import Message, Notice, Turn, Unparsed
 
 PROMPTING = "<command-message>review is running…</command-message>\n<command-name>/review</command-name>"
@@ -35,7 +36,7 @@ LOCAL = "<command-name>/cost</command-name>\n            <command-message>cost</
     ],
 )
 def test_wrapped_texts(text: str, parts: list[tuple[str, str]], prompts: bool) -> None:
-    wrapped = read_wrapped(text)
+    wrapped = read_injected_text(text)
 
     assert wrapped is not None
     assert (wrapped.parts, wrapped.tasks, asks_the_model(text)) == (parts, [], prompts)
@@ -52,21 +53,17 @@ def test_wrapped_texts(text: str, parts: list[tuple[str, str]], prompts: bool) -
     ],
 )
 def test_users_own_text_is_left(text: str) -> None:
-    assert read_wrapped(text) is None
+    assert read_injected_text(text) is None
     assert asks_the_model(text)
 
 
 @pytest.mark.parametrize("piece", ["<bash-stdout>", "<task-notification><status>", "<status>", " <system-reminder>x"])
 def test_hostile_text_is_read_in_linear_time(piece: str) -> None:
-    def seconds(times: int) -> float:
+    def reading(times: int) -> Callable[[], object]:
         text = "<task-notification>" + piece * times + "</task-notification>" + piece * times
-        begin = time.process_time()
-        read_wrapped(text)
-        asks_the_model(text)
-        return time.process_time() - begin
+        return lambda: (read_injected_text(text), asks_the_model(text))
 
-    seconds(100)
-    assert seconds(40_000) < 1.0
+    assert steps_grow(reading, 400, 40_000) is None
 
 
 def test_command_in_both_dialects() -> None:

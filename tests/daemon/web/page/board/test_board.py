@@ -10,7 +10,7 @@ from tests.daemon.web.browsing import Browser, Stream
 from tests.daemon.web.page.reading import Element, read, shown
 from tooltap.daemon.journal.interface import Commit
 from tooltap.daemon.system.clock import wall_clock
-from tooltap.daemon.web.page.board.facts import MOST, RECENT_MS
+from tooltap.daemon.web.page.board import MOST, RECENT_MS
 from tooltap.protocol.events import Chunk, PermissionRequest, SessionEvent, ToolUpdate, Turn, Usage
 
 START = 1_700_000_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tooltap.daemon.web.page.compare.aligning import aligned
+from tooltap.daemon.web.page.compare import aligned
 
 FIX, TEST, DOCS = "Fix the login form please", "Now run all of the tests", "Write the docs of it"
 

@@ -14,7 +14,7 @@ from tests.daemon.web.browsing import Browser
 from tests.daemon.web.page.reading import Element, read, shown
 from tests.same_task import SHELL_FAILS
 from tooltap.daemon.journal.interface import Commit
-from tooltap.daemon.web.page.compare import turns
+from tooltap.daemon.web.page import compare as turns
 from tooltap.protocol.events import Message, SessionEvent, Turn, Usage
 
 ACTED = ("tool_use", "function_call")
@@ -210,6 +210,6 @@ def test_bytes_that_are_read_are_bounded(daemon: Running, browser: Browser, monk
 def test_session_has_a_link_to_compare_it(daemon: Running, browser: Browser) -> None:
     daemon.commit(session("a&b"))
 
-    head = shown(browser, "/?session=a%26b").one("div", id="head")
+    head = shown(browser, "/events?session=a%26b").one("div", id="head")
 
     assert "/compare?left=a%26b" in [one.attributes["href"] for one in head.all("a")]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.normalizers.changes.telling import Telling
 from tests.same_task import EDIT
-from tooltap.daemon.web.page.compare.files import ALL_LINES, MOST_FILES, MOST_LINES, ComparedFile, compared_files
+from tooltap.daemon.web.page.compare import ALL_LINES, MOST_FILES, MOST_LINES, ComparedFile, compared_files
 from tooltap.normalizers.changes.session_files import SessionFiles
 
 BEFORE = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n"

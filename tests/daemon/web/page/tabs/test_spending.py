@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from tests.daemon.web.page.tabs.noting import Noting
-from tooltap.daemon.web.page.tabs.curve import DRAWN, curve_of
-from tooltap.daemon.web.page.tabs.places import Place
-from tooltap.daemon.web.page.tabs.spending import POINTS, Compaction, Point, Spending
-from tooltap.daemon.web.page.tabs.usage import Costs, usage_values
+from tooltap.daemon.web.page.tabs.digests import Place
+from tooltap.daemon.web.page.tabs.usage import DRAWN, POINTS, Compaction, Costs, Point, Spending, curve_of, usage_values
 from tooltap.protocol.replies import UsageResult, UsageRow
 
 NOTHING = UsageRow(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.daemon.web.page.tabs.noting import Noting
-from tooltap.daemon.web.page.tabs.plan import plan_values
-from tooltap.daemon.web.page.tabs.todo_lists import STEPS, Change, Entry, TodoLists
+from tooltap.daemon.web.page.tabs.plan import STEPS, Change, Entry, TodoLists, plan_values
 
 
 def written(**states: str) -> dict[str, Any]:

@@ -1,0 +1,176 @@
+"""Taps the events that an agent's server sends (`EventServer` in the catalog): each `data:` is a line.
+
+Such a server sends no past events to a client that connects later, so events during a disconnection are lost. The
+stream then has a loss of one line at that place, because their number is unknown.
+
+The server works on when we end. So the stream does not end: it is suspended, and resumed by the next tap of the server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import anyio
+import httpx
+
+from tooltap.daemon.system.foreground import OnStop
+from tooltap.daemon.system.logs import configure, get_logger
+from tooltap.daemon.system.tcp import is_loopback
+from tooltap.daemon.taps.delivery.tap import Tap
+from tooltap.daemon.taps.problems import report_problems
+from tooltap.normalizers.catalog.dialect import EventServer
+from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
+
+CONNECT = 10.0
+RETRY_FIRST, RETRY_MOST = 0.2, 10.0
+"""Seconds between attempts to connect."""
+
+_DATA = b"data:"
+_log = get_logger("attach")
+
+
+class AttachError(Exception):
+    """There is no event stream of the agent at the URL; the message is a sentence for the user."""
+
+
+class Server(NamedTuple):
+    """A server of an agent."""
+
+    product: str
+    """The name of the agent for messages."""
+    kind: EventServer
+    url: str
+    """Of the server, or of its event stream."""
+
+
+def stream_of(server: Server) -> str:
+    """Return the stream id of the server. Raises `AttachError`."""
+    source = _event_url(server).copy_with(userinfo=b"")
+    return f"attach-{hashlib.sha256(str(source).encode()).hexdigest()[:16]}"
+
+
+async def attach(
+    server: Server, open_tap: Callable[[], Awaitable[tuple[Tap, bool]]], on_stop: OnStop, *, silence: float
+) -> None:
+    """Tap the server until stopped. `open_tap` is called when the server answers; it returns a tap, and whether that
+    resumes a stream. `silence`: seconds without a byte after which a connection counts as dead. Raises `AttachError` if
+    there is no server of the agent."""
+    source = _event_url(server)
+    configure()
+    with anyio.CancelScope() as running:
+        on_stop(running.cancel)
+        failures: list[AttachError] = []
+        async with anyio.create_task_group() as tasks:
+            attachment = _Attachment(server, source, open_tap, silence)
+            tasks.start_soon(report_problems, lambda: attachment.problem)
+            try:
+                await attachment.run()
+            except AttachError as error:
+                failures.append(error)
+                tasks.cancel_scope.cancel()
+        if failures:
+            raise failures[0]
+
+
+class _Attachment:
+    def __init__(
+        self, server: Server, url: httpx.URL, open_tap: Callable[[], Awaitable[tuple[Tap, bool]]], silence: float
+    ) -> None:
+        self._server = server
+        self._url = url
+        self._name = str(url.copy_with(userinfo=b""))
+        self._open_tap = open_tap
+        self._tap: Tap | None = None
+        self._timeout = httpx.Timeout(CONNECT, read=silence)
+        self._last_seen: float | None = None
+        """When the last connection ended."""
+        self._wait = RETRY_FIRST
+
+    @property
+    def problem(self) -> str | None:
+        """Why no lines reach the daemon at the moment."""
+        return None if self._tap is None else self._tap.problem
+
+    async def run(self) -> None:
+        """Connect again and again. Raises `AttachError` if the first connection fails with it."""
+        proxies = not is_loopback(self._url.host)
+        async with httpx.AsyncClient(timeout=self._timeout, auth=self._credentials(), trust_env=proxies) as client:
+            while True:
+                try:
+                    await self._follow(client)
+                    reason = "the server has ended the stream"
+                except httpx.HTTPError as error:
+                    reason = str(error) or type(error).__name__
+                except AttachError as error:
+                    if self._last_seen is None:
+                        raise
+                    reason = str(error)
+                _log.warning("not attached", url=self._name, reason=reason, retry_seconds=self._wait)
+                await anyio.sleep(self._wait)
+                self._wait = min(2 * self._wait, RETRY_MOST)
+
+    async def _follow(self, client: httpx.AsyncClient) -> None:
+        """Read one connection to its end. Raises `AttachError` and `httpx.HTTPError`."""
+        async with client.stream("GET", self._url, headers={"Accept": "text/event-stream"}) as response:
+            self._check(response)
+            _log.info("attached", url=self._name)
+            tap = await self._tap_after_gap()
+            splitter = Splitter(MAX_LINE_BYTES)
+            try:
+                async for data in response.aiter_bytes():  # `aiter_lines` also splits at U+2028, which JSON may contain
+                    self._wait = RETRY_FIRST
+                    tap.put([line for one in splitter.feed(data) if (line := _data(one)) is not None], "out")
+            finally:
+                self._last_seen = time.monotonic()
+
+    async def _tap_after_gap(self) -> Tap:
+        """Return the tap. Its stream has a loss where we were not connected."""
+        if self._tap is None:
+            self._tap, is_resumed = await self._open_tap()
+            if is_resumed:
+                self._tap.lose(1, 0, f"not attached to {self._server.product}, what it said meanwhile is unknown")
+        elif self._last_seen is not None:
+            away = time.monotonic() - self._last_seen
+            reason = f"not connected to {self._server.product} for {away:.1f} s, what it said meanwhile is unknown"
+            self._tap.lose(1, 0, reason)
+        return self._tap
+
+    def _check(self, response: httpx.Response) -> None:
+        """Check that the response is an event stream. Raises `AttachError`."""
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            raise AttachError(f"{self._name} requires a password: set {self._server.kind.password} as for the server")
+        kind = response.headers.get("content-type", "")
+        if response.status_code != httpx.codes.OK or not kind.startswith("text/event-stream"):
+            answer = f"{response.status_code} {kind}".strip()
+            raise AttachError(f"{self._name} is not the event stream of {self._server.product}: it answers {answer}")
+
+    def _credentials(self) -> httpx.BasicAuth | None:
+        """Return the credentials from the variables of the agent's server, unless the URL has some."""
+        password = os.environ.get(self._server.kind.password)
+        if self._url.userinfo or not password:
+            return None
+        return httpx.BasicAuth(os.environ.get(*self._server.kind.username), password)
+
+
+def _event_url(server: Server) -> httpx.URL:
+    """Return the URL of the event stream of a server. Raises `AttachError`."""
+    try:
+        url = httpx.URL(server.url)
+    except httpx.InvalidURL as error:
+        raise AttachError(f"{server.url!r} is not a URL: {error}") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise AttachError(f"{server.url!r} is not the URL of a server, such as {server.kind.example}")
+    path, end = url.path.rstrip("/"), server.kind.path
+    return url.copy_with(path=path if path.endswith(end) else f"{path}{end}")
+
+
+def _data(line: bytes | LongLine) -> bytes | LongLine | None:
+    """Return the data of a line of server-sent events; None if it has none."""
+    if isinstance(line, LongLine):
+        head = _data(line.head)
+        return LongLine(head, line.size - len(line.head) + len(head)) if isinstance(head, bytes) else None
+    return line.removeprefix(_DATA).strip() if line.startswith(_DATA) else None

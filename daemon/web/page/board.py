@@ -1,0 +1,491 @@
+"""The board: a column for each running session, with what it says and does, kept up to date.
+
+The facts of a session are gathered from its row, its open calls and the last of its events. Events are read again only
+when the session has newer ones. Each look reads a few events, found by an index, however long the session is.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+import anyio
+import msgspec
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
+from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.sessions.running import RunningSession, find_running
+from tooltap.daemon.show.ansi import final_screen
+from tooltap.daemon.show.blocks import short
+from tooltap.daemon.show.shown import Fragment, key_of
+from tooltap.daemon.show.tools.registry import TOOL_CARDS
+from tooltap.daemon.system.clock import Clock, wall_clock
+from tooltap.daemon.system.sanitize import sanitize, visible
+from tooltap.daemon.web.http.feed import Arrived
+from tooltap.daemon.web.http.services import Services
+from tooltap.daemon.web.http.sse import EventStream
+from tooltap.daemon.web.page.addresses import event_url, session_url
+from tooltap.daemon.web.page.fragments import Fragments
+from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
+from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
+from tooltap.daemon.web.page.timeline import NEWEST
+from tooltap.daemon.web.templating import template
+from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.tools.registry import family_of
+from tooltap.protocol.events import Message, PermissionRequest, ToolCall, ToolUpdate, decode
+from tooltap.protocol.filters import Filter
+from tooltap.protocol.frames import Subscribe
+from tooltap.protocol.tools import TodoWriteInput
+
+MOST = 24
+"""Maximum number of columns of running sessions."""
+LOOKED_AT = 200
+"""Maximum number of running sessions from which the board chooses."""
+MOST_ENDED = 6
+RECENT_MS = 600_000
+"""How long after its last event a session that has ended is on the board."""
+MOST_ASKS = 4
+MOST_SUBAGENTS = 8
+MESSAGES = 16
+"""Newest messages among which the last words of the main agent are looked for."""
+LISTS = 4
+"""Newest to-do lists among which that of the main agent is looked for."""
+READ_BYTES = 131_072
+WORDS = 700
+"""Code points of the last words."""
+ARGUMENT = 200
+
+
+class Said(NamedTuple):
+    text: str
+    seq: int
+    ts: int | None
+
+
+class Plan(NamedTuple):
+    done: int
+    total: int
+    step: str
+    """What is in progress, or else to do next; empty if all is done."""
+
+
+class Call(NamedTuple):
+    key: str
+    name: str
+    argument: str
+    family: str
+    seq: int
+    since: int | None
+
+
+class Subagent(NamedTuple):
+    task: Call
+    call: Call | None
+    """What it does now."""
+
+
+class Ask(NamedTuple):
+    """What it waits for."""
+
+    request: Fragment
+    call: Fragment | None
+    """The call that it asks about, if the request does not repeat what that is."""
+
+
+class Told(NamedTuple):
+    """What the events of a session tell."""
+
+    said: Said | None = None
+    plan: Plan | None = None
+
+
+class Facts(NamedTuple):
+    row: dict[str, Any]
+    status: str
+    since: int | None
+    """When what it does now began, or when it ended, in milliseconds since the epoch."""
+    ended: bool
+    told: Told
+    call: Call | None = None
+    others: int = 0
+    """Other calls that run."""
+    subagents: Sequence[Subagent] = ()
+    more_subagents: int = 0
+    asks: Sequence[Ask] = ()
+
+
+class Gathered(NamedTuple):
+    columns: list[Facts]
+    running: int
+    waiting: int
+    hidden: int
+    """Number of running sessions without a column."""
+    at_least: bool
+    """There may be more of them."""
+
+
+class SessionsNow:
+    """Gathers facts, and remembers what the events told."""
+
+    def __init__(self, journal: Journal, fragments: Fragments) -> None:
+        self._journal = journal
+        self._fragments = fragments
+        self._told: dict[str, tuple[int, Told]] = {}
+        """Session -> its `lastSeq`, and what its events told up to it."""
+
+    async def gather(self, now: int) -> Gathered:
+        """`now`: milliseconds since the epoch. Raises `JournalError`."""
+        rows = await self._journal.sessions(
+            limit=LOOKED_AT, order="time", wanted=SessionFilter(status=("running", "waiting"))
+        )
+        found = find_running(rows, await self._journal.open_calls())
+        waiting = [one for one in found if one.status == "waiting"]
+        running = [one for one in found if one.status == "running"]
+        shown = sorted([*waiting, *running][:MOST], key=lambda one: _start(one.session), reverse=True)
+        ended = await self._journal.sessions(
+            limit=MOST_ENDED,
+            order="time",
+            wanted=SessionFilter(status=("completed", "failed", "interrupted"), since=now - RECENT_MS),
+        )
+        columns = [await self._of(one) for one in shown]
+        for row in ended:
+            told = await self._told_by(row)
+            columns.append(Facts(row, status_of(row), row.get("lastTs"), True, told))
+        names = {one.row["session"] for one in columns}
+        self._told = {name: told for name, told in self._told.items() if name in names}
+        return Gathered(columns, len(running), len(waiting), len(found) - len(shown), len(rows) == LOOKED_AT)
+
+    async def _of(self, one: RunningSession) -> Facts:
+        asked = {(row["stream"], row.get("callId")) for row in one.asked}
+        main = [row for row in one.calls if "agent" not in row and not _is_task(row)]
+        runs = [_call(row) for row in main if (row["stream"], row["callId"]) not in asked]
+        tasks = [row for row in one.calls if _is_task(row)]
+        return Facts(
+            one.session,
+            one.status,
+            one.since,
+            False,
+            await self._told_by(one.session),
+            runs[-1] if runs else None,
+            max(len(runs) - 1, 0),
+            [Subagent(_call(task), _current(task, one.calls)) for task in tasks[:MOST_SUBAGENTS]],
+            max(len(tasks) - MOST_SUBAGENTS, 0),
+            await self._asks(one.asked[:MOST_ASKS], one.calls),
+        )
+
+    async def _asks(self, asked: Sequence[dict[str, Any]], calls: Sequence[dict[str, Any]]) -> list[Ask]:
+        of_call = {(row["stream"], row["callId"]): row["seq"] for row in calls}
+        asks = []
+        for row in asked:
+            call = of_call.get((row["stream"], row.get("callId")))
+            shown = await self._shown([row["seq"]] if call is None else [row["seq"], call])
+            request = next((one for one in shown if one.seq == row["seq"]), None)
+            if request is not None:
+                is_whole = isinstance(request.event, PermissionRequest) and request.event.input
+                asks.append(Ask(request, None if is_whole else next((one for one in shown if one.seq == call), None)))
+        return asks
+
+    async def _shown(self, seqs: Sequence[int]) -> list[Fragment]:
+        found = []
+        for seq in seqs:
+            with suppress(CorruptError):
+                found.append(await self._journal.event(seq))
+        return await self._fragments.of([one for one in found if one is not None], lambda _: "full")
+
+    async def _told_by(self, row: dict[str, Any]) -> Told:
+        name, last = row["session"], row["lastSeq"]
+        known = self._told.get(name)
+        if known is None or known[0] != last:
+            messages = await self._newest(Filter(session=(name,), kind=("message",)), MESSAGES)
+            lists = Filter(session=(name,), kind=("tool-call", "tool-update"), tool=("TodoWrite",))
+            told = await anyio.to_thread.run_sync(_told, messages, await self._newest(lists, LISTS))
+            known = self._told[name] = last, told
+        return known[1]
+
+    async def _newest(self, wanted: Filter, limit: int) -> list[StoredEvent]:
+        found, _ = await self._journal.read_back(NEWEST, wanted, limit=limit, max_bytes=READ_BYTES)
+        return found
+
+
+def _told(messages: list[StoredEvent], lists: list[StoredEvent]) -> Told:
+    """Both newest first."""
+    return Told(
+        next((said for one in messages if (said := _said(one)) is not None), None),
+        next((plan for one in lists if (plan := _plan(one)) is not None), None),
+    )
+
+
+def _said(stored: StoredEvent) -> Said | None:
+    event = decode(stored.body)
+    if not isinstance(event, Message) or event.role != "assistant" or event.agent is not None:
+        return None
+    text = event.text.strip()
+    return Said(text if len(text) <= WORDS else f"{text[:WORDS]}…", stored.seq, event.ts) if text else None
+
+
+def _plan(stored: StoredEvent) -> Plan | None:
+    event = decode(stored.body)
+    if not isinstance(event, ToolCall | ToolUpdate) or event.agent is not None or event.input is None:
+        return None
+    todos = TodoWriteInput.from_payload(event.input).todos or []
+    if not todos:
+        return None
+    done = sum(one.status == "completed" for one in todos)
+    left = [one for one in todos if one.status not in ("completed", "cancelled")]
+    now = next((one for one in left if one.status == "in_progress"), left[0] if left else None)
+    return Plan(done, len(todos), "" if now is None else short(now.content or "", ARGUMENT))
+
+
+def _call(row: dict[str, Any]) -> Call:
+    """`row`: an open call."""
+    name = str(row.get("name") or "?")
+    argument = short(str(row.get("preview") or row.get("title") or ""), ARGUMENT)
+    key = key_of(row["stream"], str(row["callId"]))
+    return Call(key, short(name, ARGUMENT), argument, family_of(name), row["seq"], row.get("ts"))
+
+
+def _is_task(row: dict[str, Any]) -> bool:
+    return row.get("name") == "Task"
+
+
+def _current(task: dict[str, Any], calls: Sequence[dict[str, Any]]) -> Call | None:
+    """Return the newest open call of the subagent that this call has spawned."""
+    inside = [one for one in calls if task["callId"] in (one.get("parent"), one.get("agent"))]
+    return _call(inside[-1]) if inside else None
+
+
+def _start(row: dict[str, Any]) -> tuple[int, int]:
+    return row.get("firstTs") or 0, row["firstSeq"]
+
+
+STALE_MS = 5_000
+"""How old columns may be while no event comes: sessions also end by the passing of time."""
+
+
+class Column(NamedTuple):
+    id: str
+    """Of the element. It is derived from the session's id, which may have any characters."""
+    version: str
+    html: Markup
+    call: str | None
+    """Key of the call that runs, whose output the column shows."""
+
+
+class Columns(NamedTuple):
+    columns: list[Column]
+    summary: Markup
+    """How many there are, in words."""
+
+
+class Board:
+    """The columns as HTML, rendered once for all readers.
+
+    A column has a version, which changes with its content: a browser says which versions it has, and gets the others.
+    Nothing in it depends on the time of rendering; the script counts from `data-since`.
+    """
+
+    def __init__(self, services: Services, fragments: Fragments, clock: Clock = wall_clock) -> None:
+        self._journal = services.journal
+        self._sessions = SessionsNow(services.journal, fragments)
+        self._clock = clock
+        self._lock = anyio.Lock()
+        self._made: tuple[tuple[int, int], Columns] | None = None
+        """The columns, with the journal's latest event and the time for which they were made."""
+
+    async def columns(self) -> Columns:
+        """Return the columns as they are now. Raises `JournalError`."""
+        async with self._lock:
+            now = self._clock()
+            key = self._journal.latest, now // STALE_MS
+            if self._made is None or self._made[0] != key:
+                gathered = await self._sessions.gather(now)
+                self._made = key, await anyio.to_thread.run_sync(_rendered, gathered)
+            return self._made[1]
+
+
+def _rendered(gathered: Gathered) -> Columns:
+    columns = [_column(one) for one in gathered.columns]
+    waiting = [column.id for column, facts in zip(columns, gathered.columns, strict=True) if facts.asks]
+    summary = template(
+        "board_summary.html",
+        gathered=gathered,
+        ended=sum(facts.ended for facts in gathered.columns),
+        minutes=RECENT_MS // 60_000,
+        first_waiting=waiting[0] if waiting else "columns",
+    )
+    return Columns(columns, summary)
+
+
+def _column(facts: Facts) -> Column:
+    row = facts.row
+    digest = blake2b(row["session"].encode("utf-8", "replace"), digest_size=6).hexdigest()
+    tokens = [row.get("inputTokens"), row.get("outputTokens")]
+    body = template(
+        "board_column.html",
+        facts=facts,
+        one=row,
+        id=digest,
+        title=name_of(row),
+        project=project_of(row),
+        words=STATUSES.get(facts.status, facts.status),
+        address=session_url(row["session"]),
+        errors=session_url(row["session"], state="failed"),
+        event_url=event_url,
+        context=_context(row),
+        tokens=None if tokens == [None, None] else sum(one or 0 for one in tokens),
+    )
+    version = blake2b(f"{facts.status} {body}".encode("utf-8", "replace"), digest_size=8).hexdigest()
+    html = template("board_section.html", id=digest, version=version, status=facts.status, ended=facts.ended, body=body)
+    return Column(f"column-{digest}", version, html, facts.call and facts.call.key)
+
+
+def _context(row: dict[str, Any]) -> int | None:
+    """Return how full the context window is, in percent."""
+    used, size = row.get("contextUsed"), row.get("contextSize")
+    return None if used is None or not size or used < 0 or size < 0 else min(round(100 * used / size), 100)
+
+
+PERIOD = 1.0
+"""Seconds between two versions of a column."""
+MOST_CALLS = 64
+"""Running calls whose output is remembered."""
+TAIL = 4_096
+"""Code points of a call's output that are remembered."""
+LINES = 5
+LINE = 200
+"""Code points of a line that are shown."""
+
+
+class Tail:
+    """The end of what a call has printed."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._ends: dict[str, int] = {}
+        """Stream -> how much of it has come, in code points."""
+
+    def add(self, stream: str, text: str, offset: int) -> None:
+        end = self._ends.get(stream, 0)
+        self._ends[stream] = max(end, offset + len(text))
+        self._text = (self._text + text[max(end - offset, 0) :])[-TAIL:]
+
+    def lines(self) -> str:
+        """Return the last lines as a terminal shows them."""
+        shown = sanitize(final_screen(self._text)).rstrip().split("\n")[-LINES:]
+        return "\n".join(line if len(line) <= LINE else f"{line[: LINE - 1]}…" for line in shown)
+
+
+class LiveBoard:
+    """The live board of one reader: server-sent events, at most one a second for each column.
+
+        column   {id, html}: a column that the browser does not have in this version
+        columns  {order, summary}: the ids of all columns in their order, and how many agents there are, in words
+        output   {call, text}: the last lines that a running call has printed
+
+    What a call prints while it runs is not journaled, so its lines are known only from when the reader came.
+    `has`: the versions of the columns that the browser shows.
+    """
+
+    def __init__(self, services: Services, board: Board, has: Sequence[str]) -> None:
+        self._services = services
+        self._board = board
+        self._has = has
+        self._versions: dict[str, str] | None = None
+        """Id of a column -> the version that the browser has; None before the first look."""
+        self._order: list[str] | None = None
+        self._summary = ""
+        self._tails: OrderedDict[str, Tail] = OrderedDict()
+        self._changed: set[str] = set()
+        """Calls that have printed more than the browser has."""
+        self._looked_at = -PERIOD
+
+    def stream(self) -> EventStream:
+        """Return the response. Raises `WebError`."""
+        frame = Subscribe(after="now", filter=Filter(kind=("tool-update",)), partials=True)
+        return EventStream(self._services, frame, self._note, self._news)
+
+    async def _note(self, arrived: Arrived) -> bytes:
+        """Remember what calls print. Everything else the board reads from the journal."""
+        partials = [event for event, seq in zip(arrived.events, arrived.seqs, strict=True) if seq is None]
+        if partials:
+            await anyio.to_thread.run_sync(self._remember, partials)
+        return b""
+
+    def _remember(self, partials: list[Produced | StoredEvent]) -> None:
+        for head in (one.head for one in partials):
+            if (chunk := head.chunk) is not None:
+                key = key_of(*head.key)
+                tail = self._tails.setdefault(key, Tail())
+                self._tails.move_to_end(key)
+                tail.add(chunk.stream, chunk.text, chunk.offset)
+                self._changed.add(key)
+        while len(self._tails) > MOST_CALLS:
+            self._changed.discard(self._tails.popitem(last=False)[0])
+
+    async def _news(self) -> bytes:
+        now = anyio.current_time()
+        if now - self._looked_at < PERIOD:
+            return b""
+        self._looked_at = now
+        columns = await self._board.columns()
+        return b"".join(self._of_columns(columns)) + await anyio.to_thread.run_sync(self._of_outputs, columns)
+
+    def _of_columns(self, columns: Columns) -> list[bytes]:
+        if self._versions is None:
+            self._versions = {one.id: one.version for one in columns.columns if one.version in self._has}
+        fresh = [one for one in columns.columns if self._versions.get(one.id) != one.version]
+        self._versions = {one.id: one.version for one in columns.columns}
+        out = [_message(b"column", {"id": one.id, "html": str(one.html)}) for one in fresh]
+        order = [one.id for one in columns.columns]
+        if (order, columns.summary) != (self._order, self._summary):
+            self._order, self._summary = order, columns.summary
+            out.append(_message(b"columns", {"order": order, "summary": str(columns.summary)}))
+        return out
+
+    def _of_outputs(self, columns: Columns) -> bytes:
+        shown = self._changed & {one.call for one in columns.columns if one.call is not None}
+        self._changed -= shown
+        return b"".join(
+            _message(b"output", {"call": visible(key), "text": self._tails[key].lines()}) for key in sorted(shown)
+        )
+
+
+def _message(name: bytes, value: dict[str, object]) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name, msgspec.json.encode(value))
+
+
+MOST_VERSIONS = 64
+Version: TypeAlias = Annotated[str, msgspec.Meta(max_length=32)]
+
+
+class BoardQuery(msgspec.Struct, kw_only=True, frozen=True):
+    """Of the page, which has no filters."""
+
+
+class LiveBoardQuery(msgspec.Struct, kw_only=True, frozen=True):
+    after: str = "now"
+    """What every reader of live events sends. The board is always about now."""
+    has: Annotated[tuple[Version, ...], msgspec.Meta(max_length=MOST_VERSIONS)] = ()
+    """The versions of the columns that the browser shows."""
+
+
+def routes(services: Services, fragments: Fragments) -> list[BaseRoute]:
+    board = Board(services, fragments)
+
+    async def page(request: Request) -> Response:
+        query_of(request, BoardQuery)
+        columns = await board.columns()
+        return await html("board.html", board=columns, preferences=preferences_of(request), tools=sorted(TOOL_CARDS))
+
+    async def live(request: Request) -> ASGIApp:
+        return LiveBoard(services, board, query_of(request, LiveBoardQuery).has).stream()
+
+    return [PageRoute("/board", page), Route("/board/live", live)]

@@ -1,1 +1,0 @@
-"""The board: a column for each agent that works now."""

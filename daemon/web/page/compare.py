@@ -1,0 +1,515 @@
+"""The page that compares two sessions: their figures, their turns side by side, and the files they left.
+
+Without two sessions it is the form that chooses them. Turns are paired in order, those whose prompts share the most
+words. Two prompts are alike if they share at least `LEAST` of their words. Of all ways to pair turns in order, the one
+with the most alike pairs is taken, by the sum of what they share. A turn whose prompt no event states may stand beside
+any, where no other pair is lost for it. Of a long session the first `MOST_BYTES` of events are read.
+
+Where all of a file is known on both sides, its two texts are compared. Where it is not, each side has the changes that
+its session made.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from urllib.parse import urlencode
+
+import anyio
+import msgspec
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from tooltap.daemon.formats import amount, dollars, spent
+from tooltap.daemon.journal.interface import Journal, StoredEvent
+from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.sessions.title import title_of, words_of
+from tooltap.daemon.show.diff import Change, Hunk, cut, hunks_of_diff
+from tooltap.daemon.show.markup import product
+from tooltap.daemon.show.tools.edits import TAGS
+from tooltap.daemon.show.tools.registry import TOOL_CARDS
+from tooltap.daemon.web.http.services import Services
+from tooltap.daemon.web.page.addresses import session_url
+from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
+from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
+from tooltap.daemon.web.templating import template
+from tooltap.normalizers.changes.content import Content
+from tooltap.normalizers.changes.hunks import hunks_of, unified
+from tooltap.normalizers.changes.session_files import SessionFiles
+from tooltap.normalizers.changes.steps import FILE_TOOLS
+from tooltap.normalizers.tools.registry import family_of
+from tooltap.protocol.filters import Filter
+from tooltap.protocol.heads import EventHead
+
+Pair: TypeAlias = tuple[int | None, int | None]
+"""Indexes of the turns; None on the side that has none like the other."""
+
+LEAST = 0.6
+MOST_WORDS = 400
+UNKNOWN = 0.001
+"""What a pair is worth of which one prompt is not known."""
+
+
+def aligned(left: Sequence[str | None], right: Sequence[str | None]) -> list[Pair]:
+    """`left`, `right`: the prompts of the turns; None where it is not known."""
+    first, second = [_counted(one) for one in left], [_counted(one) for one in right]
+    worth = [[_worth(one, other) for other in second] for one in first]
+    best = [[0.0] * (len(second) + 1) for _ in range(len(first) + 1)]
+    for a in reversed(range(len(first))):
+        for b in reversed(range(len(second))):
+            paired = worth[a][b] + best[a + 1][b + 1] if worth[a][b] else 0.0
+            best[a][b] = max(paired, best[a + 1][b], best[a][b + 1])
+    return _walked(worth, best)
+
+
+def _walked(worth: list[list[float]], best: list[list[float]]) -> list[Pair]:
+    pairs: list[Pair] = []
+    a = b = 0
+    while a < len(best) - 1 and b < len(best[0]) - 1:
+        if worth[a][b] and best[a][b] == worth[a][b] + best[a + 1][b + 1]:
+            pairs.append((a, b))
+            a, b = a + 1, b + 1
+        elif best[a][b] == best[a + 1][b]:
+            pairs.append((a, None))
+            a += 1
+        else:
+            pairs.append((None, b))
+            b += 1
+    pairs += [(one, None) for one in range(a, len(best) - 1)]
+    return pairs + [(None, one) for one in range(b, len(best[0]) - 1)]
+
+
+def _counted(prompt: str | None) -> Counter[str] | None:
+    return None if prompt is None else Counter(word.casefold() for word in words_of(prompt)[:MOST_WORDS])
+
+
+def _worth(one: Counter[str] | None, other: Counter[str] | None) -> float:
+    """Return the part of their words that two prompts share; 0 if they are not alike."""
+    if one is None or other is None:
+        return UNKNOWN
+    shared = 2 * (one & other).total() / ((one.total() + other.total()) or 1)
+    return shared if shared >= LEAST else 0.0
+
+
+class Figure(NamedTuple):
+    name: str
+    left: str
+    """Empty if it is not known."""
+    right: str
+    difference: str
+    """What the right session has more or less; empty if that is not known."""
+    worse: bool = False
+    better: bool = False
+    """Only of errors: of nothing else it is clear which is better."""
+
+
+def figures_of(left: dict[str, Any], right: dict[str, Any]) -> list[Figure]:
+    """`left`, `right`: the rows of the sessions."""
+    errors = _figure("Errors", left.get("errors"), right.get("errors"), _count)
+    more = (right.get("errors") or 0) - (left.get("errors") or 0)
+    return [
+        _figure("Time", left.get("durationMs"), right.get("durationMs"), spent),
+        _figure("Turns", left.get("turns"), right.get("turns"), _count),
+        _figure("Cost", left.get("costUsd"), right.get("costUsd"), dollars),
+        _figure("Tokens", _tokens(left), _tokens(right), amount),
+        _figure("Calls", left.get("calls"), right.get("calls"), _count),
+        errors._replace(worse=more > 0, better=more < 0),
+        _figure("Files", left.get("files"), right.get("files"), _count),
+        _figure("Lines added", left.get("linesAdded"), right.get("linesAdded"), _count),
+        _figure("Lines removed", left.get("linesRemoved"), right.get("linesRemoved"), _count),
+    ]
+
+
+def signed(left: float | None, right: float | None, shown: Callable[[Any], str | None]) -> str:
+    """Return how much more or less the right one is, with its sign; empty if that is not known."""
+    if left is None or right is None:
+        return ""
+    size = shown(abs(right - left))
+    if size is None or size == shown(0):
+        return size or ""
+    return f"{'+' if right > left else '−'}{size}"
+
+
+def _figure(name: str, left: float | None, right: float | None, shown: Callable[[Any], str | None]) -> Figure:
+    ours, theirs = ("" if one is None else shown(one) or "" for one in (left, right))
+    return Figure(name, ours, theirs, signed(left, right, shown) if ours and theirs else "")
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
+
+
+def _tokens(row: dict[str, Any]) -> int | None:
+    given = [row.get("inputTokens"), row.get("outputTokens")]
+    return None if given == [None, None] else sum(one or 0 for one in given)
+
+
+TURN_KINDS = ("turn", "message", "tool-call", "tool-result")
+MOST_BYTES = 33_554_432
+MOST_TURNS = 100
+READ = 1_048_576
+PROMPT = 1_200
+ANSWER = 1_500
+"""Code points of a prompt and of an answer that are shown."""
+
+
+class Said(NamedTuple):
+    text: str
+    seq: int
+    is_cut: bool
+
+    @classmethod
+    def of(cls, text: str, seq: int, most: int) -> Said:
+        return cls(text[:most], seq, len(text) > most)
+
+
+@dataclass(slots=True)
+class Turn:
+    number: int
+    first: int
+    """`seq` of its first event."""
+    started: int | None
+    prompt: Said | None = None
+    answer: Said | None = None
+    """The last that the main agent has said."""
+    families: Counter[str] = field(default_factory=Counter)
+    """Family -> calls."""
+    errors: int = 0
+    """Calls that failed, and the turn itself if it did."""
+    milliseconds: int | None = None
+    last: int | None = None
+    """When its last event happened."""
+    ended: bool = False
+
+    @property
+    def calls(self) -> int:
+        return self.families.total()
+
+    @property
+    def duration(self) -> int | None:
+        """As the agent states it, else from the first event to the last."""
+        if self.milliseconds is None and self.started is not None and self.last is not None:
+            return max(self.last - self.started, 0)
+        return self.milliseconds
+
+
+class Turns(NamedTuple):
+    turns: list[Turn]
+    complete: bool
+    """Whether these are all turns of the session, with all that happened in them."""
+
+
+async def turns_of(journal: Journal, session: str) -> Turns:
+    """Raises `JournalError`."""
+    wanted = Filter(session=(session,), kind=TURN_KINDS)
+    found = _Found()
+    after, last, left = journal.oldest - 1, journal.latest, MOST_BYTES
+    while after < last and left > 0 and not found.is_full:
+        events, after = await journal.read(after, wanted, up_to=last, max_bytes=min(READ, left))
+        left -= sum(len(one.body) for one in events)
+        await anyio.to_thread.run_sync(found.note, events)
+    return Turns(found.turns[:MOST_TURNS], after >= last and not found.is_full)
+
+
+class _Found:
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.turns) > MOST_TURNS
+
+    def note(self, events: Iterable[StoredEvent]) -> None:
+        for stored in events:
+            event = stored.head
+            if not event.replay:
+                self._note(stored.seq, event)
+
+    def _note(self, seq: int, event: EventHead) -> None:
+        is_main = event.agent is None
+        prompts = is_main and event.kind == "message" and event.role == "user" and bool(title_of(event.text))
+        starts = is_main and event.kind == "turn" and event.state == "started"
+        if not self.turns or starts or (prompts and self.turns[-1].ended):
+            self.turns.append(Turn(len(self.turns) + 1, seq, event.ts))
+        turn = self.turns[-1]
+        turn.last = event.ts if event.ts is not None else turn.last
+        if event.kind == "tool-call":
+            turn.families[family_of(event.name)] += 1
+        elif event.kind == "tool-result":
+            turn.errors += event.is_error
+        elif prompts:
+            turn.prompt = turn.prompt or Said.of(event.text, seq, PROMPT)
+        elif event.kind == "message" and is_main and event.role == "assistant" and event.text.strip():
+            turn.answer = Said.of(event.text, seq, ANSWER)
+        elif event.kind == "turn" and is_main and not starts:
+            turn.ended = True
+            turn.errors += event.state == "failed"
+            turn.milliseconds = event.duration_ms
+
+
+FILE_KINDS = ("tool-call", "tool-update", "tool-result")
+MOST_FILE_BYTES = 67_108_864
+MOST_FILES = 60
+MOST_LINES = 400
+"""Lines of one diff."""
+ALL_LINES = 6_000
+"""Lines of all diffs."""
+
+
+Outcome: TypeAlias = Literal["same", "differs", "left", "right", "unknown"]
+
+
+class Files(NamedTuple):
+    known: SessionFiles
+    complete: bool
+    """Whether all events of the session were read."""
+
+
+class SideOfFile(NamedTuple):
+    """What became of a file in one session."""
+
+    kind: str
+    """added, modified, deleted or renamed; empty if the session has not changed it."""
+    diff: Markup | None
+
+
+class ComparedFile(NamedTuple):
+    path: str
+    outcome: Outcome
+    """`left`, `right`: only this session has changed it; `unknown`: both have, and not all of it is known."""
+    left: SideOfFile
+    right: SideOfFile
+    diff: Markup | None = None
+    """From the file as the left session left it to that of the right one."""
+
+
+async def files_of(journal: Journal, row: dict[str, Any]) -> Files:
+    """`row`: of the session. Raises `JournalError`."""
+    found = SessionFiles(row.get("project") or row.get("cwd"))
+    wanted = Filter(session=(row["session"],), kind=FILE_KINDS, tool=tuple(FILE_TOOLS))
+    after, last, left = journal.oldest - 1, journal.latest, MOST_FILE_BYTES
+    while after < last and left > 0:
+        events, after = await journal.read(after, wanted, up_to=last, max_bytes=min(READ, left))
+        left -= sum(len(one.body) for one in events)
+        await anyio.to_thread.run_sync(_note, found, events)
+    return Files(found, after >= last and found.complete)
+
+
+def _note(files: SessionFiles, events: Sequence[StoredEvent]) -> None:
+    for stored in events:
+        files.note(stored.seq, msgspec.json.decode(stored.body))
+
+
+def compared_files(left: SessionFiles, right: SessionFiles) -> tuple[list[ComparedFile], int]:
+    """Return the files that either session has changed, by path, and how many more there are."""
+    return _Comparison(left, right).files()
+
+
+class _Comparison:
+    def __init__(self, left: SessionFiles, right: SessionFiles) -> None:
+        self._sides = left, right
+        self._changes = [{one.path: one for one in side.changes()} for side in self._sides]
+        self._room = ALL_LINES
+
+    def files(self) -> tuple[list[ComparedFile], int]:
+        paths = sorted({path for changes in self._changes for path in changes})
+        return [self._file(path) for path in paths[:MOST_FILES]], max(len(paths) - MOST_FILES, 0)
+
+    def _file(self, path: str) -> ComparedFile:
+        left, right = (changes.get(path) for changes in self._changes)
+        if left is None or right is None:
+            return ComparedFile(path, "right" if left is None else "left", self._side(0, path), self._side(1, path))
+        ours, theirs = (side.text(path) for side in self._sides)
+        kinds = SideOfFile(left.kind, None), SideOfFile(right.kind, None)
+        if left.kind == right.kind == "deleted" or (ours is not None and ours == theirs):
+            return ComparedFile(path, "same", *kinds)
+        if ours is not None and theirs is not None:
+            return ComparedFile(path, "differs", *kinds, self._rendered(_between(ours, theirs), path))
+        return ComparedFile(path, "unknown", self._side(0, path), self._side(1, path))
+
+    def _side(self, at: int, path: str) -> SideOfFile:
+        """Return what one session has changed."""
+        change = self._changes[at].get(path)
+        known = None if change is None else self._sides[at].diff(path)
+        if change is None or known is None or not known.hunks:
+            return SideOfFile("" if change is None else change.kind, None)
+        return SideOfFile(change.kind, self._rendered(hunks_of_diff(known.diff), path))
+
+    def _rendered(self, hunks: list[Hunk], path: str) -> Markup:
+        shown = cut([Change.of(path, "", hunks)], max(min(MOST_LINES, self._room), 0))
+        self._room -= sum(len(hunk.lines) for change in shown for hunk in change.hunks)
+        return template("diff.html", changes=shown, hidden_files=0, parts=[], tags=TAGS)
+
+
+def _between(old: str, new: str) -> list[Hunk]:
+    content = Content.of(old)
+    content.become(new, None)
+    return hunks_of_diff("\n".join(unified(hunks_of(content)[0])))
+
+
+Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
+CHOICES = 200
+"""Newest sessions in the form."""
+
+
+class CompareQuery(msgspec.Struct, kw_only=True, frozen=True):
+    left: Name = ""
+    right: Name = ""
+
+
+class Choice(NamedTuple):
+    session: str
+    label: str
+    """What it is called."""
+    who: str
+    """Its folder, agent and model."""
+    ts: int | None
+    address: str
+    """Of its comparison with the left session."""
+
+
+class Side(NamedTuple):
+    """One session, above its column."""
+
+    session: str
+    name: str
+    who: str
+    words: str
+    status: str
+    address: str
+    ts: int | None
+
+
+class PairOfTurns(NamedTuple):
+    left: Turn | None
+    right: Turn | None
+    is_same: bool
+    """Both were asked the same."""
+
+
+class Comparison(NamedTuple):
+    left: Side
+    right: Side
+    swapped: str
+    """The address with the sides exchanged."""
+    figures: list[Figure]
+    pairs: list[PairOfTurns]
+    unknown_prompts: bool
+    """A turn has a prompt that no event states."""
+    more_turns: bool
+    """There are turns that were not read."""
+    files: list[ComparedFile]
+    more_files: int
+    all_changes: bool
+    """All changes of files were read."""
+
+
+def routes(services: Services) -> list[BaseRoute]:
+    return [PageRoute("/compare", _Compare(services.journal).page)]
+
+
+class _Compare:
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    async def page(self, request: Request) -> Response:
+        query = query_of(request, CompareQuery)
+        left, right = await self._row(query.left), await self._row(query.right)
+        unknown = [name for name, row in ((query.left, left), (query.right, right)) if name and row is None]
+        comparison = None
+        if left is not None and right is not None and query.left != query.right:
+            comparison = await self._comparison(left, right)
+        rows = await self._journal.sessions(limit=CHOICES, order="time")
+        return await html(
+            "compare.html",
+            404 if unknown else 200,
+            query=query,
+            left=None if left is None else _side(left),
+            unknown=unknown,
+            comparison=comparison,
+            choices=_choices(rows, left, [one for one in (left, right) if one is not None]),
+            least=round(100 * LEAST),
+            preferences=preferences_of(request),
+            tools=sorted(TOOL_CARDS),
+            here=_address(query.left, query.right),
+        )
+
+    async def _row(self, session: str) -> dict[str, Any] | None:
+        rows = await self._journal.sessions(limit=1, wanted=SessionFilter(session=(session,))) if session else []
+        return rows[0] if rows else None
+
+    async def _comparison(self, left: dict[str, Any], right: dict[str, Any]) -> Comparison:
+        turns = [await turns_of(self._journal, row["session"]) for row in (left, right)]
+        files = [await files_of(self._journal, row) for row in (left, right)]
+        pairs = await anyio.to_thread.run_sync(_pairs, turns[0], turns[1])
+        compared, more = await anyio.to_thread.run_sync(compared_files, files[0].known, files[1].known)
+        return Comparison(
+            _side(left),
+            _side(right),
+            _address(right["session"], left["session"]),
+            figures_of(left, right),
+            pairs,
+            any(one.prompt is None for side in turns for one in side.turns),
+            not all(one.complete for one in turns),
+            compared,
+            more,
+            all(one.complete for one in files),
+        )
+
+
+def _pairs(left: Turns, right: Turns) -> list[PairOfTurns]:
+    prompts = [[one.prompt and one.prompt.text for one in side.turns] for side in (left, right)]
+    pairs = []
+    for a, b in aligned(*prompts):
+        one, other = None if a is None else left.turns[a], None if b is None else right.turns[b]
+        is_same = (
+            one is not None
+            and other is not None
+            and one.prompt is not None
+            and other.prompt is not None
+            and one.prompt.text == other.prompt.text
+        )
+        pairs.append(PairOfTurns(one, other, is_same))
+    return pairs
+
+
+def _side(row: dict[str, Any]) -> Side:
+    status = status_of(row)
+    address = session_url(row["session"])
+    return Side(
+        row["session"], name_of(row), _who(row), STATUSES.get(status, status), status, address, row.get("firstTs")
+    )
+
+
+def _who(row: dict[str, Any]) -> str:
+    parts = [project_of(row), f"{product(row['provider'])} {row.get('model') or ''}".strip()]
+    return " · ".join(part for part in parts if part)
+
+
+def _choices(
+    rows: list[dict[str, Any]], left: dict[str, Any] | None, chosen: list[dict[str, Any]]
+) -> list[tuple[str, list[Choice]]]:
+    """Return the sessions to choose from, in groups: those of the left session's project first."""
+    listed = {row["session"] for row in rows}
+    rows = [*(row for row in chosen if row["session"] not in listed), *rows]
+    project = "" if left is None else project_of(left)
+    if not project:
+        return [("Newest sessions", [_choice(row, left) for row in rows])]
+    same = [row for row in rows if project_of(row) == project]
+    others = [row for row in rows if project_of(row) != project]
+    groups = ((f"In {project}", same), ("Other sessions", others))
+    return [(name, [_choice(row, left) for row in group]) for name, group in groups]
+
+
+def _choice(row: dict[str, Any], left: dict[str, Any] | None) -> Choice:
+    address = _address("" if left is None else left["session"], row["session"])
+    return Choice(row["session"], name_of(row), _who(row), row.get("lastTs"), address)
+
+
+def _address(left: str, right: str) -> str:
+    given = {name: value for name, value in (("left", left), ("right", right)) if value}
+    return f"/compare?{urlencode(given)}" if given else "/compare"

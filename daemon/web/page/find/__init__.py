@@ -1,1 +1,0 @@
-"""Finding: the palette over every page, and the page of hits."""

@@ -1,0 +1,481 @@
+"""Home: the table of all sessions, its filters and totals, what waits for a person, and what changes in it.
+
+The filters live in the address. Rows come in parts, which a browser empties and fetches again. The live table is a
+stream of server-sent events that say what has changed, at most once a second:
+
+    row     HTML of the row of a session that is in the table now
+    gone    the name of a session that no longer matches the filters
+    counts  {all, running, …, waits, total}: the numbers on the pills; `waits`: sessions that wait, whatever the filters
+    asks    HTML of what waits for a person
+    renew   so much has changed that the table had better be fetched again
+
+The `id` of a message is the `seq` up to which the reader then has all changes. The server does not know which rows a
+browser holds: the script drops those that are in no part of the table that it has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from urllib.parse import urlencode
+
+import anyio
+import msgspec
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from tooltap.daemon.formats import amount, dollars
+from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.sessions.filter import SessionFilter, SessionPlace, place_of
+from tooltap.daemon.show.markup import clock
+from tooltap.daemon.show.tools.registry import TOOL_CARDS
+from tooltap.daemon.system.sanitize import visible
+from tooltap.daemon.web.http.feed import Arrived
+from tooltap.daemon.web.http.services import Services
+from tooltap.daemon.web.http.sse import EventStream, message
+from tooltap.daemon.web.page.addresses import session_url
+from tooltap.daemon.web.page.fragments import Fragments
+from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
+from tooltap.daemon.web.page.session_head import STATUSES, asked_in, folder_name, name_of, project_of, status_of
+from tooltap.daemon.web.templating import template
+from tooltap.protocol.filters import Filter
+from tooltap.protocol.frames import Subscribe
+
+DAY = 86_400_000
+PERIOD_WORDS = {"": "Any time", "day": "A day", "week": "7 days", "month": "30 days"}
+PERIODS = {"day": DAY, "week": 7 * DAY, "month": 30 * DAY}
+"""Name in the address -> milliseconds since the last activity."""
+Status: TypeAlias = Literal["running", "waiting", "failed", "completed", "interrupted"]
+Word: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
+Words: TypeAlias = Annotated[tuple[Word, ...], msgspec.Meta(max_length=100)]
+Place: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,18}-[0-9]{1,18}\Z")]
+"""Where a session is in the table."""
+
+
+class _Filters(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    status: Annotated[tuple[Status, ...], msgspec.Meta(max_length=100)] = ()
+    agent: Words = ()
+    """Providers."""
+    project: Words = ()
+    """Names of their folders."""
+    period: Literal["", "day", "week", "month"] = ""
+
+    def url(self, path: str = "/", **changes: tuple[Any, ...]) -> str:
+        """Return the address with other values of these filters."""
+        period = (self.period,) if self.period else ()
+        values = {"status": self.status, "agent": self.agent, "project": self.project, "period": period} | changes
+        pairs = [(name, one) for name, several in values.items() for one in several]
+        return f"{path}?{urlencode(pairs)}" if pairs else path
+
+    def wanted(self, folders: Iterable[str]) -> SessionFilter:
+        """Return which sessions are wanted. `folders`: those of all projects."""
+        return SessionFilter(
+            status=self.status or None,
+            provider=self.agent or None,
+            project=tuple(one for one in folders if folder_name(one) in self.project) if self.project else None,
+            since=int(time.time() * 1_000) - PERIODS[self.period] if self.period else None,
+        )
+
+
+class HomeQuery(_Filters, kw_only=True, frozen=True):
+    before: Place | None = None
+    """The place of the last session of the page before."""
+
+
+class RowsQuery(HomeQuery, kw_only=True, frozen=True):
+    last: Place | None = None
+    """The last session of a part that the browser had before."""
+
+
+class LiveRowsQuery(_Filters, kw_only=True, frozen=True):
+    after: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
+    """The browser has all changes up to this `seq`. Default: the latest."""
+
+
+COUNTED = 250
+GOING_ON = ("running", "waiting")
+"""What can become another status without an event of the session."""
+MOST_NAMED = 250
+
+
+class Total(NamedTuple):
+    cost: float
+    tokens: int
+
+
+class Totals:
+    """The total cost of the shown sessions. The figures of each session are cached, because reading those of thousands
+    takes a second or more; only those that have changed are read again."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._rows: dict[str, dict[str, Any]] = {}
+        """Session -> what filters look at, and its figures."""
+        self._seq = 0
+        """They are those after this event."""
+        self._lock = anyio.Lock()
+
+    def known(self, wanted: SessionFilter) -> Total | None:
+        """Return the total without reading anything; None if there may be newer figures."""
+        return self._sum(wanted) if self._seq == self._journal.latest else None
+
+    async def of(self, wanted: SessionFilter, everything: int) -> Total:
+        """Return the total of these sessions. `everything`: how many there are. Raises `JournalError`."""
+        async with self._lock:
+            if len(self._rows) > everything:  # some were deleted
+                self._rows.clear()
+                self._seq = 0
+            if (latest := self._journal.latest) != self._seq:
+                await self._read(SessionFilter(changed_after=self._seq))
+                self._seq = latest
+            going_on = [name for name, row in self._rows.items() if row["status"] in GOING_ON]
+            if going_on:
+                await self._read(SessionFilter(session=tuple(going_on[-MOST_NAMED:])))
+        return await anyio.to_thread.run_sync(self._sum, wanted)
+
+    async def _read(self, wanted: SessionFilter) -> None:
+        before = None
+        while True:
+            part = await self._journal.sessions(limit=COUNTED, before=before, wanted=wanted)
+            for row in part:
+                self._rows[row["session"]] = _kept(row)
+            if len(part) < COUNTED:
+                return
+            before = place_of(part[-1])
+
+    def _sum(self, wanted: SessionFilter) -> Total:
+        rows = [row for row in list(self._rows.values()) if wanted.matches(row)]
+        return Total(sum(row["cost"] for row in rows), sum(row["tokens"] for row in rows))
+
+
+def _kept(row: dict[str, Any]) -> dict[str, Any]:
+    cost = row.get("costUsd")
+    return {
+        "session": row["session"],
+        "status": status_of(row),
+        "provider": row["provider"],
+        "project": row.get("project"),
+        "lastTs": row.get("lastTs") or 0,
+        "lastSeq": row["lastSeq"],
+        "cost": cost if cost is not None and cost > 0 else 0.0,
+        "tokens": (row.get("inputTokens") or 0) + (row.get("outputTokens") or 0),
+    }
+
+
+MOST = 6
+"""Sessions whose question is shown; the others are in the table."""
+
+
+async def what_waits(journal: Journal, fragments: Fragments) -> Markup:
+    """Return the latest question of each session that waits, the newest first; empty if there is none. Raises
+    `JournalError`."""
+    rows = await journal.sessions(limit=MOST, order="time", wanted=SessionFilter(status=("waiting",)))
+    asks = []
+    for row in rows:
+        for ask in (await asked_in(journal, fragments, row["session"]))[-1:]:
+            asks.append((row, name_of(row), project_of(row), session_url(row["session"]), ask))
+    return await anyio.to_thread.run_sync(lambda: template("home_asks.html", asks=asks)) if asks else Markup()
+
+
+PART = 50
+"""Rows of a part."""
+WIDTH, HEIGHT = 3, 16
+"""Of a column of the sparkline, with the gap after it; of the whole."""
+LOWEST = 1.5
+
+
+class Row(NamedTuple):
+    one: dict[str, Any]
+    """As `sessions` replies it."""
+    status: str
+    words: str
+    name: str
+    folder: str
+    url: str
+    failures: str
+    place: str
+    tokens: int | None
+    paths: list[tuple[str, str]]
+    """Family and path of the sparkline."""
+    day: str | None = None
+    """Its day, in UTC, if the row before has another; empty if it has no time."""
+
+
+class Part(NamedTuple):
+    rows: list[Row]
+    before: str | None
+    """The place of the row before."""
+    more: bool
+    """Whether older rows follow."""
+
+
+def parts_of(rows: Sequence[dict[str, Any]], before: str | None, *, more: bool) -> Markup:
+    """Render rows, newest first. `before`: the place after which they begin; `more`: whether older ones follow."""
+    parts = []
+    day = None if before is None else _day(SessionPlace.of_cursor(before).last_ts)
+    for start in range(0, len(rows), PART):
+        described = []
+        for one in rows[start : start + PART]:
+            own = _day(one.get("lastTs") or 0)
+            described.append(_described(one)._replace(day=None if own == day else own))
+            day = own
+        parts.append(Part(described, before, more or start + PART < len(rows)))
+        before = described[-1].place
+    return template("home_rows.html", parts=parts)
+
+
+def row_html(one: dict[str, Any]) -> Markup:
+    return template("home_row.html", row=_described(one))
+
+
+def _day(ts: int) -> str:
+    return clock(ts, "%Y-%m-%d") if ts else ""
+
+
+def _described(one: dict[str, Any]) -> Row:
+    status = status_of(one)
+    tokens = [one.get("inputTokens"), one.get("outputTokens")]
+    return Row(
+        one,
+        status,
+        STATUSES.get(status, status),
+        name_of(one),
+        project_of(one),
+        session_url(one["session"]),
+        session_url(one["session"], state="failed"),
+        place_of(one).cursor,
+        None if tokens == [None, None] else sum(count or 0 for count in tokens),
+        _sparkline(one.get("activity") or []),
+    )
+
+
+def _sparkline(activity: list[dict[str, int]]) -> list[tuple[str, str]]:
+    """One column for each slice, its families on top of each other: one path for each family."""
+    most = max((sum(one.values()) for one in activity), default=0)
+    paths: dict[str, str] = {}
+    for at, families in enumerate(activity):
+        y = float(HEIGHT)
+        for family, calls in sorted(families.items()):
+            height = max(HEIGHT * calls / most, LOWEST)
+            y = max(y - height, 0)
+            paths[family] = f"{paths.get(family, '')}M{WIDTH * at} {y:.3g}h2v{height:.3g}h-2z"
+    return list(paths.items())
+
+
+AT_ONCE = 2 * PART
+"""Rows of the first page, and of each that follows."""
+REFILLED = 4 * PART
+"""Most rows of a part that is fetched again: it may have grown."""
+CHOICES = 60
+"""Most projects to choose from: those with the most sessions."""
+
+
+class Counts(NamedTuple):
+    wanted: SessionFilter
+    by_status: dict[str, int]
+    """Sessions by status, and `all` of them, that the other filters let through."""
+    waiting: int
+    """Sessions that wait for a person, whatever the filters say."""
+    everything: int
+    """All sessions."""
+    agents: list[str]
+    projects: list[str]
+
+    @property
+    def shown(self) -> int:
+        """How many sessions all filters let through."""
+        statuses = self.wanted.status
+        return self.by_status["all"] if statuses is None else sum(self.by_status[one] for one in set(statuses))
+
+
+async def count(journal: Journal, query: HomeQuery | Any) -> Counts:
+    """Count sessions by the journal's index: no row is decoded. Raises `JournalError`."""
+    every = await journal.count_sessions()
+    wanted = query.wanted(every["project"])
+    others = wanted._replace(status=None)
+    found = every if others == SessionFilter() else await journal.count_sessions(others)
+    by_status = {status: found["status"].get(status, 0) for status in STATUSES}
+    return Counts(
+        wanted,
+        {"all": sum(by_status.values()), **by_status},
+        every["status"].get("waiting", 0),
+        sum(every["status"].values()),
+        sorted({*every["provider"], *query.agent}),
+        sorted({*list(dict.fromkeys(map(folder_name, every["project"])))[:CHOICES], *query.project} - {""}),
+    )
+
+
+async def fetch_rows(journal: Journal, query: HomeQuery, wanted: SessionFilter) -> tuple[Markup, str | None]:
+    """Return the rows as HTML, and the place of the last one if older ones follow. Raises `JournalError`."""
+    before = None if query.before is None else SessionPlace.of_cursor(query.before)
+    last = SessionPlace.of_cursor(query.last) if isinstance(query, RowsQuery) and query.last is not None else None
+    most = AT_ONCE if last is None else REFILLED
+    rows = await journal.sessions(limit=most + 1, before=before, order="time", wanted=wanted)
+    more = len(rows) > most
+    rows = rows[:most]
+    if last is not None:
+        inside = [one for one in rows if _place(one).key("time") >= last.key("time")]
+        rows, more = inside, more or len(inside) < len(rows)
+    html = await anyio.to_thread.run_sync(lambda: parts_of(rows, query.before, more=more))
+    return html, _place(rows[-1]).cursor if more and rows else None
+
+
+def _place(row: dict[str, Any]) -> SessionPlace:
+    return SessionPlace(row["lastSeq"], row.get("lastTs") or 0)
+
+
+PERIOD = 1.0
+"""Seconds between two looks, if there are new events."""
+IDLE_PERIOD = 5.0
+"""Seconds between two looks if there are none: an agent that ends changes the status of its session."""
+MOST_ROWS = 40
+"""More changed sessions than this at once are not sent one by one."""
+MOST_GOING_ON = 250
+REMEMBERED = 1_000
+NO_EVENTS = Filter(session=("",))
+"""A subscription needs a filter. The table is built from the sessions' rows, and needs no events."""
+
+
+class LiveRows:
+    """The live table of one reader."""
+
+    def __init__(self, services: Services, query: LiveRowsQuery, fragments: Fragments, totals: Totals) -> None:
+        self._services = services
+        self._journal = services.journal
+        self._query = query
+        self._fragments = fragments
+        self._totals = totals
+        self._seq = -1
+        self._looked_at = 0.0
+        self._going_on: set[str] = set()
+        self._rows: dict[str, str] = {}
+        """Session -> the row that was sent last."""
+        self._counts = ""
+        self._asks = ""
+
+    def stream(self, after: int | None) -> EventStream:
+        """Return the response. `after`: the `seq` up to which the reader has all changes. Raises `WebError`."""
+        self._seq = self._journal.latest if after is None else after
+        return EventStream(self._services, Subscribe(after="now", filter=NO_EVENTS), _nothing, self._changes)
+
+    async def _changes(self) -> bytes:
+        latest, now = self._journal.latest, anyio.current_time()
+        if now - self._looked_at < (PERIOD if latest != self._seq else IDLE_PERIOD):
+            return b""
+        self._looked_at = now
+        counts = await count(self._journal, self._query)
+        rows, is_renewed = await self._changed(latest)
+        found = (
+            [("renew", "")] if is_renewed else await anyio.to_thread.run_sync(self._row_messages, rows, counts.wanted)
+        )
+        self._seq = latest
+        total = await self._totals.of(counts.wanted, counts.everything)
+        if (words := _counts(counts, total)) != self._counts:
+            self._counts = words
+            found.append(("counts", words))
+        asks = str(await what_waits(self._journal, self._fragments)) if counts.waiting or self._asks else ""
+        if asks != self._asks:
+            self._asks = asks
+            found.append(("asks", asks))
+        return b"".join(message(name.encode(), data, latest) for name, data in found)
+
+    async def _changed(self, latest: int) -> tuple[list[dict[str, Any]], bool]:
+        """Return the rows that have changed, the one with the latest event first; and whether there are too many, or
+        the journal was replaced."""
+        if self._seq > latest:
+            return [], True
+        changed: list[dict[str, Any]] = []
+        if self._seq < latest:
+            wanted = SessionFilter(changed_after=self._seq)
+            changed = await self._journal.sessions(limit=MOST_ROWS + 1, wanted=wanted)
+        going_on = await self._journal.sessions(
+            limit=MOST_GOING_ON, order="time", wanted=SessionFilter(status=GOING_ON)
+        )
+        names = {one["session"] for one in going_on}
+        ended = self._going_on - names - {one["session"] for one in changed}
+        if ended:
+            wanted = SessionFilter(session=tuple(sorted(ended)))
+            changed += await self._journal.sessions(limit=len(ended), wanted=wanted)
+        self._going_on = names
+        return changed, len(changed) > MOST_ROWS
+
+    def _row_messages(self, rows: list[dict[str, Any]], wanted: SessionFilter) -> list[tuple[str, str]]:
+        """Return the messages, the row with the latest event last, so that each is put at its place."""
+        found = []
+        for row in reversed(rows):
+            name = row["session"]
+            html = str(row_html(row)) if wanted.matches(row) else ""
+            if self._rows.pop(name, None) != html:
+                found.append(("row", html) if html else ("gone", visible(name)))
+            self._rows[name] = html
+        for name in list(self._rows)[:-REMEMBERED]:
+            del self._rows[name]
+        return found
+
+
+def total_words(total: Total | None) -> str:
+    """`$3.20 · 1.8 M tokens`; empty if it is not known yet."""
+    if total is None:
+        return ""
+    cost = f"{dollars(total.cost)} · " if total.cost else ""
+    return f"{cost}{amount(total.tokens)} tokens"
+
+
+def _counts(counts: Counts, total: Total) -> str:
+    values = {**counts.by_status, "shown": counts.shown, "waits": counts.waiting, "total": total_words(total)}
+    return msgspec.json.encode(values).decode()
+
+
+async def _nothing(_: Arrived) -> bytes:
+    return b""
+
+
+def routes(services: Services, fragments: Fragments) -> list[BaseRoute]:
+    home = _Home(services, fragments)
+    return [PageRoute("/", home.table), Route("/rows", home.rows), Route("/rows/live", home.live)]
+
+
+class _Home:
+    def __init__(self, services: Services, fragments: Fragments) -> None:
+        self._services = services
+        self._journal = services.journal
+        self._fragments = fragments
+        self._totals = Totals(services.journal)
+
+    async def table(self, request: Request) -> Response:
+        query = query_of(request, HomeQuery)
+        latest = self._journal.latest
+        counts = await count(self._journal, query)
+        rows, older = await fetch_rows(self._journal, query, counts.wanted)
+        return await html(
+            "home.html",
+            query=query,
+            counts=counts,
+            rows=rows,
+            older=older,
+            asks=await what_waits(self._journal, self._fragments) if counts.waiting else "",
+            latest=latest,
+            total=total_words(self._totals.known(counts.wanted)),
+            periods=PERIOD_WORDS,
+            preferences=preferences_of(request),
+            waits=counts.waiting,
+            here=query.url(),
+            tools=sorted(TOOL_CARDS),
+        )
+
+    async def rows(self, request: Request) -> Response:
+        """Return further rows, as HTML for the script to insert."""
+        query = query_of(request, RowsQuery)
+        counts = await count(self._journal, query)
+        rows, _ = await fetch_rows(self._journal, query, counts.wanted)
+        return HTMLResponse(rows)
+
+    async def live(self, request: Request) -> ASGIApp:
+        query = query_of(request, LiveRowsQuery)
+        resumed = request.headers.get("last-event-id", "")
+        after = int(resumed) if resumed.isascii() and resumed.isdecimal() else query.after
+        return LiveRows(self._services, query, self._fragments, self._totals).stream(after)

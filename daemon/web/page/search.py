@@ -1,0 +1,399 @@
+"""The search page, with hits by session and filters that live in the address; and what the palette (⌘K) finds.
+
+The script asks for the palette's results while somebody types, and inserts them: sessions by name, files that were
+changed, commands that were run, and any text. Each part shows a few; the search page has all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from tooltap.daemon.journal.interface import CorruptError, Journal
+from tooltap.daemon.show.markup import product
+from tooltap.daemon.show.tools.registry import TOOL_CARDS
+from tooltap.daemon.system.clock import wall_clock
+from tooltap.daemon.web.http.services import Services
+from tooltap.daemon.web.page.addresses import session_url
+from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
+from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
+from tooltap.normalizers.tools.registry import family_of, names_in
+from tooltap.protocol.frames import Reply
+from tooltap.protocol.requests import SearchRequest
+
+KINDS = {
+    "message": "Message",
+    "reasoning": "Reasoning",
+    "session": "Session",
+    "notice": "Notice",
+    "permission-request": "Permission",
+    "permission-response": "Permission",
+    "unparsed": "Unread line",
+}
+
+
+class ShownHit(NamedTuple):
+    seq: int
+    session: str
+    url: str
+    """Of the timeline around the event."""
+    label: str
+    family: str | None
+    """Of the tool, if it is of a call."""
+    ts: int | None
+    parts: list[tuple[str, bool]]
+    """Its text, piece by piece, and whether the piece was searched for."""
+
+
+def shown_hit(found: dict[str, Any]) -> ShownHit:
+    """`found`: a hit of the reply."""
+    seq, session, tool = found["seq"], found["session"], found.get("tool")
+    text, ranges = found["text"], found["ranges"]
+    if tool is not None and text.startswith(f"{tool} ") and all(start > len(tool) for start, _ in ranges):
+        shift = len(tool) + 1  # the label says it
+        text, ranges = text[shift:], [[start - shift, end - shift] for start, end in ranges]
+    return ShownHit(
+        seq=seq,
+        session=session,
+        url=f"{session_url(session, at=seq)}#e{seq}",
+        label=KINDS.get(found["kind"], found["kind"]) if tool is None else _of_tool(tool, found["kind"]),
+        family=None if tool is None else family_of(tool),
+        ts=found.get("ts"),
+        parts=_parts(text, ranges),
+    )
+
+
+def _of_tool(tool: str, kind: str) -> str:
+    return f"{tool} output" if kind == "tool-result" else tool
+
+
+def _parts(text: str, ranges: list[list[int]]) -> list[tuple[str, bool]]:
+    parts: list[tuple[str, bool]] = []
+    at = 0
+    for start, end in ranges:
+        parts += (text[at:start], False), (text[max(start, at) : end], True)
+        at = max(at, end)
+    return [(part, found) for part, found in (*parts, (text[at:], False)) if part]
+
+
+HITS = 60
+"""Most hits of a page, …"""
+PER_SESSION = 3
+"""… and of them of one session, if several are searched."""
+DAY = 86_400_000
+PERIODS = {"day": DAY, "week": 7 * DAY, "month": 30 * DAY}
+PERIOD_WORDS = {"day": "Last 24 hours", "week": "Last 7 days", "month": "Last 30 days"}
+FILTERS = ("agent", "project", "tool", "state", "period", "session")
+
+Status: TypeAlias = Literal["running", "waiting", "failed", "completed", "interrupted"]
+Word: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
+
+
+class SearchQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    text: Word = ""
+    agent: tuple[Word, ...] = ()
+    """Providers."""
+    project: tuple[Word, ...] = ()
+    tool: tuple[Word, ...] = ()
+    state: tuple[Status, ...] = ()
+    """Of the sessions."""
+    period: Literal["day", "week", "month"] | None = None
+    """How long ago the events happened, at most."""
+    session: tuple[Word, ...] = ()
+    before: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
+    """`next` of the page of newer hits."""
+
+    @property
+    def filters(self) -> dict[str, tuple[str, ...]]:
+        """Return the filters that are set."""
+        given = {name: getattr(self, name) or () for name in FILTERS}
+        return {name: (value,) if isinstance(value, str) else value for name, value in given.items() if value}
+
+    def url(self, **changes: Any) -> str:
+        """Return the address with other values. An empty one is left out, and so is the place among the hits."""
+        values = {"text": self.text, **self.filters, **changes}
+        pairs = [(key, one) for key, value in values.items() for one in _several(value)]
+        return f"/search?{urlencode(pairs)}" if pairs else "/search"
+
+    def without_filters(self) -> str:
+        return self.url(**dict.fromkeys(FILTERS, ()))
+
+    def request(self, now: int, **more: Any) -> SearchRequest:
+        """`now`: in milliseconds since the epoch."""
+        return SearchRequest(
+            query=self.text,
+            session=self.session or None,
+            provider=self.agent or None,
+            project=self.project or None,
+            tool=self.tool or None,
+            status=self.state or None,
+            since=None if self.period is None else max(now - PERIODS[self.period], 0),
+            **more,
+        )
+
+
+class Group(NamedTuple):
+    """The hits of one session."""
+
+    session: str
+    url: str
+    name: str
+    about: dict[str, Any]
+    """Its row: `provider`, `lastTs` …; empty if the session is not among those that were described."""
+    folder: str
+    status: str
+    words: str
+    """The status in words."""
+    hits: list[ShownHit]
+    all_hits: int
+    """All of its hits, or the older ones on a page of older hits."""
+    all_url: str
+    """Where all of them are listed."""
+
+
+class Result(NamedTuple):
+    groups: list[Group]
+    total: int
+    found_in: int
+    """Sessions."""
+    is_complete: bool
+    """Whether everything was searched and counted."""
+    searched: int | None
+    """Percent of the events that are in the index, if some are not."""
+    floor: int | None
+    """Events up to this `seq` are not searched."""
+    problem: str
+    """Why the search could not be made, as one sentence."""
+    unfiltered: int
+    """Hits without the filters, if there is none with them."""
+    older: str | None
+    """The address of the next page."""
+
+
+def routes(services: Services) -> list[BaseRoute]:
+    async def searched(request: Request) -> Response:
+        query = query_of(request, SearchQuery)
+        return await html(
+            "search.html",
+            query=query,
+            result=await search_page(services, query),
+            choices=await choices(services.journal, TOOL_CARDS),
+            preferences=preferences_of(request),
+            here=query.url(),
+        )
+
+    async def found(request: Request) -> Response:
+        """Return what the palette shows, as HTML for the script to insert."""
+        text = query_of(request, FindQuery).text
+        return await html("found.html", text=text, found=await find(services, text))
+
+    return [PageRoute("/search", searched), Route("/find", found)]
+
+
+async def search_page(services: Services, query: SearchQuery) -> Result | None:
+    """Search; None if nothing is asked."""
+    if not query.text.strip():
+        return None
+    now = wall_clock()
+    most = None if query.session else PER_SESSION
+    reply = await services.requests.reply_to(query.request(now, limit=HITS, per_session=most, before=query.before))
+    if reply.error is not None:
+        return Result([], 0, 0, True, None, None, _sentence(reply), 0, None)
+    found = reply.result
+    unfiltered = 0
+    if not found["hits"] and query.filters:
+        everywhere = await services.requests.reply_to(SearchRequest(query=query.text, limit=1))
+        unfiltered = 0 if everywhere.error is not None else everywhere.result.get("total", 0)
+    next_before = found.get("next")
+    return Result(
+        groups=_groups(query, found),
+        total=found.get("total", 0),
+        found_in=found.get("foundIn", 0),
+        is_complete=found["complete"],
+        searched=100 * found["upto"] // (found["upto"] + found["behind"]) if found["behind"] else None,
+        floor=found.get("floor"),
+        problem="",
+        unfiltered=unfiltered,
+        older=None if next_before is None else query.url(before=next_before),
+    )
+
+
+async def choices(journal: Journal, tools: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the values of each filter that can be chosen, and their words. Raises `JournalError`."""
+    counted = await journal.count_sessions()
+    projects = {project_of({"project": one}): one for one in counted["project"]}
+    return {
+        "agent": {one: product(one) for one in sorted(counted["provider"])},
+        "project": {name: name for name in sorted(projects) if name},
+        "tool": {one: one for one in sorted(tools)},
+        "state": STATUSES,
+        "period": PERIOD_WORDS,
+    }
+
+
+def _groups(query: SearchQuery, found: dict[str, Any]) -> list[Group]:
+    rows = {one["session"]: one for one in found["sessions"]}
+    by_session: dict[str, list[ShownHit]] = {}
+    for one in found["hits"]:
+        by_session.setdefault(one["session"], []).append(shown_hit(one))
+    return [_group(query, session, hits, rows.get(session)) for session, hits in by_session.items()]
+
+
+def _group(query: SearchQuery, session: str, hits: list[ShownHit], row: dict[str, Any] | None) -> Group:
+    about = row or {}
+    status = status_of(about) if about.get("status") else ""
+    return Group(
+        session=session,
+        url=session_url(session),
+        name=name_of({**about, "session": session}),
+        about=about,
+        folder=project_of(about),
+        status=status,
+        words=STATUSES.get(status, status),
+        hits=hits,
+        all_hits=max(about.get("hits") or 0, len(hits)),
+        all_url=query.url(session=session),
+    )
+
+
+def _sentence(reply: Reply) -> str:
+    assert reply.error is not None
+    if reply.error.code == "bad-frame":
+        return "The search needs at least one letter or digit."
+    sentence = reply.error.message
+    return f"{sentence[:1].upper()}{sentence[1:]}."
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, tuple):
+        return value
+    return () if value in ("", None) else (value,)
+
+
+LOOKED_AT = 1_000
+"""Newest sessions whose names are looked through."""
+NEWEST = 50
+"""Sessions that are listed before anything is typed; the script looks through them at once."""
+SHOWN = 5
+"""Of each part."""
+ASKED = 20
+"""Hits of a part that are asked for, since a file that was changed often is shown once."""
+TEXT = ("message", "reasoning", "tool-result", "notice", "permission-request")
+"""Kinds of event whose text is neither a file's name nor a command."""
+
+
+class FindQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    text: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+
+
+class NamedSession(NamedTuple):
+    session: str
+    url: str
+    name: str
+    provider: str
+    folder: str
+    status: str
+    words: str
+    """The status in words."""
+    ts: int | None
+    words_in: str
+    """What the script compares with what is typed."""
+
+
+class FoundEvent(NamedTuple):
+    hit: ShownHit
+    preview: str | None
+    """Of a call: its file."""
+    session: str
+    """The name of its session."""
+
+
+class Found(NamedTuple):
+    sessions: list[NamedSession]
+    files: list[FoundEvent]
+    commands: list[FoundEvent]
+    texts: list[FoundEvent]
+    total: int
+    """Of sessions that match; more than are listed."""
+    problem: str
+    """Why no event was found, as one sentence."""
+
+
+async def find(services: Services, text: str) -> Found:
+    """Raises `JournalError`."""
+    rows = await services.journal.sessions(limit=LOOKED_AT if text.strip() else NEWEST, order="time")
+    if not text.strip():
+        return Found([_named(row) for row in rows], [], [], [], len(rows), "")
+    words = text.casefold().split()
+    matching = [one for one in map(_named, rows) if all(word in one.words_in for word in words)]
+    names = {row["session"]: name_of(row) for row in rows}
+    search = _Search(services, text, names)
+    files = await search.hits(kind=("tool-call",), tool=names_in("edit"))
+    commands = await search.hits(kind=("tool-call",), tool=names_in("shell"))
+    texts = await search.hits(kind=TEXT)
+    return Found(
+        matching[:SHOWN],
+        _distinct(files)[:SHOWN],
+        commands[:SHOWN],
+        texts[:SHOWN],
+        len(matching),
+        search.problem,
+    )
+
+
+class _Search:
+    def __init__(self, services: Services, text: str, names: dict[str, str]) -> None:
+        self._services = services
+        self._text = text
+        self._names = names
+        self.problem = ""
+
+    async def hits(self, *, kind: tuple[str, ...], tool: tuple[str, ...] | None = None) -> list[FoundEvent]:
+        request = SearchRequest(query=self._text, kind=kind, tool=tool, limit=ASKED, per_session=SHOWN, counts=False)
+        reply = await self._services.requests.reply_to(request)
+        if reply.error is not None:
+            self.problem = reply.error.message if reply.error.code == "no-index" else ""
+            return []
+        titles = {one["session"]: name_of(one) for one in reply.result["sessions"]} | self._names
+        return [
+            FoundEvent(hit, await _preview(self._services.journal, hit.seq), titles.get(hit.session, hit.session))
+            for hit in map(shown_hit, reply.result["hits"])
+        ]
+
+
+async def _preview(journal: Journal, seq: int) -> str | None:
+    try:
+        event = await journal.event(seq)
+    except CorruptError:
+        return None
+    return None if event is None else event.head.preview
+
+
+def _distinct(found: Iterable[FoundEvent]) -> list[FoundEvent]:
+    """The newest change of each file in each session."""
+    seen: dict[tuple[str, str | None], FoundEvent] = {}
+    for one in found:
+        seen.setdefault((one.hit.session, one.preview), one)
+    return list(seen.values())
+
+
+def _named(row: dict[str, Any]) -> NamedSession:
+    status = status_of(row)
+    name, folder, provider = name_of(row), project_of(row), str(row["provider"])
+    return NamedSession(
+        session=row["session"],
+        url=session_url(row["session"]),
+        name=name,
+        provider=provider,
+        folder=folder,
+        status=status,
+        words=STATUSES.get(status, status),
+        ts=row.get("lastTs"),
+        words_in=" ".join((name, row["session"], folder, provider, product(provider))).casefold(),
+    )

@@ -1,1 +1,0 @@
-"""The views of one event, and what differs between them."""
