@@ -74,7 +74,7 @@ def _table_of_providers() -> str:
 def _table_of_stores() -> str:
     """The folder that a variable names holds `below`."""
     rows = (
-        f"| `{agent}` | {f"`{store.variable}`" if store.variable else "–"} | `{Path('~') / store.home}` | `{Path(store.below)}` |"
+        f"| `{agent}` | {f'`{store.variable}`' if store.variable else '–'} | `{Path('~') / store.home}` | `{Path(store.below)}` |"
         for agent, store in stores().items()
     )
     return "\n".join(["| agent | variable | folder | sessions in it |", "|---|---|---|---|", *rows])
