@@ -73,10 +73,10 @@ def _table_of_providers() -> str:
 
 def _table_of_stores() -> str:
     """The folder that a variable names holds `below`."""
-    rows = (
-        f"| `{agent}` | {f'`{store.variable}`' if store.variable else '–'} | `{Path('~') / store.home}` | `{Path(store.below)}` |"
-        for agent, store in stores().items()
-    )
+    rows = []
+    for agent, store in stores().items():
+        variable = f"`{store.variable}`" if store.variable else "–"
+        rows.append(f"| `{agent}` | {variable} | `{Path('~') / store.home}` | `{Path(store.below)}` |")
     return "\n".join(["| agent | variable | folder | sessions in it |", "|---|---|---|---|", *rows])
 
 
