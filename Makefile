@@ -11,16 +11,29 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test check lint fix docs clean
-.PHONY: dialects baselines fixtures schema secret-rules typescript package
-.PHONY: bench corpus goldens renames views prices endless newcomer soak
-.PHONY: attacks containment damages faults faults-nats fuzz linear mutants nonsense oddities race secrets stalls
+.PHONY: demo test quick affected check lint fix docs bench package typescript clean
+.PHONY: dialects baselines fixtures schema secret-rules
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
 
 test: .venv/.dev
-	$(BIN)/pytest -q -rfEs -n auto
+	$(BIN)/pytest -q -rfEs -n auto -m 'not lab'
+
+# A verdict in a minute: the linter, the types, and all tests that start no process and no browser and wait for nothing.
+# The types are checked beside the tests; mypy keeps what it knows in .mypy_cache.
+QUICK := not (process or browser or timing or lab)
+quick: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	@mkdir -p build
+	@$(BIN)/mypy >build/types.txt 2>&1 & types=$$!; \
+	$(BIN)/pytest -q -rfEs -n auto -m '$(QUICK)'; tests=$$?; \
+	wait $$types; types=$$?; cat build/types.txt; test $$tests = 0 && test $$types = 0
+
+# Run the tests whose imports lead to what differs from SINCE (main), and those beside it: see tests/affected.py.
+affected: .venv/.dev
+	$(BIN)/pytest -q -rfEs -n auto -m 'not lab' $$($(BIN)/python -m tests.affected $(SINCE:%=--since %))
 
 # make bench ROWS='trace normalize': run benchmarks, print a table, and write build/bench.json. All rows take half an hour
 # on an idle machine; SCALE=0.1 does a tenth of the work, RUNS=9 repeats it more often.
@@ -44,102 +57,9 @@ fix: .venv/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Account for every line of recordings: make corpus CORPUS='<folder with a manifest.json> …'
-corpus: .venv/.runtime
-	$(BIN)/python -m tests.kit.corpus $(CORPUS)
-
-# Find every text again that recordings say went to the model: make views CAPTURES='<folder with a manifest.json> …'
-views: .venv/.dev
-	$(BIN)/python -m tests.model_texts $(CAPTURES)
-
-# Compare estimated costs with those that agents state: make prices CAPTURES='<folder with a manifest.json> …'
-prices: .venv/.dev
-	$(BIN)/python -m tests.prices $(CAPTURES)
-
-# Compare with recorded cases of Happier: make goldens GOLDENS=<file>
-goldens: .venv/.runtime
-	$(BIN)/python -m tests.kit.goldens $(GOLDENS)
-
-# make endless DIALECTS='acp or codex-mcp': a million lines each, in which nothing ever ends; `make test` uses fewer.
-endless: .venv/.dev
-	TOOLTAP_ENDLESS_LINES=1000000 $(BIN)/pytest -q -n auto tests/normalizers/core/test_bounded_state.py -k '$(DIALECTS)'
-
-# Damage recordings of every dialect in random ways, and check the events: ten million lines, in under an hour on two
-# cores. SEED=… repeats a run, SEED=… CASE=… one stream of it; LINES, JOBS and DIALECTS='acp,codex-mcp' say how much of it.
-# CAPTURES='<folder with a manifest.json> …': damage these recordings, too.
-fuzz: .venv/.dev
-	$(BIN)/python -m tests.fuzz $(LINES:%=--lines %) $(SEED:%=--seed %) $(CASE:%=--case %) $(JOBS:%=--jobs %) \
-		$(DIALECTS:%=--dialects %) $(if $(CAPTURES),--captures $(CAPTURES))
-
-# Nonsense that `make test` does not try: to the socket, to the gateway, into masking.
-nonsense: .venv/.dev
-	TOOLTAP_HYPOTHESIS=fuzz $(BIN)/pytest -q -n auto --timeout 3600 -k "nonsense or any_json" tests
-
-# Put an error into every call that a line passes, and a value of every other type into every field of every recording.
-containment: .venv/.dev
-	TOOLTAP_SITES=0 $(BIN)/pytest -q -n auto --timeout 3600 -s tests/daemon/containment
-	$(BIN)/python -m tests.normalizers.sweep
-
-# Try to make every expression and every string field of every dialect slow. It takes an hour; `make test` tries a sample.
-# FIELDS='claude-stream or acp': these alone.
-linear: .venv/.dev
-	TOOLTAP_LINEAR=1 $(BIN)/pytest -q -n auto --timeout 7200 tests/linear $(FIELDS:%=-k '%')
-
-# Attack a daemon as another user (which needs root), as a server on another port, and as a page in Chromium.
-attacks: .venv/.dev
-	$(BIN)/pytest -q -rfEs -n auto tests/attacks
-
-# Send a daemon everything that could hold it, in full size, and check that it answers and stops: about a minute.
-stalls: .venv/.dev
-	TOOLTAP_STALLS_SCALE=1 $(BIN)/pytest -q -s tests/daemon/test_stalls.py
-
-# Make every I/O call of the daemon and the taps fail once, and kill them there: 80 minutes of processor time, so about
-# an hour on two idle cores. SAMPLE=300: so many calls, a minute of it, chosen by SEED. SCENARIOS='commit start': only
-# these. ONLY=start/open/3/EIO: what a report names.
-faults: .venv/.dev
-	$(BIN)/python -m tests.faults $(SAMPLE:%=--sample %) $(SEED:%=--seed %) \
-		$(if $(SCENARIOS),--scenarios $(SCENARIOS)) $(if $(ONLY),--only $(ONLY))
-
-# Kill, stop and cut off the servers of a NATS cluster under daemons that use it, SECONDS long (300), by SEED.
-faults-nats: .venv/.dev
-	$(BIN)/python -m tests.daemon.journal.nats_cluster $(SECONDS:%=--seconds %) $(SEED:%=--seed %)
-
-# Damage a journal in a thousand ways, by seed, and check that all is reported, repaired, and never served garbled.
-damages: .venv/.dev
-	$(BIN)/python -m tests.daemon.journal.damages $(SEEDS)
-
-# Stop processes, fill disks and take file descriptors away for half a minute each; `make test` does for a second.
-oddities: .venv/.dev
-	TOOLTAP_LASTS=30 $(BIN)/pytest -q -n auto --timeout 600 tests/daemon/test_oddities.py
-	TOOLTAP_KILLS=30 TOOLTAP_DAMAGES=1000 $(BIN)/pytest -q -n auto --timeout 600 \
-		tests/daemon/views/test_rewriter_kill9.py tests/daemon/taps/test_spool.py tests/daemon/search/test_indexing.py
-
-# Exchange the parents of files for others, for a minute, while display tools open them; `make test` does for a second.
-race: .venv/.dev
-	TOOLTAP_RACE=60 $(BIN)/pytest -q -s tests/attacks/test_display_tools.py -k exchanged
-
-# make mutants SAMPLE=50 SEED=7 SINCE=main MODULES='daemon/hub': change the product in small ways, one at a time, and count
-# the changes that no test notices. The first run on a tree measures which test runs which line, which takes minutes.
-mutants: .venv/.mutants
-	$(BIN)/python -m tests.mutants $(SAMPLE:%=--sample %) $(SEED:%=--seed %) $(SINCE:%=--since %) $(MODULES)
-
 # Write the rules by which secrets are masked from those of secret scanners: see docs/NOTICE.
 secret-rules: .venv/.scanners
 	$(BIN)/python -m tests.secrets
-
-# Measure masking: the examples of fake secrets of a public scanner, the lines of folders that have none, and the time.
-# FOLDERS='../recordings …': other folders than tests/fixtures.
-secrets: .venv/.scanners
-	$(BIN)/python -m tests.secrets.measure $(FOLDERS)
-
-# Fill a home with 100 sessions of recordings, run `tooltap up` there for the first time, and measure when they are shown:
-# make newcomer CAPTURES='<folder> …'
-newcomer: .venv/.dev
-	$(BIN)/python -m tests.newcomer $(CAPTURES)
-
-# Send a million events through a daemon with a small journal, and check that nothing grows. It takes minutes.
-soak: .venv/.dev
-	$(BIN)/python -m tests.soak
 
 # Build the documentation as a site: build/site/index.html. Warnings are errors; nothing is fetched.
 SITE := build/site
@@ -173,11 +93,6 @@ baselines: .venv/.runtime
 			$(BIN)/python -c 'import json, sys; print(json.load(open(sys.argv[1]))["version"])' "$$1/meta.json") && \
 		$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$$version" $$folders || exit 1; \
 	done
-
-# Rename every field and type in recordings, one at a time, and report how many of the changes drift detection finds:
-# make renames CAPTURES='<folder with a manifest.json> …'
-renames: .venv/.runtime
-	$(BIN)/python -m tests.kit.renames $(CAPTURES)
 
 # Build the sdist and, from it, the wheel. Install the wheel in an empty environment without access to the sources, run
 # its commands, and type-check a project that uses the client.
@@ -214,3 +129,5 @@ package: .venv/.dev
 
 clean:
 	rm -rf .venv build dist src/*.egg-info clients/typescript/dist clients/typescript/node_modules
+
+include tests/Makefile

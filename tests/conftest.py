@@ -1,6 +1,7 @@
 """With `TOOLTAP_NO_SKIP` set, a skipped test is a failure: where everything is installed, every test must run.
 
-Hypothesis generates the same examples in every run, so that failures can be repeated; `make nonsense` generates others.
+Hypothesis generates the same examples in every run, so that failures can be repeated; `make lab-nonsense`
+generates others.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+
+from tests.markers import ProcessGuard, mark
 
 # The spool folder of the agents and daemons that tests start.
 os.environ["TOOLTAP_SPOOL"] = tempfile.mkdtemp(prefix="tooltap-spool-")
@@ -37,6 +40,7 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+PROCESSES = ProcessGuard()
 SAFE_PATH = "PYTHONSAFEPATH"
 USERS_SAFE_PATH = os.environ.get(SAFE_PATH)
 NO_SKIP = bool(os.environ.get("TOOLTAP_NO_SKIP"))
@@ -56,6 +60,25 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    PROCESSES.started()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    done = yield
+    started = PROCESSES.started()
+    if started is not None and item.get_closest_marker("process") is item.get_closest_marker("browser") is None:
+        pytest.fail(f"it starts a process: mark it with `process` ({started})")
+    return done
 
 
 def pytest_runtest_teardown() -> None:

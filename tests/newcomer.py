@@ -1,7 +1,7 @@
 """A newcomer's machine: a home with the stored sessions of several agents, and when `tooltap up` shows them.
 
-`make newcomer CAPTURES='<folder> …'` fills the home from recordings and holds the product to its promise: of 100 stored
-sessions the first is there within 5 s of the very first start, and all within 15 s.
+`make lab-newcomer CAPTURES='<folder> …'` fills the home from recordings and holds the product to its promise: of
+100 stored sessions the first is there within 5 s of the very first start, and all within 15 s.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`make soak`: sends a million events through a daemon with a small journal, and checks that nothing grows: memory,
+"""`make lab-soak`: sends a million events through a daemon with a small journal, and checks that nothing grows: memory,
 open files, disk space.
 
 Prints a table of the daemon's resources as it runs. The exit code is 1 if anything grew. It takes minutes, so it is not
@@ -22,7 +22,7 @@ from typing import NamedTuple
 from tests.daemon.constants import write_settings
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
-from tooltap.protocol.tapped import write_tapped
+from tooltap.protocol.inputs import write_tapped
 
 PUBLISHERS = 4
 STREAM_LINES = 5_000

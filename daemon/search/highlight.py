@@ -22,6 +22,8 @@ BEGIN, END = "\x02", "\x03"
 
 
 class Snippet(NamedTuple):
+    """A piece of a text."""
+
     text: str
     """One line; `…` where something is left out."""
     ranges: list[tuple[int, int]]

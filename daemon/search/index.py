@@ -145,6 +145,8 @@ def _is_of(connection: sqlite3.Connection, journal: str) -> bool:
     return (get(connection, "format"), get(connection, "journal")) == (FORMAT, journal)
 
 
+# -- ids of documents ------------------------------------------------------------------------------------------------
+
 SLOT_BITS = 12
 SLOTS = 1 << SLOT_BITS
 SPARE = 2_048
@@ -252,6 +254,8 @@ def _within(second: int) -> int:
     return min(max(second, 0), LAST_SECOND)
 
 
+# -- writing ---------------------------------------------------------------------------------------------------------
+
 PART_DOCUMENTS = 50_000
 """Documents after which a part is closed and the next one begun. Rebuilding a part takes about a second."""
 HASH_BYTES = 8_388_608
@@ -261,15 +265,15 @@ NAMES_IN_MEMORY = 10_000
 _Execute: TypeAlias = Callable[..., Any]
 
 
-class Part(NamedTuple):
-    """A part that is built again."""
+class StalePart(NamedTuple):
+    """A part that has to be rebuilt, because events of it were deleted."""
 
     id: int
     first: int
     last: int
     """The events that it covers, by `seq`."""
     built: int
-    """It has the documents up to here."""
+    """It has the documents up to this `seq`."""
 
 
 class Source(NamedTuple):
@@ -482,14 +486,14 @@ class Index:
             if has:
                 yield part
 
-    def stale(self) -> Part | None:
+    def stale(self) -> StalePart | None:
         """A part that is to be built again, the newest first."""
         row = self._connection.execute(
             "SELECT id, first, last, built FROM parts WHERE built IS NOT NULL ORDER BY id DESC LIMIT 1"
         ).fetchone()
-        return None if row is None else Part(*row)
+        return None if row is None else StalePart(*row)
 
-    def build(self, part: Part, events: Sequence[StoredEvent], built: int) -> None:
+    def build(self, part: StalePart, events: Sequence[StoredEvent], built: int) -> None:
         """Add the events of a part after `part.built`, which are all up to `built`."""
         with self._transaction() as execute:
             documents, added = self._insert(part.id, events)

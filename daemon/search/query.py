@@ -58,6 +58,8 @@ def _last_word(text: str) -> int:
     return len(text)
 
 
+# -- hits ------------------------------------------------------------------------------------------------------------
+
 STEPS = 2_000
 """Instructions of SQLite between two looks at the clock."""
 
@@ -79,6 +81,8 @@ class Wanted(NamedTuple):
 
 
 class Hit(NamedTuple):
+    """An event that has the words."""
+
     key: int
     """Its place in the order of time."""
     seq: int
@@ -87,6 +91,8 @@ class Hit(NamedTuple):
 
 
 class _Row(NamedTuple):
+    """A document that matches."""
+
     key: int
     seq: int
     source: int

@@ -38,7 +38,9 @@ class UnavailableError(Exception):
     """There is no index to search; the message is one sentence for the user."""
 
 
-class Found(NamedTuple):
+class FoundEvent(NamedTuple):
+    """A hit with its event."""
+
     seq: int
     session: str
     event: Searchable
@@ -46,7 +48,9 @@ class Found(NamedTuple):
 
 
 class Answer(NamedTuple):
-    hits: list[Found]
+    """The answer to a search."""
+
+    hits: list[FoundEvent]
     """Newest first, by when they happened."""
     tallies: list[Tally]
     """All hits counted by session; empty if that was not asked for."""
@@ -133,9 +137,9 @@ class Search:
 
     async def _hits(
         self, indexer: Indexer, wanted: Wanted, before: int, limit: int, most_of_session: int | None
-    ) -> tuple[list[Found], int | None, bool]:
+    ) -> tuple[list[FoundEvent], int | None, bool]:
         """Hits whose events are in the journal, where the next ones begin, and whether the search was not cut off."""
-        found: list[Found] = []
+        found: list[FoundEvent] = []
         while True:
             room = limit - len(found)
             hits, is_complete = await self._ask(
@@ -149,7 +153,7 @@ class Search:
             if len(found) >= limit:
                 return found, before, True
 
-    async def _read(self, hits: Sequence[Hit], expression: str) -> list[Found]:
+    async def _read(self, hits: Sequence[Hit], expression: str) -> list[FoundEvent]:
         """The events that are still there and have the words."""
         events: list[tuple[Hit, bytes]] = []
         for hit in hits:
@@ -161,12 +165,12 @@ class Search:
                 events.append((hit, event.body))
         return await self._in_thread(self._mark, events, expression)
 
-    def _mark(self, events: Sequence[tuple[Hit, bytes]], expression: str) -> list[Found]:
+    def _mark(self, events: Sequence[tuple[Hit, bytes]], expression: str) -> list[FoundEvent]:
         highlighter = self._highlighter = self._highlighter or Highlighter()
         made = [(hit, about) for hit, body in events if (about := searchable(body)) is not None]
         snippets = highlighter.snippets([about.text for _, about in made], expression)
         return [
-            Found(hit.seq, hit.session, about, snippet)
+            FoundEvent(hit.seq, hit.session, about, snippet)
             for (hit, about), snippet in zip(made, snippets, strict=True)
             if snippet is not None
         ]
@@ -196,7 +200,7 @@ class Search:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
 
-def _in_order(hits: Sequence[Hit], found: Sequence[Found]) -> list[Found]:
+def _in_order(hits: Sequence[Hit], found: Sequence[FoundEvent]) -> list[FoundEvent]:
     """Newest first. The index knows seconds, of which some were full; the events themselves know better."""
     seconds = {one.seq: second_of(one.key) for one in hits}
     times = {one.seq: seconds[one.seq] * 1000 if one.event.ts is None else one.event.ts for one in found}

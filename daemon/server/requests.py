@@ -36,6 +36,7 @@ from tooltap.protocol.requests import (
     SessionsRequest,
     StatsRequest,
     StoreRequest,
+    ToAgentRequest,
     UsageRequest,
 )
 from tooltap.protocol.stats import Statistics
@@ -62,7 +63,8 @@ class Part(NamedTuple):
 
 
 class Requests:
-    """`statistics`: of the daemon. `end_stream` raises `FrameError` for an unknown stream."""
+    """`statistics`: of the daemon. `end_stream` raises `FrameError` for an unknown stream, `to_agent` if the agent does
+    not get what is sent to it."""
 
     def __init__(
         self,
@@ -72,12 +74,14 @@ class Requests:
         *,
         statistics: Callable[[], Awaitable[dict[str, Any]]],
         end_stream: Callable[[str], Awaitable[Statistics]],
+        to_agent: Callable[[str, Any], Awaitable[None]],
     ) -> None:
         self._journal = journal
         self._outputs = outputs
         self._search = search
         self._statistics = statistics
         self._end_stream = end_stream
+        self._to_agent = to_agent
 
     async def reply_to(self, request: Request) -> Reply:
         name_task(f"request {request.__struct_config__.tag}")
@@ -126,6 +130,9 @@ class Requests:
                 return await self._stats()
             case EndRequest():
                 return await self._end_stream(request.stream)
+            case ToAgentRequest():
+                await self._to_agent(request.stream, request.payload)
+                return {}
             case RemoveRequest():
                 return await self._remove(request)
             case PingRequest():

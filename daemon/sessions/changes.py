@@ -14,7 +14,7 @@ import msgspec
 
 from tooltap.normalizers.changes.content import split_lines
 from tooltap.normalizers.changes.paths import absolute
-from tooltap.normalizers.changes.steps import TOOLS, Step, steps
+from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, steps
 from tooltap.normalizers.core.items import Produced
 
 MAX_FILES = 500
@@ -45,7 +45,7 @@ class Changes(msgspec.Struct, omit_defaults=True):
     def note(self, seq: int, ts: int | None, entry: Produced) -> None:
         if entry.kind == "session":
             self.cwd = self.cwd or entry.fields.cwd
-        elif entry.tool in TOOLS and entry.tool != "Read":
+        elif entry.tool in FILE_TOOLS and entry.tool != "Read":
             if entry.kind == "tool-result":
                 self._close(entry)
             elif entry.fields.input is not None:

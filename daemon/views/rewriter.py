@@ -164,6 +164,8 @@ def _write(stream: IO[bytes], data: memoryview) -> int:
 Outcomes: TypeAlias = Mapping[str, Sequence[Output]]
 """Id of a result -> what is journaled about its view: the view, a notice, or nothing if none is wanted."""
 
+# -- which commands run ----------------------------------------------------------------------------------------------
+
 UNUSABLE = "it cannot be used"
 WAITING_BYTES = 16 * 1024 * 1024
 """Bytes of results that wait for their command; further results are shown unchanged."""

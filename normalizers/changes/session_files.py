@@ -11,7 +11,7 @@ from typing import Any
 
 from tooltap.normalizers.changes.file import MAX_TEXT, File
 from tooltap.normalizers.changes.paths import absolute, relative
-from tooltap.normalizers.changes.steps import TOOLS, Step, steps
+from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, steps
 from tooltap.protocol.replies import FileChange, FileDiff
 
 KINDS = ("session", "tool-call", "tool-update", "tool-result")
@@ -45,7 +45,7 @@ class SessionFiles:
         if kind == "session":
             if self._cwd is None:
                 self._cwd = event.get("cwd")
-        elif event["name"] in TOOLS:
+        elif event["name"] in FILE_TOOLS:
             self._note_call(seq, kind, event)
 
     def changes(self) -> list[FileChange]:

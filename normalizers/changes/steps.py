@@ -48,7 +48,7 @@ class Step(NamedTuple):
 
 def steps(name: str, given: Payload, answer: Payload) -> list[Step]:
     """`name`: of the canonical tool; `given`, `answer`: the payloads of its call and result."""
-    rule = TOOLS.get(name)
+    rule = FILE_TOOLS.get(name)
     return [] if rule is None else list(rule(given, answer))
 
 
@@ -239,7 +239,7 @@ def _part(start: int | None, lines: list[str]) -> PatchHunk:
     return PatchHunk(start, marked)
 
 
-TOOLS: dict[str, Callable[[Payload, Payload], Iterator[Step]]] = {
+FILE_TOOLS: dict[str, Callable[[Payload, Payload], Iterator[Step]]] = {
     "Read": _read,
     "Write": _write,
     "Edit": _edit,
@@ -249,3 +249,4 @@ TOOLS: dict[str, Callable[[Payload, Payload], Iterator[Step]]] = {
     "Patch": _patch,
     "move": _move,
 }
+"""Name of the tool -> reader of its calls. A tool without a row changes no file that we know of."""

@@ -1,6 +1,6 @@
 """Attacks on the display tools: files outside of the roots, and commands that outlive their call.
 
-`TOOLTAP_RACE`: for how many seconds folders are exchanged while files are opened (`make race`: a minute).
+`TOOLTAP_RACE`: for how many seconds folders are exchanged while files are opened (`make lab-race`: a minute).
 """
 
 from __future__ import annotations
@@ -196,6 +196,7 @@ def tagged(tag: str, ready: Path, command: str) -> str:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process can leave")
 @pytest.mark.parametrize("attack", ATTACKS)
 @in_a_loop
+@pytest.mark.process
 async def test_nothing_outlives_its_command(attack: str, way: str, tmp_path: Path, tag: str) -> None:
     ready, held = tmp_path / "ready", tmp_path / "held"
     os.mkfifo(held)
@@ -221,6 +222,7 @@ def test_children_are_found_where_the_kernel_does_not_list_them() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process can leave")
 @in_a_loop
+@pytest.mark.process
 async def test_nothing_outlives_a_cancelled_command(way: str, tmp_path: Path, tag: str) -> None:
     ready = tmp_path / "ready"
     command = tagged(tag, ready, f"{ATTACKS['is a daemon']}\nsleep {LIFE}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from tests.attacks.loops import in_a_loop
 from tests.attacks.stranger import Stranger
 from tests.cli.command import here, sentence
+from tooltap.daemon.client import blocking, connection
 from tooltap.daemon.client.blocking import ask
 from tooltap.daemon.client.connection import request
 from tooltap.daemon.client.greeting import ConnectError, check_peer
@@ -105,9 +107,39 @@ def test_serve_replaces_no_file(tmp_path: Path) -> None:
     assert place.read_text() == "mine"
 
 
-def test_peer_is_asked_before_anything_is_sent() -> None:
-    """The check needs nothing of the peer: two ends of a pair are the same user's."""
+@pytest.mark.parametrize("client", ["blocking", "asynchronous"])
+def test_peer_is_asked_before_anything_is_sent(client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the peer turns out to be of another user, what listens has not got a byte, and never gets one."""
+    place = tmp_path / "t.sock"
+    received: list[bytes] = []
 
+    def refuse(where: Path, asked: socket.socket) -> None:
+        accepted, _ = listening.accept()
+        with accepted:
+            accepted.sendall(b'{"op":"welcome","protocol":1,"schema":2,"daemon":"tooltap 0","journal":"j"}\n')
+            accepted.settimeout(0.1)
+            with contextlib.suppress(TimeoutError):
+                received.append(accepted.recv(1))
+        raise ConnectError("of another user")
+
+    for module in (blocking, connection):
+        monkeypatch.setattr(module, "check_peer", refuse)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        listening.listen()
+        ask_it = partial(ask, "stats", path=place)
+        if client == "asynchronous":
+            ask_it = partial(anyio.run, partial(request, "stats", path=place))
+        with pytest.raises(ConnectError, match="of another user"):
+            ask_it()
+        listening.setblocking(False)
+        with pytest.raises(BlockingIOError):  # it does not try again
+            listening.accept()
+
+    assert received == []
+
+
+def test_both_ends_of_a_pair_are_the_same_users() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         check_peer(Path("here"), ours)

@@ -1,7 +1,7 @@
 """What machines do: they sleep, set their clocks, run out of disk and of file descriptors, and stop processes.
 
 Each test ends in full recovery, with every line in the journal once, and one sentence that says what was wrong. They
-take moments; `make oddities` takes as long as such things last.
+take moments; `make lab-oddities` takes as long as such things last.
 """
 
 from __future__ import annotations

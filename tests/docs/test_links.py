@@ -12,7 +12,7 @@ from tests.docs.pages import DOCS, PAGES, blocks_of, name_of, prose_of
 from tests.test_layout import FOLDERS, ROOT
 from tooltap.cli.subcommands import COMMANDS
 
-MAKEFILE = (ROOT / "Makefile").read_text()
+MAKEFILE = "".join((folder / "Makefile").read_text() for folder in (ROOT, ROOT / "tests"))
 MOVING = {"CHANGELOG.md"}
 """Pages that may name what is not there any more."""
 

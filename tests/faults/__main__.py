@@ -1,4 +1,4 @@
-"""Make every I/O call fail once: `python -m tests.faults`, or `make faults`.
+"""Make every I/O call fail once: `python -m tests.faults`, or `make lab-faults`.
 
 Each scenario is run once with its calls counted. Then, for each call, it is run again with that call failing, or the
 process killed there. `--sample` tries so many, chosen by `--seed`; without it, every call is tried in every way, and
@@ -104,7 +104,7 @@ def _collect(running: list[Future[list[Outcome]]], outcomes: list[Outcome]) -> N
         outcomes += done.result()
         for one in done.result():
             if one.broken:
-                print(f"broken: make faults ONLY={one.fault}: {one.broken.why[-200:]}", flush=True)
+                print(f"broken: make lab-faults ONLY={one.fault}: {one.broken.why[-200:]}", flush=True)
 
 
 def _report(outcomes: list[Outcome], calls: dict[str, Counter[str]]) -> None:
@@ -132,7 +132,7 @@ def _report(outcomes: list[Outcome], calls: dict[str, Counter[str]]) -> None:
         assert first is not None
         print(f"\n{len(alike)} x {first.why}")
         for one in alike[:SHOWN]:
-            print(f"   {one.place}\n   make faults ONLY={one.fault}")
+            print(f"   {one.place}\n   make lab-faults ONLY={one.fault}")
 
 
 def _alike(why: str) -> str:

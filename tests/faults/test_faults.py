@@ -1,4 +1,4 @@
-"""A few faults of `make faults`, and the shim itself."""
+"""A few faults of `make lab-faults`, and the shim itself."""
 
 from __future__ import annotations
 

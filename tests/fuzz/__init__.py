@@ -1,1 +1,1 @@
-"""Damaged recordings without end: `make fuzz`. What a case is follows from the seed and its number alone."""
+"""Damaged recordings without end: `make lab-fuzz`. What a case is follows from the seed and its number alone."""

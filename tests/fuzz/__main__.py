@@ -1,4 +1,4 @@
-"""make fuzz: read damaged recordings of every dialect, and print what breaks a rule, as few lines as it takes.
+"""make lab-fuzz: read damaged recordings of every dialect, and print what breaks a rule, as few lines as it takes.
 
     python -m tests.fuzz --lines 10_000_000 --jobs 2
     python -m tests.fuzz --seed 7 --case 1234          one case again
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make lab-fuzz", description=__doc__)
     parser.add_argument("--lines", type=int, default=10_000_000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -123,7 +123,7 @@ def _report(break_: search.Break | None, options: argparse.Namespace) -> int:
         again += f" DIALECTS={','.join(options.dialects)}"
     if options.captures:
         again += f" CAPTURES='{' '.join(map(str, options.captures))}'"
-    print(f"  {break_.times:,} times; again with: make fuzz {again}; in {path}:")
+    print(f"  {break_.times:,} times; again with: make lab-fuzz {again}; in {path}:")
     for line in break_.shown:
         print(f"    {line[:1500]}")
     return 1

@@ -1,4 +1,4 @@
-"""The fuzzer finds what is broken, in few lines, and nothing in the dialects as they are; `make fuzz` reads more."""
+"""The fuzzer finds what is broken, in few lines, and nothing in the dialects as they are. More: `make lab-fuzz`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalizes folders of recorded streams and reports the class of every line: `make corpus`.
+"""Normalizes folders of recorded streams and reports the class of every line: `make lab-corpus`.
 
     python -m tests.kit.corpus FOLDER...
 

@@ -1,4 +1,4 @@
-"""Compares our payloads with those of the ancestor, case by case: `make goldens`.
+"""Compares our payloads with those of the ancestor, case by case: `make lab-goldens`.
 
     python -m tests.kit.goldens FILE
 

@@ -1,5 +1,5 @@
 """Renames every field and type in recorded streams, one at a time, and reports how many of the changes drift detection
-finds: `make renames`. It also reports what it says of the streams as they are, of which it must raise no alarm.
+finds: `make lab-renames`. It also reports what it says of the streams as they are, of which it must raise no alarm.
 
     python -m tests.kit.renames FOLDER...
 

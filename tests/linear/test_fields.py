@@ -23,7 +23,7 @@ FIELDS = 25
 TEXTS = 3
 """… with so many texts each; …"""
 MORE_TEXTS = 200
-"""… `make linear` tries all fields with so many."""
+"""… `make lab-linear` tries all fields with so many."""
 SIZE = 16_384
 SUSPECT = 0.002
 """Seconds for a line of this size, from which on its growth is measured."""

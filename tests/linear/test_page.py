@@ -1,4 +1,4 @@
-"""What the page makes of a text takes time that grows with it and no faster: `make linear` tries everything."""
+"""What the page makes of a text takes time that grows with it and no faster: `make lab-linear` tries everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every regular expression takes time that grows with the text and no faster: `make linear` tries all of them whole."""
+"""Every regular expression takes time that grows with the text and no faster; `make lab-linear` tries all of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLE = 8
 """Adversaries of each expression and method that the suite tries, at the smaller sizes."""
 LONGEST = 8_000_000
 LONG_SAMPLE = 6
-"""Adversaries of each that `make linear` tries at this length."""
+"""Adversaries of each that `make lab-linear` tries at this length."""
 FOLDERS = sorted({path.parent.relative_to(ROOT).as_posix() for top in SOURCES for path in (ROOT / top).rglob("*.py")})
 
 

@@ -14,7 +14,7 @@ __all__ = ["Cost", "cost", "grows"]
 MAX_EXPONENT = 1.1
 SECONDS_PER_BYTE = (0.5 if os.environ.get("TOOLTAP_LINEAR") else 3.0) / 1_000_000
 """Processor time that a line may take for each of its bytes. Beside other tests, a processor does a third as much in
-the same time, or less: what a line may really take, `make linear` measures alone."""
+the same time, or less: what a line may really take, `make lab-linear` measures alone."""
 _NOISE = 0.004
 """Seconds that say nothing about growth: a collection of garbage, a page fault, a cold cache."""
 _MANY_BYTES = 1_000_000

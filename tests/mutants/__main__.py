@@ -1,9 +1,9 @@
-"""`make mutants`: changes the product in small ways, one at a time, and counts the changes that no test notices.
+"""`make lab-mutants`: changes the product in small ways, one at a time, and counts the changes that no test notices.
 
-    make mutants                        200 changes, chosen by a new seed
-    make mutants SAMPLE=50 SEED=7
-    make mutants SINCE=main~3           every change to lines that differ from that commit
-    make mutants MODULES='daemon/hub'
+    make lab-mutants                        200 changes, chosen by a new seed
+    make lab-mutants SAMPLE=50 SEED=7
+    make lab-mutants SINCE=main~3           every change to lines that differ from that commit
+    make lab-mutants MODULES='daemon/hub'
 
 A change is killed if a test fails or takes too long, does so again, and passes without the change. Those that survive
 are printed; `explained.toml` says of some why they make no difference. Exits with 1 if fewer than 90 of 100 are killed.
@@ -46,7 +46,7 @@ WANTED = 0.9
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make mutants")
+    parser = argparse.ArgumentParser(prog="make lab-mutants")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--sample", type=int, default=200, help="how many changes are tried; 0: all")
     parser.add_argument("--since", help="only lines that differ from this commit")

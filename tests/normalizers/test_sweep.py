@@ -1,4 +1,4 @@
-"""No value of another type in a field of a line, or in a new key, is an error of ours. All: `make containment`."""
+"""No value of another type in a field of a line, or in a new key, is an error of ours. All: `make lab-containment`."""
 
 from __future__ import annotations
 

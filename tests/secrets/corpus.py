@@ -1,7 +1,7 @@
 """The public corpus: the examples of fake secrets that a scanner's rules came with.
 
 `kingfisher-bin` (Apache-2.0) is a program that has its rules inside, as YAML; up to this version each has examples.
-It is installed where they are measured (`make secrets`), and they are never stored here.
+It is installed where they are measured (`make lab-secrets`), and they are never stored here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`make secrets`: how much of a public corpus of fake secrets is masked, how many ordinary lines, and what it costs.
+"""`make lab-secrets`: how much of a public corpus of fake secrets is masked, how many ordinary lines, and at what cost.
 
 The folders should hold recordings without secrets; what is masked in them is printed.
 """

@@ -52,7 +52,7 @@ class Call(NamedTuple):
     def is_quiet(self) -> bool:
         """Whether it only read or searched, and nothing is to be said of it."""
         result = self.result
-        return result is not None and result.status == "completed" and family_of(self.call.name) in ("read", "search")
+        return result is not None and result.status == "completed" and family_of(self.call.name) in names.FOLDED
 
 
 def tool_name(name: str) -> str:

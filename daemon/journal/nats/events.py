@@ -144,8 +144,10 @@ class Messages:
             first = found[-1].seq + 1
 
 
+# -- events ----------------------------------------------------------------------------------------------------------
+
 WINDOW, LONGEST_WINDOW = 32, 65_536
-"""Messages."""
+"""Messages of the first and the longest window that is read backwards."""
 
 
 def _only_stream(wanted: Filter) -> str | None:
@@ -236,10 +238,12 @@ class _Newest:
             self.dropped = True
 
 
+# -- output bodies ---------------------------------------------------------------------------------------------------
+
 STREAMS_IN_MEMORY = 64
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Location of a part of a body. A longer chunk is indexed in parts of `BLOCK_BYTES`."""
 
     start: int
@@ -261,10 +265,10 @@ class Body(msgspec.Struct):
     size: int = 0
     newlines: int = 0
     terminated: bool = False
-    places: list[Place] = []
+    locations: list[Location] = []
 
 
-class Index(msgspec.Struct):
+class BodyIndex(msgspec.Struct):
     """The bodies of one stream, up to message `message`."""
 
     message: int = 0
@@ -275,7 +279,7 @@ class Outputs:
     def __init__(self, connection: Connection, messages: Messages) -> None:
         self._connection = connection
         self._messages = messages
-        self._streams: OrderedDict[str, Index] = OrderedDict()
+        self._streams: OrderedDict[str, BodyIndex] = OrderedDict()
 
     async def read(
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
@@ -296,8 +300,8 @@ class Outputs:
         """The journal was replaced."""
         self._streams.clear()
 
-    async def _index(self, stream: str) -> Index:
-        index = self._streams.setdefault(stream, Index())
+    async def _index(self, stream: str) -> BodyIndex:
+        index = self._streams.setdefault(stream, BodyIndex())
         self._streams.move_to_end(stream)
         if len(self._streams) > STREAMS_IN_MEMORY:
             self._streams.popitem(last=False)
@@ -313,28 +317,28 @@ class Outputs:
         """A slice of at most `MAX_SLICE` bytes; None if it was deleted."""
         end = min(offset + min(length, MAX_SLICE), body.size)
         found: list[bytes] = []
-        for place in body.places:
-            first, last = max(offset, place.start), min(end, place.start + place.size)
+        for location in body.locations:
+            first, last = max(offset, location.start), min(end, location.start + location.size)
             if first < last:
-                data = await self._cut(place, first - place.start, last - place.start)
+                data = await self._cut(location, first - location.start, last - location.start)
                 if data is None:
                     return None
                 found.append(data)
         return b"".join(found)
 
-    async def _cut(self, place: Place, first: int, last: int) -> bytes | None:
-        if place.stored == place.size:
-            return await self._stored(place, place.offset + first, place.offset + last)
-        packed = await self._stored(place, place.offset, place.offset + place.stored)
-        return None if packed is None else unpacked(packed, place.size)[first:last]
+    async def _cut(self, location: Location, first: int, last: int) -> bytes | None:
+        if location.stored == location.size:
+            return await self._stored(location, location.offset + first, location.offset + last)
+        packed = await self._stored(location, location.offset, location.offset + location.stored)
+        return None if packed is None else unpacked(packed, location.size)[first:last]
 
-    async def _stored(self, place: Place, start: int, end: int) -> bytes | None:
+    async def _stored(self, location: Location, start: int, end: int) -> bytes | None:
         found: list[bytes] = []
-        for number in range(start // place.part_bytes, (end - 1) // place.part_bytes + 1):
-            message = await self._messages.message(place.message + number)
+        for number in range(start // location.part_bytes, (end - 1) // location.part_bytes + 1):
+            message = await self._messages.message(location.message + number)
             if message is None:
                 return None
-            before = number * place.part_bytes
+            before = number * location.part_bytes
             if (part := self._messages.part(message)) is None:
                 return None
             found.append(part.rest[max(start - before, 0) : end - before])
@@ -354,15 +358,15 @@ class Outputs:
         """Byte offset of a line (0-based); None if there is no such line."""
         if line == 0:
             return 0
-        place = next((one for one in reversed(body.places) if one.newlines < line), None)
-        data = None if place is None else await self._cut(place, 0, place.size)
-        if place is None or data is None:
+        location = next((one for one in reversed(body.locations) if one.newlines < line), None)
+        data = None if location is None else await self._cut(location, 0, location.size)
+        if location is None or data is None:
             return None
-        lines = data.split(b"\n", line - place.newlines)
-        return place.start + len(data) - len(lines[-1]) if len(lines) > line - place.newlines else None
+        lines = data.split(b"\n", line - location.newlines)
+        return location.start + len(data) - len(lines[-1]) if len(lines) > line - location.newlines else None
 
 
-def _add(index: Index, commit: CommitMessages) -> None:
+def _add(index: BodyIndex, commit: CommitMessages) -> None:
     whole = commit.rest
     rest, offset = read_rest(whole)
     for chunk in rest.chunks:
@@ -370,9 +374,9 @@ def _add(index: Index, commit: CommitMessages) -> None:
         for number, begin in enumerate(range(0, chunk.size, BLOCK_BYTES)):
             size = min(BLOCK_BYTES, chunk.size - begin)
             stored = chunk.blocks[number] if chunk.blocks else size
-            place = Place(body.size, body.newlines, size, commit.first, commit.part_bytes, offset, stored)
+            location = Location(body.size, body.newlines, size, commit.first, commit.part_bytes, offset, stored)
             data = unpacked(whole[offset : offset + stored], size)
-            body.places.append(place)
+            body.locations.append(location)
             body.size += size
             body.newlines += data.count(b"\n")
             body.terminated = data.endswith(b"\n")

@@ -124,13 +124,13 @@ class Identity:
         if self._anchor is not None:
             await asyncio.to_thread(self._memory.write, self.id, *self._anchor)
 
-    async def _set_up(self) -> Found:
+    async def _set_up(self) -> ServerJournal:
         messages, state = self._messages, self._state
         found = await set_up(self._connection, (messages.stream, messages.everything), (state.stream, state.subjects))
         self.rows_are_lost |= found.rows_are_lost
         return found
 
-    async def _differs(self, found: Found, anchor: Anchor | None) -> str:
+    async def _differs(self, found: ServerJournal, anchor: Anchor | None) -> str:
         """Reason why this is another journal than the one known, although it has its id; empty if it is the same."""
         if anchor is not None and found.last < anchor.seq:
             return await self._confirm(found, anchor)
@@ -145,7 +145,7 @@ class Identity:
                 return PURGED
         return ""
 
-    async def _confirm(self, found: Found, anchor: Anchor) -> str:
+    async def _confirm(self, found: ServerJournal, anchor: Anchor) -> str:
         if found.config.get("num_replicas", 1) > 1:
             commit_id = f"{self._daemon}/check-{secrets.token_hex(4)}"
             info = StreamInfo(
@@ -156,7 +156,7 @@ class Identity:
                 return ""
         return "it ends earlier than it did"
 
-    async def _rename(self, found: Found, what: str) -> Found:
+    async def _rename(self, found: ServerJournal, what: str) -> ServerJournal:
         """Give the journal a new id."""
         if not await self._state.take_lease("renaming", LEASE):
             raise AwayError("another daemon is finding out what happened to the journal")
@@ -170,7 +170,9 @@ class Identity:
         return found
 
 
-class Found(NamedTuple):
+class ServerJournal(NamedTuple):
+    """The journal that a server has under a name."""
+
     id: str
     first: int
     last: int
@@ -182,7 +184,7 @@ class Found(NamedTuple):
     """Sequence of the last message of the second stream."""
 
 
-async def set_up(connection: Connection, events: tuple[str, str], state: tuple[str, list[str]]) -> Found:
+async def set_up(connection: Connection, events: tuple[str, str], state: tuple[str, list[str]]) -> ServerJournal:
     """`events`, `state`: name and subjects of the streams. Raises `AwayError`, `JournalError`."""
     options = connection.place.options
     wishes = {"num_replicas": options.replicas, "max_bytes": options.max_bytes}
@@ -211,7 +213,7 @@ async def set_up(connection: Connection, events: tuple[str, str], state: tuple[s
     await _change(connection, info["config"], wishes)
     known = info["state"]
     are_lost, last_row = await _set_up_state(connection, *state, journal_id)
-    return Found(
+    return ServerJournal(
         journal_id,
         known["first_seq"],
         known["last_seq"],

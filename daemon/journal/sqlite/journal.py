@@ -43,7 +43,7 @@ from tooltap.daemon.journal.sqlite.file import (
 from tooltap.daemon.journal.sqlite.high_water import HighWaterFile
 from tooltap.daemon.journal.sqlite.open_checks import OpenState, check_at_open, read_gaps
 from tooltap.daemon.journal.sqlite.reader import EventsRead, KnownDamage
-from tooltap.daemon.journal.sqlite.retention import Deletion, Step
+from tooltap.daemon.journal.sqlite.retention import Deletion, DeletionStep
 from tooltap.daemon.journal.sqlite.sessions.listing import count_sessions, sessions, usage
 from tooltap.daemon.journal.sqlite.side_files import steady_place
 from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, set_meta, verified_meta
@@ -209,9 +209,9 @@ class SqliteJournal(Journal):
     async def remove_session(self, session: str) -> int:
         return await self._deletion.remove_session(session)
 
-    async def _delete(self, step: Callable[[sqlite3.Connection], Step]) -> Step:
+    async def _delete(self, step: Callable[[sqlite3.Connection], DeletionStep]) -> DeletionStep:
         self._check_open()
-        taken: Step = await self._writer.put(step)
+        taken: DeletionStep = await self._writer.put(step)
         return taken
 
     async def scrub(self, share: float) -> int:
@@ -272,7 +272,7 @@ class SqliteJournal(Journal):
                 faults.note("subscribers read commits later", place_of(fault), fault)
                 self._skip()
         for future, value, error in outcomes:
-            if isinstance(value, Step):
+            if isinstance(value, DeletionStep):
                 self._oldest, self._last_expired = value.oldest, max(self._last_expired, value.expired)
             if future.done():  # the waiting task was cancelled
                 continue

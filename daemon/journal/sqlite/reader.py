@@ -109,6 +109,8 @@ def query_of(connection: sqlite3.Connection, wanted: Filter) -> Query | None:
     return Query(ranges, [one for one in rest if one], values)
 
 
+# -- events ----------------------------------------------------------------------------------------------------------
+
 WINDOW = 20_000
 """Events that one statement scans where no index finds what the filter wants."""
 CAREFUL_WINDOW = 5_000
@@ -123,6 +125,8 @@ Ranges: TypeAlias = Sequence[tuple[int, int]]
 
 
 class EventsRead(NamedTuple):
+    """The result of one read."""
+
     events: list[StoredEvent]
     searched: int
     damaged: Ranges = ()
@@ -398,6 +402,9 @@ def _expired(connection: sqlite3.Connection) -> int:
         if not is_unreadable(error):
             raise
         return 0
+
+
+# -- open calls and output bodies ------------------------------------------------------------------------------------
 
 
 def open_calls(

@@ -44,7 +44,7 @@ EXPIRED_SUM = STREAM_SUM.format(state="state", updated="updated", expired="1")
 _OUTPUT_ID = re.compile(rb'"outputId":("(?:[^"\\]|\\.)+")')
 
 
-class Step(NamedTuple):
+class DeletionStep(NamedTuple):
     """The result of one transaction."""
 
     events: int
@@ -76,7 +76,7 @@ def expire_step(
     max_bytes: int | None,
     budget: int,
     skipped: Collection[str] = (),
-) -> Step:
+) -> DeletionStep:
     """Delete one transaction's worth. `before`, `forget_before`: time of a stream's last commit, ms since the epoch;
     `skipped`: streams that are left. Raises `StuckError`."""
     events = 0
@@ -99,7 +99,7 @@ def expire_step(
     return _step(connection, events, done=False)
 
 
-def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> Step:
+def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> DeletionStep:
     """Delete one transaction's worth of a session. Raises `NotEndedError`."""
     execute = connection.execute
     streams = execute(
@@ -213,7 +213,7 @@ def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[i
     return 0, STREAM
 
 
-def _step(connection: sqlite3.Connection, events: int, *, done: bool) -> Step:
+def _step(connection: sqlite3.Connection, events: int, *, done: bool) -> DeletionStep:
     """Return free pages to the file system, and describe what this transaction deleted."""
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     pages = min(free, max(VACUUM_PAGES, events // 8))
@@ -221,7 +221,7 @@ def _step(connection: sqlite3.Connection, events: int, *, done: bool) -> Step:
         # `execute` takes one step, which frees one page whatever the argument.
         connection.execute("PRAGMA incremental_vacuum(1)")
     (oldest,) = connection.execute("SELECT min(seq) FROM events").fetchone()
-    return Step(events, oldest, int(get_meta(connection, "expired") or 0), done=done and free == pages)
+    return DeletionStep(events, oldest, int(get_meta(connection, "expired") or 0), done=done and free == pages)
 
 
 def _raise_expired(connection: sqlite3.Connection, seq: int) -> None:
@@ -236,10 +236,12 @@ def _used(connection: sqlite3.Connection) -> int:
     return int((pages - free) * size)
 
 
+# -- in a daemon -----------------------------------------------------------------------------------------------------
+
 MOST_NEW = 100
 """Streams that may fail in one run besides those that have failed before; more than this is a journal failure."""
 
-Take: TypeAlias = Callable[[Callable[[sqlite3.Connection], Step]], Awaitable[Step]]
+Take: TypeAlias = Callable[[Callable[[sqlite3.Connection], DeletionStep]], Awaitable[DeletionStep]]
 
 
 class Deletion:
@@ -274,7 +276,7 @@ class Deletion:
             faults.note("a session could not be removed", place_of(error), error, session=session)
             raise
 
-    async def _delete(self, step: Callable[..., Step]) -> int:
+    async def _delete(self, step: Callable[..., DeletionStep]) -> int:
         """Commits get their turn between two steps. Returns how many events were deleted."""
         deleted, known = 0, self._arrived()
         while True:

@@ -55,7 +55,7 @@ from tooltap.daemon.journal.sqlite.file import copy_log
 from tooltap.daemon.journal.sqlite.high_water import HighWater, HighWaterFile
 from tooltap.daemon.journal.sqlite.open_checks import OpenState, Tally, write_tally
 from tooltap.daemon.journal.sqlite.projection import SqliteProjection
-from tooltap.daemon.journal.sqlite.retention import Step, StuckError
+from tooltap.daemon.journal.sqlite.retention import DeletionStep, StuckError
 from tooltap.daemon.journal.sqlite.streams import put_stream
 from tooltap.daemon.journal.sqlite.tables import (
     event_sum,
@@ -87,6 +87,8 @@ Operation: TypeAlias = Callable[[sqlite3.Connection], Any]
 
 
 class Job(NamedTuple):
+    """Work for the writer, and the future that its outcome is for."""
+
     work: Commit | Operation
     future: asyncio.Future[Any]
 
@@ -230,7 +232,7 @@ class Writer:
             set_meta(self._connection, "next_seq", self._next_seq)
         step = outcomes[0].value
         deleted, expired = (
-            (step.events, max(step.expired, mark.expired)) if isinstance(step, Step) else (0, mark.expired)
+            (step.events, max(step.expired, mark.expired)) if isinstance(step, DeletionStep) else (0, mark.expired)
         )
         tally = Tally(tally.transactions + 1, tally.events + self._next_seq - mark.next_seq - deleted)
         write_tally(self._connection, tally)

@@ -40,7 +40,7 @@ from tooltap.daemon.web.templating import template
 from tooltap.normalizers.changes.content import Content
 from tooltap.normalizers.changes.hunks import hunks_of, unified
 from tooltap.normalizers.changes.session_files import SessionFiles
-from tooltap.normalizers.changes.steps import TOOLS
+from tooltap.normalizers.changes.steps import FILE_TOOLS
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.heads import EventHead
@@ -290,7 +290,7 @@ class ComparedFile(NamedTuple):
 async def files_of(journal: Journal, row: dict[str, Any]) -> Files:
     """`row`: of the session. Raises `JournalError`."""
     found = SessionFiles(row.get("project") or row.get("cwd"))
-    wanted = Filter(session=(row["session"],), kind=FILE_KINDS, tool=tuple(TOOLS))
+    wanted = Filter(session=(row["session"],), kind=FILE_KINDS, tool=tuple(FILE_TOOLS))
     after, last, left = journal.oldest - 1, journal.latest, MOST_FILE_BYTES
     while after < last and left > 0:
         events, after = await journal.read(after, wanted, up_to=last, max_bytes=min(READ, left))

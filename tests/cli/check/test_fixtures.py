@@ -98,6 +98,7 @@ def test_max_limits_examples(tmp_path: Path) -> None:
     assert counts == [3, 1]
 
 
+@pytest.mark.process
 def test_stream_of_unknown_dialect_is_skipped() -> None:
     finished = here("fixtures", "keys", ODDITIES)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import COMMAND, Child, environment, here, start, tooltap
+from tests.cli.command import COMMAND, Child, environment, here, sentence, start, tooltap
 from tests.cli.screen import started
 from tooltap.daemon.system import workers
 
@@ -193,7 +193,11 @@ def test_progress_at_a_terminal(tmp_path: Path, traces: Path, command: str) -> N
 
 @pytest.mark.parametrize("jobs", ["0", "-1", "many"])
 def test_wrong_number_is_a_usage_error(jobs: str) -> None:
-    assert here("normalize", "--jobs", jobs, RECORDINGS).returncode == 2
+    finished = here("normalize", "--jobs", jobs, RECORDINGS)
+
+    assert (finished.returncode, finished.stdout) == (2, b"")
+    assert "Invalid value for '--jobs'" in sentence(finished)
+    assert jobs in sentence(finished)
 
 
 def test_the_documented_limits() -> None:

@@ -320,6 +320,7 @@ def test_unreadable_session_folder_is_a_problem(home: Path) -> None:
     assert found.problems() == [f"cannot read {home / '.gemini' / 'tmp'}: Too many levels of symbolic links"]
 
 
+@pytest.mark.process
 def test_agents_are_only_asked_for_their_version(home: Path) -> None:
     """One agent hangs with a child, one never stops printing, one cannot be started, one prints terminal escapes."""
     scripts = {
@@ -370,6 +371,7 @@ def test_agents_are_only_asked_for_their_version(home: Path) -> None:
         ),
     ],
 )
+@pytest.mark.process
 def test_service_state_is_reported(
     answer: str, wanted: tuple[str, str], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

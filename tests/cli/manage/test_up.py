@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_newcomer_sees_all_sessions(tmp_path: Path) -> None:
-    """`make newcomer` measures it."""
+    """`make lab-newcomer` measures it."""
     shown = measure(fill(tmp_path / "home", stored(FIXTURES)), SLOW)
 
     assert shown.first <= shown.all
@@ -142,6 +142,7 @@ def test_settings_of_the_user_win(tmp_path: Path) -> None:
         ({"BROWSER": "'"}, False),
     ],
 )
+@pytest.mark.process
 def test_browser_opens_where_somebody_sees_it(
     variables: dict[str, str], opens: bool, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_preview_lists_what_would_be_masked_and_writes_nothing(daemon: Running, 
     assert SECRET.encode() not in finished.stdout
 
 
+@pytest.mark.process
 def test_pages_of_a_folder_say_what_was_masked(daemon: Running, tmp_path: Path) -> None:
     recording = tmp_path / "recording.jsonl"
     recording.write_bytes(CLAUDE.read_bytes())

@@ -17,7 +17,7 @@ import pytest
 
 from tests.cli.command import COMMAND, environment, here, sentence
 from tests.cli.screen import Screen, started
-from tests.daemon.running import Running, Wire, running
+from tests.daemon.running import TIMEOUT, Running, Wire, running
 from tooltap.cli.read.running import COLUMNS, board, running_sessions
 
 CONTROLS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -59,8 +59,9 @@ def ask(wire: Wire, daemon: Running, name: str) -> None:
 
 def until(daemon: Running, reached: Any) -> None:
     with daemon.connect() as wire:
+        deadline = time.monotonic() + TIMEOUT
         while not reached(wire.ask("calls")):
-            pass
+            assert time.monotonic() < deadline, "it does not come to that"
 
 
 @contextmanager
@@ -183,6 +184,7 @@ def test_link_leads_to_the_session(with_page: Running) -> None:
     assert plain.partition("#")[2] != session.partition("#")[2]
 
 
+@pytest.mark.process
 def test_browser_gets_the_link(with_page: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/address\n')
@@ -191,7 +193,9 @@ def test_browser_gets_the_link(with_page: Running, tmp_path: Path, monkeypatch: 
     finished = here("open", "--socket", with_page.path)
 
     assert (finished.returncode, finished.stdout) == (0, b"")
+    deadline = time.monotonic() + TIMEOUT
     while not (tmp_path / "address").exists():
+        assert time.monotonic() < deadline, "the browser was not started"
         time.sleep(0.02)
     assert "#login=" in (tmp_path / "address").read_text()
 

@@ -33,8 +33,8 @@ from tooltap.protocol.frames import (
     Subscribe,
     Suspended,
 )
+from tooltap.protocol.inputs import write_tapped
 from tooltap.protocol.stats import Statistics
-from tooltap.protocol.tapped import write_tapped
 from tooltap.testing import check_events
 from tooltap.traces.drift.baselines import PACKAGED, load
 from tooltap.traces.drift.drift import Drift

@@ -1,6 +1,6 @@
 """An error in any one of the calls that a line passes costs that line, and nothing else.
 
-All call sites: `make containment`.
+All call sites: `make lab-containment`.
 """
 
 from __future__ import annotations

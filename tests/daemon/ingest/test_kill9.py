@@ -23,7 +23,7 @@ import pytest
 from tests.daemon.lives import SUBSCRIBERS, Gone, Lives, Publisher, wait_for_ack
 from tests.daemon.running import Wire
 from tooltap.protocol.events import with_seq
-from tooltap.protocol.tapped import looks_tapped, write_tapped
+from tooltap.protocol.inputs import looks_tapped, write_tapped
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RECORDINGS = {
@@ -105,6 +105,7 @@ def check(lives: Lives, publishers: list[Publisher]) -> None:
         ("during-close", 1, 3),
     ],
 )
+@pytest.mark.process
 def test_killed_at_a_failpoint(tmp_path: Path, failpoint: str, nth: int, kills: int, snapshot_bytes: int) -> None:
     if failpoint == "during-snapshot" and not snapshot_bytes:
         nth = 4  # every commit takes a snapshot, and some must succeed

@@ -1,4 +1,4 @@
-"""Damages a real journal at random, by seed, and checks what becomes of it. `make damages` tries a thousand.
+"""Damages a real journal at random, by seed, and checks what becomes of it. `make lab-damages` tries a thousand.
 
     python -m tests.daemon.journal.damages [FIRST [LAST]]
 

@@ -1,8 +1,9 @@
 """Three servers that store one journal: killed, stopped and cut off from each other, under daemons that use it.
 
-`python -m tests.daemon.journal.nats_cluster --seconds 300` (`make faults-nats`) does so for minutes, by a seed that it
-prints: publishers at two daemons, subscribers at both. In the end every stream must have the events that it has at a
-daemon to which nothing happened, each once, and every subscriber must have seen the same, in order and without a gap.
+`python -m tests.daemon.journal.nats_cluster --seconds 300` (`make lab-faults-nats`) does so for minutes, by a seed
+that it prints: publishers at two daemons, subscribers at both. In the end every stream must have the events that it has
+at a daemon to which nothing happened, each once, and every subscriber must have seen the same, in order and without a
+gap.
 """
 
 from __future__ import annotations

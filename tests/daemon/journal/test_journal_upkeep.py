@@ -21,7 +21,7 @@ from tooltap.daemon.journal.sqlite.file import swap_path
 from tooltap.daemon.journal.sqlite.high_water import high_water_path
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.upkeep.backup import backup
-from tooltap.daemon.journal.sqlite.upkeep.check import Found, check_file
+from tooltap.daemon.journal.sqlite.upkeep.check import Damage, check_file
 from tooltap.daemon.journal.sqlite.upkeep.repair import repair
 from tooltap.protocol.frames import Ingesting
 
@@ -254,7 +254,7 @@ async def test_repair_that_would_be_damaged_is_refused(tmp_path: Path, monkeypat
     path = tmp_path / "journal.db"
     before = await fill(path)
     monkeypatch.setattr(
-        "tooltap.daemon.journal.sqlite.upkeep.repair.check_file", lambda _: [Found("events", "event 7 is damaged")]
+        "tooltap.daemon.journal.sqlite.upkeep.repair.check_file", lambda _: [Damage("events", "event 7 is damaged")]
     )
     with pytest.raises(JournalError, match=r"the repaired journal .* is damaged too: event 7 is damaged"):
         repair(path)

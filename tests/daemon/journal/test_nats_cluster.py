@@ -33,7 +33,7 @@ async def test_leader_dies(tmp_path: Path) -> None:
 
 
 def test_faults_of_a_few_seconds(tmp_path: Path) -> None:
-    """The short form of `make faults-nats`."""
+    """The short form of `make lab-faults-nats`."""
     outcome = endure(tmp_path, seed=4, seconds=3, quick=True)
     assert outcome.faults
     assert outcome.lines

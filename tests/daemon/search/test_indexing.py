@@ -53,6 +53,7 @@ def _index_all(path: str, count: int, batch: int, part: int, ready: object) -> N
     index.close()
 
 
+@pytest.mark.process
 def test_an_indexer_that_is_killed_makes_the_same_index(tmp_path: Path) -> None:
     """`TOOLTAP_KILLS`: how often it is killed."""
     count, batch, part = 250 * (KILLS + 4), 25, 400

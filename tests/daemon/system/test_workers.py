@@ -15,6 +15,8 @@ import pytest
 from tooltap.daemon.system import workers
 from tooltap.daemon.system.workers import WorkerDiedError, Workers
 
+pytestmark = pytest.mark.process
+
 KIB = 1024
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tooltap.daemon.taps.mcp.commands import Commands
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
 LONG = 60.0
 
@@ -22,8 +22,13 @@ def is_running(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    state = Path(f"/proc/{pid}/stat")
-    return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text()
+    except ProcessLookupError:  # it went while its file was open
+        return False
+    except FileNotFoundError:  # it went, or there is no `/proc`
+        return not Path("/proc/self/stat").exists()
+    return state.rpartition(")")[2].split()[0] != "Z"
 
 
 async def wait_ended(pid: int) -> None:

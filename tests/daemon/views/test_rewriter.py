@@ -19,7 +19,7 @@ from tests.daemon.running import TIMEOUT, Running
 from tests.daemon.views.viewing import call, ended, history, made_view, publish, result, shell, viewing
 from tooltap.daemon.journal.nats.place import NatsPlace
 
-pytestmark = pytest.mark.usefixtures("toy")
+pytestmark = [pytest.mark.usefixtures("toy"), pytest.mark.process]
 
 BASH = call("c", "Bash", command="make")
 PRINTED = result("c", {"stdout": "hello\n", "exit_code": 0})

@@ -42,8 +42,8 @@ Pace = Callable[[int, str], None]
 """Called after each part with how many rows it had, and their table."""
 
 
-class Found(NamedTuple):
-    """A damage."""
+class Damage(NamedTuple):
+    """One damaged part of a journal."""
 
     part: str
     """The table, or `pages`, `schema`, `events`, `references`, `log`, `tip`."""
@@ -51,29 +51,29 @@ class Found(NamedTuple):
     """One sentence."""
     first: int | None = None
     last: int | None = None
-    """The events that are damaged."""
+    """First and last `seq` of the damaged events, if events are damaged."""
 
 
 def no_pace(rows: int, table: str) -> None:
     pass
 
 
-def check_file(path: Path) -> Iterator[Found]:
+def check_file(path: Path) -> Iterator[Damage]:
     """All damages of a journal that no daemon needs to have open. Raises `JournalError` if it is no journal."""
     if high_water_path(path).exists() and read_high_water(path) is None:
-        yield Found("tip", f"{high_water_path(path)} is damaged: commits that are gone are not noticed")
+        yield Damage("tip", f"{high_water_path(path)} is damaged: commits that are gone are not noticed")
     try:
         connection = open_read_only(path)
     except JournalError as error:
         if not high_water_path(path).exists():  # nothing says that it was one
             raise
-        yield Found("pages", str(error))
+        yield Damage("pages", str(error))
         return
     with closing(connection):
         yield from check(connection, path)
 
 
-def check(connection: sqlite3.Connection, path: Path, pace: Pace = no_pace) -> Iterator[Found]:
+def check(connection: sqlite3.Connection, path: Path, pace: Pace = no_pace) -> Iterator[Damage]:
     yield from _guarded("schema", check_schema(connection))
     yield from _guarded("pages", check_structure(connection))
     yield from _guarded("rows", check_rows(connection, pace))
@@ -82,26 +82,26 @@ def check(connection: sqlite3.Connection, path: Path, pace: Pace = no_pace) -> I
     yield from _guarded("meta", check_meta(connection, path))
 
 
-def _guarded(part: str, checks: Iterator[Found]) -> Iterator[Found]:
+def _guarded(part: str, checks: Iterator[Damage]) -> Iterator[Damage]:
     try:
         yield from checks
     except Exception as error:
         if not is_unreadable(error):
             raise
-        yield Found(part, f"{part} cannot be read: {error}")
+        yield Damage(part, f"{part} cannot be read: {error}")
 
 
-def check_schema(connection: sqlite3.Connection) -> Iterator[Found]:
+def check_schema(connection: sqlite3.Connection) -> Iterator[Damage]:
     with closing(sqlite3.connect(":memory:")) as fresh:
         for statement in TABLES.split(";\n"):
             fresh.execute(statement)
         wanted, found = _schema(fresh), _schema(connection)
     for name in sorted(wanted.keys() | found.keys()):
         if wanted.get(name) != found.get(name):
-            yield Found("schema", f"the definition of {name} is damaged")
+            yield Damage("schema", f"the definition of {name} is damaged")
     (encoding,) = connection.execute("PRAGMA encoding").fetchone()
     if encoding != "UTF-8":
-        yield Found("schema", "the encoding of texts is damaged")
+        yield Damage("schema", "the encoding of texts is damaged")
 
 
 def _schema(connection: sqlite3.Connection) -> dict[str, str]:
@@ -109,20 +109,20 @@ def _schema(connection: sqlite3.Connection) -> dict[str, str]:
     return {str(name): "".join(f"{kind} {table} {sql}".replace('"', "").split()) for name, kind, table, sql in rows}
 
 
-def check_structure(connection: sqlite3.Connection) -> Iterator[Found]:
+def check_structure(connection: sqlite3.Connection) -> Iterator[Damage]:
     """Every page: whether it is used exactly once, is in order, and is in its indexes."""
     for (text,) in connection.execute(f"PRAGMA integrity_check({MOST_MESSAGES})").fetchall():
         if text != "ok":
             sentence = " ".join(str(text).replace("***", "").split())
-            yield Found("pages", f"a page is damaged: {sentence[:300]}")
+            yield Damage("pages", f"a page is damaged: {sentence[:300]}")
     (size,) = connection.execute("PRAGMA page_size").fetchone()
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     name = connection.execute("PRAGMA database_list").fetchone()[2]
     if name and (length := Path(name).stat().st_size) % size:
-        yield Found("pages", f"the file ends inside a page: {length} bytes are not {pages} pages of {size}")
+        yield Damage("pages", f"the file ends inside a page: {length} bytes are not {pages} pages of {size}")
 
 
-def check_rows(connection: sqlite3.Connection, pace: Pace = no_pace) -> Iterator[Found]:
+def check_rows(connection: sqlite3.Connection, pace: Pace = no_pace) -> Iterator[Damage]:
     """Every checksum but those of events."""
     for table, columns in SUMS.items():
         for row in _parts(connection, table, columns, pace):
@@ -134,7 +134,7 @@ def check_rows(connection: sqlite3.Connection, pace: Pace = no_pace) -> Iterator
             if intact and table == "contents":
                 intact = _unpacks(*values)
             if not intact:
-                yield Found(table, f"a row of {table} is damaged: {str(values[0])[:100]!r}")
+                yield Damage(table, f"a row of {table} is damaged: {str(values[0])[:100]!r}")
     yield from _tails(connection)
     yield from _pieces(connection, pace)
 
@@ -183,7 +183,7 @@ def _snapshots(connection: sqlite3.Connection, sql: str) -> Iterator[Any]:
             yield value
 
 
-def _tails(connection: sqlite3.Connection) -> Iterator[Found]:
+def _tails(connection: sqlite3.Connection) -> Iterator[Damage]:
     """Each row of a tail continues at the line where the one before it ended; the last, where its stream does."""
     sql = (
         "SELECT state, lines, (SELECT lines FROM snapshots WHERE snapshots.stream=streams.stream)"
@@ -197,7 +197,7 @@ def _tails(connection: sqlite3.Connection) -> Iterator[Found]:
         rows = connection.execute("SELECT records, checksum FROM tail WHERE stream=? ORDER BY id", (stream,)).fetchall()
         if covered is None and not rows:
             if state != "ended" and lines:
-                yield Found("tail", f"the state of stream {stream} is gone")
+                yield Damage("tail", f"the state of stream {stream} is gone")
             continue
         reached = covered or 0
         for records, checksum in rows:
@@ -207,14 +207,14 @@ def _tails(connection: sqlite3.Connection) -> Iterator[Found]:
             except (TypeError, msgspec.MsgspecError):
                 intact = False
             if not intact:
-                yield Found("tail", f"the tail of stream {stream} is damaged")
+                yield Damage("tail", f"the tail of stream {stream} is damaged")
                 break
         else:
             if reached != lines:
-                yield Found("tail", f"the state of stream {stream} has {reached} lines, not {lines}")
+                yield Damage("tail", f"the state of stream {stream} has {reached} lines, not {lines}")
 
 
-def _pieces(connection: sqlite3.Connection, pace: Pace) -> Iterator[Found]:
+def _pieces(connection: sqlite3.Connection, pace: Pace) -> Iterator[Damage]:
     """The parts of each output follow each other, and end where it does."""
     sql = (
         "SELECT start, pieces.newlines, coalesce(contents.data, pieces.data), size, content, pieces.checksum"
@@ -234,15 +234,15 @@ def _pieces(connection: sqlite3.Connection, pace: Pace) -> Iterator[Found]:
             except (TypeError, zlib.error):
                 intact, data = False, b""
             if not intact or (start, before) != (reached, newlines):
-                yield Found("pieces", f"a part of output {row[0]} is damaged, at byte {start}")
+                yield Damage("pieces", f"a part of output {row[0]} is damaged, at byte {start}")
             reached, newlines = start + len(data), before + data.count(b"\n")
         cursor.close()
         if (reached, newlines) != row[1:]:
-            yield Found("bodies", f"output {row[0]} is not complete")
+            yield Damage("bodies", f"output {row[0]} is not complete")
         pace(count, "pieces")
 
 
-def check_events(connection: sqlite3.Connection, pace: Pace = no_pace) -> Iterator[Found]:
+def check_events(connection: sqlite3.Connection, pace: Pace = no_pace) -> Iterator[Damage]:
     """Every event, and whether one is missing."""
     gaps = read_gaps(connection, Damages())
     number = verified_meta(connection, "next_seq")
@@ -258,7 +258,7 @@ def check_events(connection: sqlite3.Connection, pace: Pace = no_pace) -> Iterat
         for first, last in found.damaged:
             if (first, last) not in recorded:
                 what = f"event {first} is" if first == last else f"events {first} to {last} are"
-                yield Found("events", f"{what} damaged", first, last)
+                yield Damage("events", f"{what} damaged", first, last)
         after = found.searched
         pace(len(found.events), "events")
 
@@ -290,36 +290,36 @@ _REFERENCES = {
 }
 
 
-def check_references(connection: sqlite3.Connection) -> Iterator[Found]:
+def check_references(connection: sqlite3.Connection) -> Iterator[Damage]:
     for what, sql in _REFERENCES.items():
         (number,) = connection.execute(sql).fetchone()
         if number:
-            yield Found("references", f"there are {number} {what}")
+            yield Damage("references", f"there are {number} {what}")
 
 
-def check_meta(connection: sqlite3.Connection, path: Path) -> Iterator[Found]:
+def check_meta(connection: sqlite3.Connection, path: Path) -> Iterator[Damage]:
     mark = read_high_water(path)  # first: what is committed meanwhile is not missing
     with read_transaction(connection):
         names = {key for (key,) in connection.execute("SELECT key FROM meta").fetchall()}
         for key in ("format", "id", "next_seq", "expired", "tally"):
             if key not in names:
-                yield Found("meta", f"the journal's {key} is gone")
+                yield Damage("meta", f"the journal's {key} is gone")
         tally = read_tally(connection)
         (events,) = connection.execute("SELECT count(*) FROM events NOT INDEXED").fetchone()
         newest = connection.execute("SELECT max(seq) FROM events").fetchone()[0] or 0
         number = verified_meta(connection, "next_seq")
         name = verified_meta(connection, "id")
     if tally is not None and tally.events != events:
-        yield Found("events", f"there are {events} events, and not {tally.events}")
+        yield Damage("events", f"there are {events} events, and not {tally.events}")
     if isinstance(number, int) and newest >= number:
-        yield Found("meta", f"there is an event {newest}, and the next would be {number}")
+        yield Damage("meta", f"there is an event {newest}, and the next would be {number}")
     if mark is not None and tally is not None and mark.journal == name and mark.transactions > tally.transactions:
         lost = mark.transactions - tally.transactions
         first, last = (
             (number, mark.next_seq - 1) if isinstance(number, int) and mark.next_seq > number else (None, None)
         )
         what = "" if first is None else f", with the events {first} to {last}"
-        yield Found("log", f"the last {lost} transactions are gone{what}", first, last)
+        yield Damage("log", f"the last {lost} transactions are gone{what}", first, last)
 
 
 def describe_gaps(path: Path) -> list[tuple[int, int]]:

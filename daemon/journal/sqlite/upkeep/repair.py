@@ -39,6 +39,8 @@ COPIED = ("sources", "labels", "contents", "bodies", "pieces", "calls", "session
 
 
 class Repaired(NamedTuple):
+    """The result of a repair."""
+
     events: int
     gaps: list[tuple[int, int]]
     """Numbers whose events are gone, those of earlier repairs included."""

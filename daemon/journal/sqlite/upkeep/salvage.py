@@ -63,14 +63,14 @@ _NEWER: dict[str, Callable[[tuple[Any, ...], tuple[Any, ...]], bool]] = {
     "bodies": lambda row, other: row[4] > other[4],
 }
 
-Found: TypeAlias = tuple[Any, tuple[Any, ...] | None]
-WRONG: Found = (None, None)
+KeyedRow: TypeAlias = tuple[Any, tuple[Any, ...] | None]
+WRONG: KeyedRow = (None, None)
 
 
-def _summed(table: str, *, rowid: bool = False, keys: int = 1) -> Callable[[Cell], Found]:
+def _summed(table: str, *, rowid: bool = False, keys: int = 1) -> Callable[[Cell], KeyedRow]:
     """`rowid`: the first column is the row id, which a cell does not repeat. `keys`: how many columns are the key."""
 
-    def read(cell: Cell) -> Found:
+    def read(cell: Cell) -> KeyedRow:
         values = [cell.rowid, *cell.values[1:]] if rowid else cell.values
         if (cell.rowid is None) == rowid or (rowid and cell.values[0] is not None):
             return WRONG
@@ -87,10 +87,10 @@ def _is_right(table: str, values: Iterable[Any]) -> bool:
         return False
 
 
-def _stored(table: str, keys: int = 1) -> Callable[[Cell], Found]:
+def _stored(table: str, keys: int = 1) -> Callable[[Cell], KeyedRow]:
     """A row of a table with row ids that are no column."""
 
-    def read(cell: Cell) -> Found:
+    def read(cell: Cell) -> KeyedRow:
         if cell.rowid is None or not _is_right(table, cell.values):
             return WRONG
         return tuple(cell.values[:keys]), tuple(cell.values)
@@ -98,10 +98,10 @@ def _stored(table: str, keys: int = 1) -> Callable[[Cell], Found]:
     return read
 
 
-def _keyed(table: str, keys: int = 1) -> Callable[[Cell], Found]:
+def _keyed(table: str, keys: int = 1) -> Callable[[Cell], KeyedRow]:
     """A row of a table without row ids."""
 
-    def read(cell: Cell) -> Found:
+    def read(cell: Cell) -> KeyedRow:
         if cell.rowid is not None or not _is_right(table, cell.values):
             return WRONG
         return tuple(cell.values[:keys]), tuple(cell.values)
@@ -109,7 +109,7 @@ def _keyed(table: str, keys: int = 1) -> Callable[[Cell], Found]:
     return read
 
 
-def _event(cell: Cell) -> Found:
+def _event(cell: Cell) -> KeyedRow:
     _, source, label, agent, body, checksum = cell.values
     seq = cell.rowid
     try:
@@ -120,7 +120,7 @@ def _event(cell: Cell) -> Found:
     return seq, (seq, source, label, agent, body, checksum)
 
 
-def _tail(cell: Cell) -> Found:
+def _tail(cell: Cell) -> KeyedRow:
     _, stream, records, checksum = cell.values
     if cell.rowid is None or cell.values[0] is not None or not isinstance(stream, str) or not isinstance(checksum, int):
         return WRONG
@@ -132,7 +132,7 @@ def _tail(cell: Cell) -> Found:
     return (cell.rowid, (cell.rowid, stream, records, checksum)) if 0 <= base < 2**31 else WRONG
 
 
-def _piece(cell: Cell) -> Found:
+def _piece(cell: Cell) -> KeyedRow:
     """Verified with its content."""
     body, start, newlines, data, content, checksum = cell.values
     if cell.rowid is None or not all(isinstance(one, int) for one in (body, start, newlines, checksum)):
@@ -142,7 +142,7 @@ def _piece(cell: Cell) -> Found:
     return (body, start), (body, start, newlines, data, content, checksum)
 
 
-def _content(cell: Cell) -> Found:
+def _content(cell: Cell) -> KeyedRow:
     _, digest, uses, size, data, checksum = cell.values
     try:
         if cell.rowid is None or row_sum("contents", digest, size, data) != checksum:  # type: ignore[arg-type]
@@ -152,7 +152,7 @@ def _content(cell: Cell) -> Found:
     return cell.rowid, (cell.rowid, digest, uses, size, data, checksum)
 
 
-_TABLES: dict[str, Callable[[Cell], Found]] = {
+_TABLES: dict[str, Callable[[Cell], KeyedRow]] = {
     "meta": _keyed("meta"),
     "session_streams": _keyed("session_streams", 2),
     "gaps": _summed("gaps", rowid=True),
@@ -199,6 +199,8 @@ def _piece_is_right(row: tuple[Any, ...], contents: dict[Any, tuple[Any, ...]]) 
     return bool(piece_sum(body, start, newlines, data, content) == checksum)
 
 
+# -- pages -----------------------------------------------------------------------------------------------------------
+
 Value: TypeAlias = int | float | str | bytes | None
 
 LEAF, INNER = 0x0D, 0x05
@@ -211,13 +213,15 @@ MOST_COLUMNS = 16
 
 
 class Cell(NamedTuple):
+    """A row on a page."""
+
     rowid: int | None
     """None in a table without row ids."""
     values: list[Value]
 
 
 class Pages:
-    """All of a file is in memory but its pages, which are read one by one."""
+    """The pages of a file and its write-ahead log. Only their positions are in memory: pages are read one by one."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tooltap.daemon.journal.sqlite.file import Durability, connect
-from tooltap.daemon.journal.sqlite.upkeep.check import Found, check
+from tooltap.daemon.journal.sqlite.upkeep.check import Damage, check
 
 STEPS = 20_000
 """Steps of SQLite between two pauses."""
@@ -38,7 +38,7 @@ class Scrub:
     def stop(self) -> None:
         self._stop.set()
 
-    def run(self) -> list[Found] | None:
+    def run(self) -> list[Damage] | None:
         """Blocks. None if it was stopped."""
         self._worked_from = time.monotonic()
         try:

@@ -17,6 +17,8 @@ SCRUB_NOTE = "scrub"
 
 
 class Scrubbed(msgspec.Struct):
+    """The result of a scrub."""
+
     at: int
     """Milliseconds since the epoch."""
     number: int

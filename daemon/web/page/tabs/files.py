@@ -15,7 +15,7 @@ from tooltap.daemon.show import diff as diffs
 from tooltap.daemon.show.tools.edits import TAGS
 from tooltap.daemon.web.page.tabs.digests import Place, TurnCount
 from tooltap.normalizers.changes.session_files import KINDS, SessionFiles
-from tooltap.normalizers.changes.steps import TOOLS
+from tooltap.normalizers.changes.steps import FILE_TOOLS
 from tooltap.protocol.replies import FileChange, FileDiff, Hunk
 
 __all__ = ["ChangedFiles", "Limits", "NARROW", "WIDE", "files_values"]
@@ -26,7 +26,7 @@ LINKS = 6
 """Calls that a hunk links to; the latest ones."""
 CHARACTERS = 2_000
 """Of a line in a diff."""
-CHANGING = frozenset(TOOLS) - {"Read"}
+CHANGING = frozenset(FILE_TOOLS) - {"Read"}
 OMITTED = {
     "binary": "This is a binary file, so there is no diff.",
     "large": "This file is too large to be compared.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 
@@ -48,11 +49,26 @@ async def test_everybody_else_gets_a_turn_after_each() -> None:
 
 
 async def test_a_turn_that_nobody_else_wants_goes_on() -> None:
+    """After one round of the event loop, in which anybody else could have begun something."""
     turns = TimeSlices(SECONDS)
+    rounds = 0
+
+    def count() -> None:
+        nonlocal rounds
+        rounds += 1
+        asyncio.get_running_loop().call_soon(count)
+
+    asyncio.get_running_loop().call_soon(count)
+    waited = []
     for _ in range(10):
         if turns.is_over():
+            before = rounds
             await turns.next()
+            waited.append(rounds - before)
         hold(SECONDS)
+
+    assert waited
+    assert max(waited) <= 2
 
 
 async def test_whoever_is_cancelled_while_waiting_is_forgotten() -> None:

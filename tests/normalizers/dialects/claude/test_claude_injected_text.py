@@ -1,12 +1,13 @@
 """Texts of user lines that Claude Code wrote, or wrapped around what the user typed."""
 
-import time
+from collections.abc import Callable
 
 import pytest
 
 from tests.normalizers.dialects.claude import helpers as stream
 from tests.normalizers.dialects.claude.transcripts import line, read, said, statistics
 from tests.normalizers.reading import lines_of, of
+from tests.steps import steps_grow
 from tooltap.normalizers.dialects.claude.injected_text import asks_the_model, read_injected_text
 from tooltap.protocol.events import Message, Notice, Turn, Unparsed
 
@@ -58,15 +59,11 @@ def test_users_own_text_is_left(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["<bash-stdout>", "<task-notification><status>", "<status>", " <system-reminder>x"])
 def test_hostile_text_is_read_in_linear_time(piece: str) -> None:
-    def seconds(times: int) -> float:
+    def reading(times: int) -> Callable[[], object]:
         text = "<task-notification>" + piece * times + "</task-notification>" + piece * times
-        begin = time.process_time()
-        read_injected_text(text)
-        asks_the_model(text)
-        return time.process_time() - begin
+        return lambda: (read_injected_text(text), asks_the_model(text))
 
-    seconds(100)
-    assert seconds(40_000) < 1.0
+    assert steps_grow(reading, 400, 40_000) is None
 
 
 def test_command_in_both_dialects() -> None:
