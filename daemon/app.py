@@ -23,7 +23,7 @@ from tooltap import __version__
 from tooltap.daemon.config import Config
 from tooltap.daemon.hub.hub import RECENT_BYTES, Hub
 from tooltap.daemon.ingest.drift_findings import Findings
-from tooltap.daemon.ingest.offload import HUGE_BYTES, LONG_BYTES, Aside
+from tooltap.daemon.ingest.offload import HUGE_BYTES, LONG_BYTES, Offload
 from tooltap.daemon.ingest.streams import DISPLAY_PATIENCE, SNAPSHOT_BYTES, Streams
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.journal.open import open_journal
@@ -286,14 +286,19 @@ class Daemon:
             missing_views=lambda info: self._rewriter.make_missing(self.journal, self._policy.rules, [info]),
             agents=lambda: {*config.follow.followed, *(one.agent for one in announced(str(spool_path()), socket))},
             display_patience=DISPLAY_PATIENCE,
-            aside=Aside(LONG_BYTES, HUGE_BYTES),
+            offload=Offload(LONG_BYTES, HUGE_BYTES),
             masks=config.masks_journal,
         )
         await self._streams.restore()
         self._drain = Drain(self._streams, listener.path, spool_path(), QuarantineLimits())
         self._outputs = OutputCache(self.journal.id, max_bytes=OUTPUT_CACHE_BYTES, ttl=OUTPUT_TTL)
         requests = Requests(
-            self.journal, self._outputs, self._search, statistics=self.statistics, end_stream=self._streams.end
+            self.journal,
+            self._outputs,
+            self._search,
+            statistics=self.statistics,
+            end_stream=self._streams.end,
+            to_agent=self._streams.to_agent,
         )
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         if browsers is not None:

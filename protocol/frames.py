@@ -37,6 +37,7 @@ __all__ = [
     "Subscribe",
     "Subscribed",
     "Suspended",
+    "ToAgent",
     "Welcome",
     "decode_client_frame",
     "decode_daemon_frame",
@@ -59,6 +60,8 @@ ErrorCode: TypeAlias = Literal[
     "too-many-connections",
     "too-many-streams",
     "not-ended",
+    "no-publisher",
+    "refused",
     "no-index",
     "forbidden",
     "corrupt",
@@ -81,6 +84,8 @@ ERROR_CODES: Final[dict[ErrorCode, str]] = {
     "too-many-connections": "The daemon already serves `max_connections` connections.",
     "too-many-streams": "`max_streams` streams have not ended; end some first.",
     "not-ended": "The session is still being written; end its streams first.",
+    "no-publisher": "No publisher of the stream is connected.",
+    "refused": "The publisher of the stream sends nothing to its agent, or not this; the message says why.",
     "no-index": "There is no search index: it is turned off, cannot be opened, or is being rebuilt.",
     "forbidden": "The client runs as another user.",
     "corrupt": "What was asked for is damaged in the journal.",
@@ -128,6 +133,8 @@ class Ingest(ClientStruct, kw_only=True, tag="ingest"):
     """The agent's prompt, if the publisher knows it and the stream may lack it: it becomes the user's first message,
     unless the stream contains that message.
     """
+    to_agent: bool = False
+    """The publisher answers `to-agent` frames. With `tapped` framing only. Experimental."""
     from_: Count | None = msgspec.field(default=None, name="from")
     """With raw framing, for a stream that exists: how many lines the daemon has; the bytes start after them."""
 
@@ -217,6 +224,17 @@ class Suspended(_Daemon, kw_only=True, tag="suspended"):
     lines: int
 
 
+class ToAgent(_Daemon, kw_only=True, tag="to-agent"):
+    """Something for the agent, from a client that sent the request `to-agent`. Only publishers whose `ingest` frame has
+    `toAgent` get it. They answer with the line `{"op":"to-agent","id":…}`, or with `"refused":"<why>"` in it as well.
+    Experimental."""
+
+    id: int
+    """Distinguishes the frames of one connection; the answer repeats it."""
+    payload: Any
+    """As in the request."""
+
+
 class Done(Statistics, kw_only=True, tag_field="op", tag="done"):
     """The end of the stream is durable. Has the statistics of the whole stream."""
 
@@ -247,7 +265,7 @@ class Reply(_Daemon, kw_only=True, tag="reply"):
 
 
 DaemonFrame: TypeAlias = (
-    Welcome | Subscribed | Live | At | Gap | Ingesting | Ack | Suspended | Done | ErrorFrame | Reply
+    Welcome | Subscribed | Live | At | Gap | Ingesting | Ack | Suspended | ToAgent | Done | ErrorFrame | Reply
 )
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "SessionsResult",
     "StoreResult",
     "StreamState",
+    "ToAgentResult",
     "TurnState",
     "UsageKey",
     "UsageResult",
@@ -393,6 +394,10 @@ class RemoveResult(_Result, kw_only=True):
     """How many events were deleted."""
 
 
+class ToAgentResult(_Result, kw_only=True):
+    """The publisher has taken it for the agent."""
+
+
 class PingResult(_Result, kw_only=True):
     """The daemon answers."""
 
@@ -408,6 +413,7 @@ RESULTS: dict[str, type[msgspec.Struct]] = {
     "end": Statistics,
     "remove": RemoveResult,
     "store": StoreResult,
+    "to-agent": ToAgentResult,
     "ping": PingResult,
 }
 """`op` -> its result. The result of `stats` is an open object, for people and for monitoring."""

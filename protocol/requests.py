@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -31,6 +31,7 @@ __all__ = [
     "StatsRequest",
     "StoreRequest",
     "StreamId",
+    "ToAgentRequest",
     "UsageRequest",
 ]
 
@@ -172,6 +173,15 @@ class EndRequest(_Request, kw_only=True, tag="end"):
     stream: StreamId
 
 
+class ToAgentRequest(_Request, kw_only=True, tag="to-agent"):
+    """Sends something to the agent of a stream, over the connection of the stream's publisher. Experimental: every tap
+    of this version refuses it."""
+
+    stream: StreamId
+    payload: Any
+    """Any JSON value. The daemon does not read it."""
+
+
 class RemoveRequest(_Request, kw_only=True, tag="remove"):
     """Deletes an ended session: its events and their bodies. Returns the number of events."""
 
@@ -192,6 +202,7 @@ Request: TypeAlias = (
     | OutputRequest
     | StatsRequest
     | EndRequest
+    | ToAgentRequest
     | RemoveRequest
     | PingRequest
 )

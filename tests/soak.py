@@ -22,7 +22,7 @@ from typing import NamedTuple
 from tests.daemon.constants import write_settings
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
-from tooltap.protocol.tapped import write_tapped
+from tooltap.protocol.inputs import write_tapped
 
 PUBLISHERS = 4
 STREAM_LINES = 5_000

@@ -20,7 +20,7 @@ from tests.daemon.running import TIMEOUT, Wire
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
-from tooltap.protocol.tapped import TappedLine, looks_tapped, read_tapped
+from tooltap.protocol.inputs import Line, looks_tapped, read_tapped
 
 FIXTURES = Path(__file__).parent / "fixtures"
 PUBLISH = Path(__file__).parent / "publish.py"
@@ -52,8 +52,8 @@ class Recording(NamedTuple):
                 outputs += normalizer.feed(line)
             elif line:
                 record = read_tapped(line)
-                assert isinstance(record, TappedLine)
-                outputs += normalizer.feed(record.line, record.t, record.dir)
+                assert isinstance(record, Line)
+                outputs += normalizer.feed(record.line, record.t, record.direction)
         outputs += normalizer.close("end")
         return [timeless(json.loads(one.body)) for one in outputs if isinstance(one, Produced)]
 

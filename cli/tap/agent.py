@@ -21,7 +21,7 @@ from tooltap.normalizers.catalog.agents import agent_of, missing_flags
 
 if TYPE_CHECKING:
     from tooltap.daemon.taps.delivery.tap import Tap
-    from tooltap.protocol.tapped import Direction
+    from tooltap.protocol.inputs import Direction
 
 __all__ = ["AgentStart", "plain_start", "run_agent"]
 

@@ -16,10 +16,8 @@ from typing import Literal
 import msgspec
 
 from tooltap.daemon.client.connection import Client, connect
-from tooltap.protocol.frames import Ack, DaemonFrame, Done, Ingest, Ingesting, Suspended
-from tooltap.protocol.tapped import Direction, write_tapped
-
-__all__ = ["OtherInputError", "Publisher", "ingest"]
+from tooltap.protocol.frames import Ack, DaemonFrame, Done, Ingest, Ingesting, Suspended, ToAgent
+from tooltap.protocol.inputs import Answer, Direction, write_answer, write_tapped
 
 
 class OtherInputError(Exception):
@@ -78,6 +76,10 @@ class Publisher:
             pass
         return frame.lines
 
+    async def answer(self, frame: ToAgent, refused: str | None = None) -> None:
+        """Answer a frame for the agent, which `receive` returned: the agent has got it, or why not."""
+        await self.write(write_answer(Answer(frame.id, refused)) + b"\n")
+
     async def leave(self) -> None:
         """Say that nothing more will be written. Framing `tapped`: the stream is suspended, which `receive` returns."""
         await self._client.finish_writing()
@@ -114,6 +116,7 @@ async def ingest(
     started: int | None = None,
     prompt: str | None = None,
     from_line: int | None = None,
+    to_agent: bool = False,
     path: Path | str | None = None,
     wait: float = 0.0,
 ) -> AsyncIterator[Publisher]:
@@ -131,6 +134,7 @@ async def ingest(
         started=started,
         prompt=prompt,
         from_=from_line,
+        to_agent=to_agent,
     )
     async with connect(path, wait=wait) as client:
         await client.send(frame)

@@ -33,8 +33,8 @@ from tooltap.daemon.show.history import KINDS, History
 from tooltap.daemon.show.markup import environment
 from tooltap.daemon.show.minimap import drawn
 from tooltap.daemon.show.render_options import Call, Level, Look
-from tooltap.daemon.show.shown import Fragment, rendered
-from tooltap.daemon.show.skins.html import card_html
+from tooltap.daemon.show.shown import Fragment
+from tooltap.daemon.show.skins.html import card_html, rendered
 from tooltap.daemon.show.timeline import OPEN, Nesting
 from tooltap.protocol.events import AnyEvent, Message, PermissionRequest, ToolCall, ToolResult, ToolUpdate, encode
 

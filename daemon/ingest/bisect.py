@@ -1,18 +1,16 @@
-"""Contains what goes wrong with one stream: what it was given is committed in ever smaller parts, until only what
-cannot be committed is left alone."""
+"""Bisection of a failed commit: inputs are committed in ever smaller parts, until only what cannot be committed is left
+alone."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from tooltap.daemon.ingest.inputs import Input
+from tooltap.daemon.ingest.inputs import DROPPABLE, Input, parts_of, replacement_of
 from tooltap.daemon.ingest.live_stream import LiveStream
 from tooltap.daemon.journal.interface import JournalError, StreamConflictError, UnstorableError
 from tooltap.daemon.system.logs import faults
 from tooltap.normalizers.stream.guard import place_of, reason_of
-
-__all__ = ["commit_in_parts", "contained", "is_final"]
 
 
 def is_final(error: Exception) -> bool:
@@ -39,13 +37,13 @@ async def commit_in_parts(
             group = groups.pop()  # the first of `inputs`
             try:
                 for one in group:
-                    one.feed(live)
+                    live.apply(one)
                 await commit(live)
             except Exception as error:
                 if is_final(error):
                     raise
                 live = await reload()
-                parts = _parts_of(group, error, stream)
+                parts = _smaller(group, error, stream)
                 inputs[: len(group)] = parts
                 middle = len(parts) // 2
                 groups += [part for part in (parts[middle:], parts[:middle]) if part]
@@ -54,13 +52,13 @@ async def commit_in_parts(
     return live
 
 
-def _parts_of(group: list[Input], error: Exception, stream: str) -> list[Input]:
+def _smaller(group: list[Input], error: Exception, stream: str) -> list[Input]:
     """Everything in a group that could not be committed, or what replaces the only thing in it."""
-    parts = [part for one in group for part in one.parts()]
+    parts = [part for one in group for part in parts_of(one)]
     if len(parts) > 1:
         return parts
-    instead = parts[0].without(reason_of(error))
-    if instead is None and not parts[0].may_be_dropped:
+    instead = replacement_of(parts[0], reason_of(error))
+    if instead is None and not isinstance(parts[0], DROPPABLE):
         raise error
     faults.note("a line could not be committed", place_of(error), error, stream=stream)
     return [] if instead is None else [instead]

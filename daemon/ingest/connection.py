@@ -12,59 +12,168 @@ Each line takes effect exactly once, although publisher and daemon may be killed
   and only then loads the stream for the new one. Against a second daemon that shares the journal, the journal itself
   refuses a commit that does not start where the stored stream ends (`StreamConflictError`).
 
+Commits form batches by themselves. Lines are parsed as they arrive and added to the `LiveStream`. One task,
+`commit_all`, takes all that has accumulated, writes it, and repeats until nothing is left; lines that arrive while it
+writes make up the next commit. There is no timer and no batch size. The only backpressure is that `_wait_for_room`
+returns when few enough bytes wait to be durable (`in_flight_bytes`).
+
+The order in a commit matters: first the commit, then the `ack`, then the trace and the commands that rewrite results.
+All of these may only happen for durable lines.
+
+Whatever raises while lines are fed or committed costs the line it belongs to, and only that. If nothing else contains
+it (`normalizers/stream/guard.py` does for the parser), the stream is rebuilt from the journal, and what it was given
+since is given to it again, in ever smaller parts (`bisect.py`). A line that cannot be committed alone is committed as
+`unparsed`.
+
 On a tapped connection, a line that is not a tapped line is an error of the connection. The lines before it are
 committed, the stream is suspended, and the publisher still has that line and all later ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any
 
 import anyio
 import msgspec
 
-from tooltap.daemon.ingest.committing import Committing, Setting
-from tooltap.daemon.ingest.inputs import Close, Lines, Loss, Parent, Portion, Suspend, Views
-from tooltap.daemon.ingest.live_stream import LiveStream
-from tooltap.daemon.ingest.missing_views import settle
-from tooltap.daemon.ingest.offload import HugeLine, Normalized, ReadLine
-from tooltap.daemon.ingest.resume import load_normalizer
-from tooltap.daemon.system.logs import faults
+from tooltap.daemon.ingest.bisect import commit_in_parts, contained, is_final
+from tooltap.daemon.ingest.inputs import Input, Lines, Parent, Portion, Suspend, Views, memory_of
+from tooltap.daemon.ingest.live_stream import LiveStream, load_normalizer
+from tooltap.daemon.ingest.offload import HugeLine, Normalized, Offload, ReadLine
+from tooltap.daemon.ingest.tracing import StreamTrace
+from tooltap.daemon.journal.interface import Commit, Journal, JournalError, StreamConflictError, StreamInfo
+from tooltap.daemon.sessions.joining import Joining
+from tooltap.daemon.sessions.repository import Repositories
+from tooltap.daemon.system.clock import Clock
+from tooltap.daemon.system.failpoints import failpoint
+from tooltap.daemon.system.logs import Trouble, faults
+from tooltap.daemon.system.loop.time_slices import TimeSlices
+from tooltap.daemon.system.loop.watchdog import Work
+from tooltap.daemon.views.results import Rewrite
 from tooltap.daemon.views.rewriter import Outcomes
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.normalizers.stream.guard import place_of, reason_of
 from tooltap.normalizers.stream.normalizer import Keep, Output
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.protocol.events import decode
-from tooltap.protocol.frames import DaemonFrame, Done, Ingesting, Suspended
+from tooltap.protocol.frames import (
+    Ack,
+    DaemonFrame,
+    Done,
+    ErrorCode,
+    ErrorFrame,
+    FrameError,
+    Ingest,
+    Ingesting,
+    Suspended,
+    ToAgent,
+)
+from tooltap.protocol.inputs import Answer, Close, Direction, Line, NotTappedError, is_mark, read_tapped
 from tooltap.protocol.stats import Statistics
-from tooltap.protocol.tapped import Direction, End, NotTappedError, TappedLine, is_mark, read_tapped
 from tooltap.traces.recording.secrets import mask_secrets
+from tooltap.traces.recording.writer import TraceWriter
 
-__all__ = ["IngestConnection", "ingesting"]
-
+ANSWER_PATIENCE = 10.0
+"""Seconds in which a publisher has to answer a frame for its agent."""
+MOST_UNANSWERED = 16
+LONGEST_REASON = 500
+"""Characters of a publisher's reason to refuse such a frame."""
 PORTION = 32
 """Lines that are fed before others get a turn."""
 
 
-class IngestConnection(Committing):
-    """Created by `Streams.open`."""
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What all ingest connections share."""
+
+    journal: Journal
+    clock: Clock
+    line_bytes: int
+    in_flight_bytes: int
+    """Bytes taken from a publisher before its earlier lines are durable."""
+    commit_soon: Callable[[IngestConnection], object]
+    """Starts `commit_all`, as a task that outlives the connection."""
+    on_over: Callable[[IngestConnection], None]
+    """Called once, when the connection has sent its last frame."""
+    joining: Joining
+    repositories: Repositories
+    reload: Callable[[str, StreamInfo], Awaitable[LiveStream]]
+    """Rebuilds a stream from the journal; the second argument says what it is if the journal does not know it."""
+    partials_wanted: Callable[[], bool]
+    """Whether any subscriber wants partials; called for each chunk received."""
+    spawned: Callable[[LiveStream], None]
+    """Called after each commit: some agents have files of their own, which do not say what call has started them."""
+    trouble: Trouble
+    """What keeps commits from the journal."""
+    rewrite: Callable[[Sequence[Rewrite]], None]
+    """Takes results that commands rewrite, once they are durable. Must not block."""
+    trace: TraceWriter | None
+    offload: Offload
+    turns: TimeSlices
+    """The turns that all publishers share."""
+
+
+class IngestConnection:
+    """One stream, its inputs that are not durable, and the task that commits them. Created by `Streams.open`. `send`
+    must not block. It may drop an `ack` that would have to wait: the next `ack`, or the last frame, implies it."""
 
     def __init__(
         self,
         live: LiveStream,
-        framing: Literal["raw", "tapped"],
+        request: Ingest,
         send: Callable[[DaemonFrame], None],
         setting: Setting,
     ) -> None:
-        super().__init__(live, send, setting)
-        self._framing = framing
+        self.live = live
+        self.over = anyio.Event()
+        """The last frame has been sent; the socket may be closed."""
+        self._send = send
+        self._setting = setting
+        self._journal = setting.journal
+        self._clock = setting.clock
+        self._trace = StreamTrace(setting.trace, live) if setting.trace is not None else None
+        self._reading = Work("stream", live.info.stream, lambda: f"line {live.normalizer.lines}")
+        self._taking = Work("commit of stream", live.info.stream)
+        self._waiting = 0
+        """Bytes of the lines that are parsed and not yet durable."""
+        self._busy = False
+        """`commit_all` is running, or about to."""
+        self._commits = 0
+        self._in_flight = False
+        """A commit is being written."""
+        self._inputs: list[Input] = []
+        """What the stream was given and is not durable yet."""
+        self._fault: Exception | None = None
+        """Why `live` cannot continue; it is rebuilt from the journal."""
+        self._durable = live.info.lines
+        """Lines that are stored, as far as this connection knows."""
+        self._declared = deepcopy(live.info)
+        """As the stream is if the journal does not know it."""
+        self._abandoned = False
+        """Another connection takes the stream over, or this one is over: nothing more is parsed or committed."""
+        self._is_offloaded = False
+        """A line is read aside from the event loop: nothing else changes the stream, and nothing is committed."""
+        self._offload_scope: anyio.CancelScope | None = None
+        """Cancels the process that reads it."""
+        self._progress = anyio.Event()
+        """Set, and replaced, when a commit is durable, a line was read aside, or the connection is over."""
+        self._framing = framing = request.framing
+        self._takes_answers = request.to_agent and framing == "tapped"
         # A tapped line holds its line as a JSON string: escaping rarely doubles the length.
         self._splitter = Splitter(setting.line_bytes if framing == "raw" else 2 * setting.line_bytes + 1_024)
-        self._deaf = False
+        self._answers: dict[int, Answer | None] = {}
+        """Number of a frame to the agent that waits for its answer -> the answer."""
+        self._sent_to_agent = 0
+        self._stopped = False
         """Nothing more is parsed: a line was given up that the publisher still has."""
+
+    @property
+    def stream(self) -> str:
+        return self.live.info.stream
 
     async def feed(self, data: bytes) -> None:
         """Parse what was received. Returns when there is room for more. Ignores input after `over`."""
@@ -83,10 +192,10 @@ class IngestConnection(Committing):
         for line in lines:
             if self._abandoned:
                 return
-            if len(line) > self._setting.aside.huge_bytes:
-                await self._give_aside(Lines((line,), t, None, keep))
+            if len(line) > self._setting.offload.huge_bytes:
+                await self._enqueue_offloaded(Lines((line,), t, None, keep))
             else:
-                self._give(Lines((line,), t, None, keep))
+                self._enqueue(Lines((line,), t, None, keep))
         await self._wait_for_room()
 
     async def adopt(self, portion: Normalized) -> None:
@@ -94,7 +203,7 @@ class IngestConnection(Committing):
         if self._abandoned:
             return
         load_normalizer(portion.state, self.live.normalizer.context)
-        self._give(Portion(portion))
+        self._enqueue(Portion(portion))
         await self._wait_for_room()
 
     async def finish(self) -> None:
@@ -111,59 +220,298 @@ class IngestConnection(Committing):
     def start(self) -> None:
         """Commit that the stream is open."""
         self.live.open()
-        self._kick()
+        self._schedule_commit()
 
     async def end(self, reason: str = "end", t: int | None = None) -> Statistics | None:
         """End the stream and return its statistics; None if the end could not be committed. A later line reopens the
         stream. `t`: when the agent ended; default: now."""
-        close = Close(reason, self._clock() if t is None else t)
-        await self.while_not_aside()
+        close = Close(self._clock() if t is None else t, reason)
+        await self.wait_for_offload()
         if self.live.is_long_to_close:
-            await self._give_aside(close)
+            await self._enqueue_offloaded(close)
             if self._abandoned:
                 return None
         else:
-            self._give(close)
-        if not await self._settle():
+            self._enqueue(close)
+        if not await self._wait_until_durable():
             return None
         statistics = self.live.statistics
         if not self.over.is_set():
-            self._say(Done(**msgspec.structs.asdict(statistics)))
+            self._send_frame(Done(**msgspec.structs.asdict(statistics)))
         return statistics
 
     async def add_view(self, outputs: Sequence[Output]) -> bool:
         """Commit a view of an earlier result; False if it could not be committed."""
-        await self.while_not_aside()
-        self._give(Views(outputs))
-        return await self._settle()
+        await self.wait_for_offload()
+        self._enqueue(Views(outputs))
+        return await self._wait_until_durable()
 
     async def settle_views(self, outcomes: Outcomes) -> bool:
         """Commit what became of views that commands were to make; False if it could not be committed."""
-        await self.while_not_aside()
-        outputs = settle(self.live.info, outcomes)
+        await self.wait_for_offload()
+        outputs = settle_rewrites(self.live.info, outcomes)
         return outputs is None or await self.add_view(outputs)
 
     async def set_parent(self, parent: str) -> bool:
         """Commit which call has started the stream's agent; False if it could not be committed."""
-        await self.while_not_aside()
-        self._give(Parent(parent, self._clock()))
-        return await self._settle()
+        await self.wait_for_offload()
+        self._enqueue(Parent(parent, self._clock()))
+        return await self._wait_until_durable()
+
+    async def to_agent(self, payload: Any) -> None:
+        """Send something to the agent, and wait until the publisher has answered. Raises `FrameError`."""
+        if not self._takes_answers:
+            raise FrameError("refused", f"the publisher of stream {self.stream!r} sends nothing to its agent")
+        if len(self._answers) >= MOST_UNANSWERED:
+            raise FrameError(
+                "refused", f"{MOST_UNANSWERED} frames for the agent of stream {self.stream!r} wait already"
+            )
+        self._sent_to_agent += 1
+        number = self._sent_to_agent
+        self._answers[number] = None
+        try:
+            self._send_frame(ToAgent(id=number, payload=payload))
+            with anyio.move_on_after(ANSWER_PATIENCE):
+                while self._answers[number] is None and not self.over.is_set():
+                    await self._progress.wait()
+            answer = self._answers[number]
+        finally:
+            del self._answers[number]
+        if answer is None:
+            why = "has left" if self.over.is_set() else f"has not answered in {ANSWER_PATIENCE:.0f} s"
+            raise FrameError("no-publisher", f"the publisher of stream {self.stream!r} {why}")
+        if answer.refused is not None:
+            raise FrameError(
+                "refused", f"the publisher of stream {self.stream!r} refused: {answer.refused[:LONGEST_REASON]}"
+            )
 
     async def suspend(self) -> None:
         """Commit what was received and release the stream. Its publisher may resume it."""
-        self._give_up()
-        await self.while_not_aside()
-        self._give(Suspend())
-        if await self._settle() and not self.over.is_set():
-            self._say(Suspended(lines=self.live.info.lines))
+        self._cancel_offload()
+        await self.wait_for_offload()
+        self._enqueue(Suspend())
+        if await self._wait_until_durable() and not self.over.is_set():
+            self._send_frame(Suspended(lines=self.live.info.lines))
             self._finish()
 
     async def supersede(self) -> None:
         """Give the stream to another connection. Returns when nothing more of this one can reach the journal."""
         self._abandoned = True
-        self._give_up()
-        await self._settle()
+        self._cancel_offload()
+        await self._wait_until_durable()
         self._fail("superseded", f"another connection has taken stream {self.stream} over")
+
+    async def wait_for_offload(self) -> None:
+        """Wait until no line is read aside."""
+        while self._is_offloaded:
+            await self._progress.wait()
+
+    async def commit_all(self) -> None:
+        """Commit until nothing is left. `_busy` keeps this to one task at a time."""
+        try:
+            while self._dirty and not self._abandoned and not self._is_offloaded:
+                if self._fault is None:
+                    try:
+                        await self._commit()
+                        continue
+                    except Exception as error:
+                        if is_final(error):
+                            raise
+                        self._fault = error
+                await self._commit_in_parts(self._fault)
+        except StreamConflictError as error:
+            self._fail("superseded", str(error))
+        except JournalError as error:
+            self._setting.trouble.begin(str(error))
+            self._fail("journal", str(error))
+        except Exception as error:
+            faults.note("a stream failed", place_of(error), error, stream=self.stream)
+            self._fail("internal", "the stream failed; the daemon's log says why")
+        finally:
+            self._busy = False
+            try:
+                self._notify()
+            except Exception as error:  # else waiting publishers would wait for ever
+                faults.note("waking publishers that wait for a commit took two attempts", place_of(error), error)
+                self._notify()
+
+    @property
+    def _dirty(self) -> bool:
+        """There is something to commit."""
+        return self._fault is not None or self.live.dirty
+
+    async def _commit(self) -> None:
+        """Commit everything that was given until now."""
+        live = self.live
+        await self._join(live)
+        if self._abandoned or self._fault is not None:
+            return
+        given, taken = len(self._inputs), self._waiting
+        with self._taking:
+            commit = live.take(self._clock())
+        rewrites = live.take_rewrites()
+        self._in_flight = True
+        try:
+            await self._journal.commit(commit)
+        finally:
+            self._in_flight = False
+        self._setting.trouble.end()
+        self._durable = commit.info.lines
+        failpoint("before-ack")
+        del self._inputs[:given]
+        self._commits += 1
+        self._waiting -= taken
+        self._after(live, commit, rewrites)
+        self._notify()
+
+    async def _join(self, live: LiveStream) -> None:
+        await self._setting.repositories.learn(live)
+        if self._setting.joining.concerns(live):
+            await self._setting.joining.join(live)
+        self._setting.repositories.place(live)
+
+    def _after(self, live: LiveStream, commit: Commit, rewrites: Sequence[Rewrite]) -> None:
+        """A commit is durable. Nothing of what follows from that can undo it."""
+        if commit.info.lines > commit.base_lines:
+            with contained("lines were not acknowledged by a frame of their own", stream=self.stream):
+                self._send_frame(Ack(lines=commit.info.lines))
+        if self._trace is not None:
+            with contained("a commit is missing in the trace", stream=self.stream):
+                self._trace.add(commit)
+        with contained("the views of a commit were not made", stream=self.stream):
+            self._setting.rewrite(rewrites)
+        with contained("the agents of a commit were not tied to their calls", stream=self.stream):
+            self._setting.spawned(live)
+
+    async def _commit_in_parts(self, error: Exception) -> None:
+        """Rebuild the stream from the journal, and commit what it was given since in parts."""
+        faults.note("lines could not be committed together", place_of(error), error, stream=self.stream)
+        live = await commit_in_parts(
+            self.stream, self._inputs, self._reload, self._commit_part, lambda: self._abandoned
+        )
+        if self._abandoned:
+            return
+        # Nothing else runs from here on: the stream has all that it was given.
+        live.info.last_reported_ts, live.info.missing_at = self.live.info.last_reported_ts, self.live.info.missing_at
+        live.info.followed = self.live.info.followed
+        self.live = live
+        self._fault = None
+        self._waiting = 0
+        self._commits += 2  # the one that may have been in flight, and the one after it
+        if self._trace is not None:
+            self._trace.live = live
+        self._notify()
+
+    async def _commit_part(self, live: LiveStream) -> None:
+        await self._join(live)
+        if not self._abandoned:
+            with self._taking:
+                commit = live.take(self._clock())
+            rewrites = live.take_rewrites()
+            await self._journal.commit(commit)
+            self._durable = commit.info.lines
+            self._after(live, commit, rewrites)
+
+    async def _reload(self) -> LiveStream:
+        live = await self._setting.reload(self.stream, self._declared)
+        if live.info.lines != self._durable:  # the publisher gets the error, and continues after what is stored
+            raise JournalError(f"the journal has stored lines of stream {self.stream} after it had refused them")
+        live.open()
+        return live
+
+    def _enqueue(self, one: Input) -> None:
+        self._inputs.append(one)
+        self._waiting += memory_of(one)
+        if self._fault is None:
+            try:
+                with self._reading:
+                    self.live.apply(one)
+            except Exception as error:
+                self._fault = error
+
+    async def _enqueue_offloaded(self, one: Input, work: Callable[[], None] | None = None) -> None:
+        """Give the stream something in a thread. `work`: another way to do the same."""
+        if not await self._begin_offload():
+            return
+        self._inputs.append(one)
+        self._waiting += memory_of(one)
+        try:
+            if self._fault is None:
+                await self._setting.offload.in_thread(str(self._reading), work or partial(self.live.apply, one))
+        except anyio.get_cancelled_exc_class():
+            self._abandoned = True  # the thread may still change it
+            raise
+        except Exception as error:
+            self._fault = error
+        finally:
+            self._end_offload()
+
+    async def _begin_offload(self) -> bool:
+        """Wait until nothing is being committed."""
+        while self._busy or self._is_offloaded:
+            await self._progress.wait()
+        self._is_offloaded = not self._abandoned
+        return self._is_offloaded
+
+    def _end_offload(self) -> None:
+        self._is_offloaded = False
+        self._notify()
+        self._schedule_commit()
+
+    def _cancel_offload(self) -> None:
+        """Kill the process that reads a line, if there is one: its publisher still has the line."""
+        if self._offload_scope is not None:
+            self._offload_scope.cancel()
+
+    def _schedule_commit(self) -> None:
+        if not self._busy and not self._is_offloaded and self._dirty and not self._abandoned:
+            self._busy = True
+            self._setting.commit_soon(self)
+
+    async def _wait_until_durable(self) -> bool:
+        """Wait until everything parsed so far is durable; False if it will not be, because the connection is over or
+        superseded."""
+        # What is parsed is durable, in the commit being written, or taken whole by the commit after that one.
+        self._schedule_commit()
+        enough = self._commits + self._in_flight + self._dirty
+        while self._commits < enough and self._busy:
+            await self._progress.wait()
+        return self._commits >= enough
+
+    async def _wait_for_room(self) -> None:
+        """Start committing, and wait until few enough bytes are in flight."""
+        self._schedule_commit()
+        while self._waiting > self._setting.in_flight_bytes and not self.over.is_set():
+            await self._progress.wait()
+
+    def _notify(self) -> None:
+        self._progress.set()
+        self._progress = anyio.Event()
+
+    def _send_frame(self, frame: DaemonFrame) -> None:
+        """Send a frame; one that could not be sent is tried once more."""
+        with contained("sending a frame took two attempts", stream=self.stream):
+            self._send(frame)
+            return
+        self._send(frame)
+
+    def _fail(self, code: ErrorCode, message: str) -> None:
+        if not self.over.is_set():
+            self._send_frame(ErrorFrame(code=code, message=message))
+            self._finish()
+
+    def _finish(self) -> None:
+        if not self.over.is_set():
+            self._abandoned = True
+            self._cancel_offload()
+            if self._trace is not None:
+                with contained("the end of a stream is missing in the trace", stream=self.stream):
+                    self._trace.release()
+            self.over.set()
+            self._notify()
+            self._setting.on_over(self)
+
+    # -- lines -------------------------------------------------------------------------------------------------
 
     async def _feed_records(self, lines: Sequence[bytes | LongLine], now: int) -> None:
         """Feed tapped lines; those that follow each other with one time and direction, as a block."""
@@ -173,54 +521,59 @@ class IngestConnection(Committing):
             if not line:
                 continue
             try:  # only the head of a long record is known, so it cannot be decoded
-                record = TappedLine(b"", now, None) if isinstance(line, LongLine) else read_tapped(line)
+                record = Line(b"", now) if isinstance(line, LongLine) else read_tapped(line)
             except NotTappedError as error:
                 await self._feed_lines(block, *stamp)
-                await self._refuse(error)
+                await self._reject(error)
                 return
             except Exception as error:
                 await self._feed_lines(block, *stamp)
                 block = []
                 faults.note("a tapped line could not be decoded", place_of(error), error, stream=self.stream)
                 if is_mark(line):
-                    await self._refuse(NotTappedError(reason_of(error)))
+                    await self._reject(NotTappedError(reason_of(error)))
                     return
-                self._give(Lines((line,), now, None, failed=reason_of(error)))  # the record is what there is of it
+                self._enqueue(Lines((line,), now, None, failed=reason_of(error)))  # the record is what there is of it
                 continue
-            if isinstance(record, TappedLine):
+            if isinstance(record, Answer):
+                if record.id in self._answers:
+                    self._answers[record.id] = record
+                    self._notify()
+                continue
+            if isinstance(record, Line):
                 t = now if record.t is None else record.t
-                if (t, record.dir) != stamp:
+                if (t, record.direction) != stamp:
                     await self._feed_lines(block, *stamp)
-                    block, stamp = [], (t, record.dir)
+                    block, stamp = [], (t, record.direction)
                 block.append(line if isinstance(line, LongLine) else self._shortened(record))
                 continue
             await self._feed_lines(block, *stamp)
             block = []
-            if self._abandoned or self._deaf:
+            if self._abandoned or self._stopped:
                 return
-            if isinstance(record, End):
+            if isinstance(record, Close):
                 await self.end(t=record.t)
             else:
-                self._give(Loss(record, now))
+                self._enqueue(msgspec.structs.replace(record, t=now))
         await self._feed_lines(block, *stamp)
 
-    def _shortened(self, record: TappedLine) -> bytes | LongLine:
+    def _shortened(self, record: Line) -> bytes | LongLine:
         size = record.size or len(record.line)
         if size > min(len(record.line), self._setting.line_bytes):
             return LongLine(record.line[:HEAD_BYTES], size)
         return record.line
 
-    async def _refuse(self, error: NotTappedError) -> None:
+    async def _reject(self, error: NotTappedError) -> None:
         """Suspend the stream at a line that is not a tapped line."""
-        if not self._abandoned and not self._deaf:
-            self._give(Suspend())
-            await self._settle()
+        if not self._abandoned and not self._stopped:
+            self._enqueue(Suspend())
+            await self._wait_until_durable()
             number = self.live.normalizer.lines + 1
             self._fail("not-tapped", f"line {number} of stream {self.stream} did not come as a tapped line: {error}")
 
     async def _feed_lines(self, lines: Sequence[bytes | LongLine], t: int, direction: Direction | None) -> None:
         """Feed lines in portions, and the long ones aside."""
-        limit = self._setting.aside.long_bytes
+        limit = self._setting.offload.long_bytes
         start = 0
         if lines and max(map(len, lines)) > limit:
             for end, line in enumerate(lines):
@@ -237,17 +590,17 @@ class IngestConnection(Committing):
             self._feed_block(lines[start : start + PORTION], t, direction)
 
     async def _feed_long(self, line: bytes | LongLine, t: int, direction: Direction | None) -> None:
-        aside = self._setting.aside
-        if self._abandoned or self._deaf:
+        aside = self._setting.offload
+        if self._abandoned or self._stopped:
             return
         if len(line) <= aside.huge_bytes or isinstance(line, LongLine):
-            await self._give_aside(Lines((line,), t, direction))
+            await self._enqueue_offloaded(Lines((line,), t, direction))
         else:
             await self._feed_huge(line, t, direction)
 
     async def _feed_huge(self, line: bytes, t: int, direction: Direction | None) -> None:
         live = self.live
-        if not await self._begin_aside():
+        if not await self._begin_offload():
             return
         read: ReadLine | None = None
         try:
@@ -255,25 +608,25 @@ class IngestConnection(Committing):
             partials, version = self._setting.partials_wanted(), live.info.agent_version
             shown = mask_secrets(line) if live.masks else line
             huge = HugeLine(shown, t, direction, normalizer.context, partials, normalizer.dump(), version)
-            with anyio.CancelScope() as self._killing:
-                read = await self._setting.aside.in_process(huge)
-            self._deaf |= self._killing.cancelled_caught
+            with anyio.CancelScope() as self._offload_scope:
+                read = await self._setting.offload.in_process(huge)
+            self._stopped |= self._offload_scope.cancelled_caught
         except Exception as error:  # it is read here, where it is contained
             faults.note("a line could not be read aside", place_of(error), error, stream=self.stream)
-            self._killing = None
-            self._end_aside()
-            await self._give_aside(Lines((line,), t, direction))
+            self._offload_scope = None
+            self._end_offload()
+            await self._enqueue_offloaded(Lines((line,), t, direction))
             return
         finally:
-            if self._killing is not None:
-                self._killing = None
-                self._end_aside()
-        if self._abandoned or self._deaf:
+            if self._offload_scope is not None:
+                self._offload_scope = None
+                self._end_offload()
+        if self._abandoned or self._stopped:
             return
         if read is None:
-            self._give(Lines((LongLine(line[:HEAD_BYTES], len(line)),), t, direction))
+            self._enqueue(Lines((LongLine(line[:HEAD_BYTES], len(line)),), t, direction))
         else:
-            await self._give_aside(Lines((line,), t, direction), partial(self._adopt_line, huge, read, line))
+            await self._enqueue_offloaded(Lines((line,), t, direction), partial(self._adopt_line, huge, read, line))
 
     def _adopt_line(self, huge: HugeLine, read: ReadLine, received: bytes) -> None:
         normalizer = load_normalizer(read.state, huge.context)
@@ -284,8 +637,8 @@ class IngestConnection(Committing):
         self.live.last_line = received
 
     def _feed_block(self, lines: Sequence[bytes | LongLine], t: int, direction: Direction | None) -> None:
-        if lines and not self._abandoned and not self._deaf:
-            self._give(Lines(lines, t, direction))
+        if lines and not self._abandoned and not self._stopped:
+            self._enqueue(Lines(lines, t, direction))
 
 
 def ingesting(live: LiveStream, *, new: bool) -> Ingesting:
@@ -299,3 +652,13 @@ def ingesting(live: LiveStream, *, new: bool) -> Ingesting:
         crc=f"{info.crc:08x}" if info.crc_line else None,
         crc_line=info.crc_line or None,
     )
+
+
+def settle_rewrites(info: StreamInfo, outcomes: Outcomes) -> list[Output] | None:
+    """Note what became of views, and return what is to be committed with the note; None if it was known."""
+    known = outcomes.keys() & info.rewriting.keys()
+    if not known:
+        return None
+    # A new table: the writer may be encoding the old one.
+    info.rewriting = {result: daemon for result, daemon in info.rewriting.items() if result not in known}
+    return [output for result, outputs in outcomes.items() if result in known for output in outputs]

@@ -13,8 +13,6 @@ from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.system.logs import Trouble, get_logger
 from tooltap.traces.drift.drift import Drift, Finding
 
-__all__ = ["MAX_BYTES", "Findings"]
-
 NOTE = "drift"
 MAX_BYTES = 256 * 1024
 """Longest note that a journal stores. If the findings need more, the newest are left out."""

@@ -14,40 +14,43 @@ A commit has to carry more than events, so this class keeps, besides the normali
 While `auto` still holds lines to recognise the dialect, no snapshot is taken: the tail is then those lines, and they
 are sniffed again when the stream is rebuilt.
 
+If the journal is to hold no secrets, lines are masked before they are parsed, so that nothing of them is in the events,
+the bodies, the parser's state or the tail. A secret that came in pieces, in several lines, is whole only in the event
+that they become: so events are masked, too. It may still be in the state and in the tail until the next snapshot.
+
 A line at which something raised (`normalizers/stream/guard.py`) is never read again: the commit that has it has a
 snapshot as well. So a rebuilt parser is in the state that the line has left, whether it would raise again or not.
 """
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections.abc import Callable, Sequence
 
 import msgspec
 
+from tooltap.daemon.ingest.inputs import RECORD_BYTES, Input, Lines, Parent, Portion, Suspend, Views
 from tooltap.daemon.ingest.offload import Normalized
-from tooltap.daemon.ingest.snapshots import SNAPSHOT_FORMAT, Snapshot, ids_of
-from tooltap.daemon.ingest.withhold import leave_out
-from tooltap.daemon.journal.interface import Commit, StreamInfo, TailRecord
+from tooltap.daemon.journal.interface import Commit, StreamInfo
 from tooltap.daemon.sessions.joining import is_prompt
 from tooltap.daemon.sessions.subagents import Spawned
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.views.results import Rewrite, StreamViews
-from tooltap.normalizers.core.items import Item, OutputChunk, Produced
+from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk, Produced
 from tooltap.normalizers.stream.guard import place_of
-from tooltap.normalizers.stream.normalizer import Keep, Output, StreamNormalizer
+from tooltap.normalizers.stream.normalizer import REPORTED_ELSEWHERE, Keep, Output, StreamNormalizer
 from tooltap.normalizers.tools.tasks import spawned_agent
 from tooltap.normalizers.wire.framing import LongLine
+from tooltap.protocol import inputs
+from tooltap.protocol.events import decode
+from tooltap.protocol.inputs import Block, Close, Direction, Line, Lost, each
 from tooltap.protocol.replies import StreamState
 from tooltap.protocol.stats import Statistics
-from tooltap.protocol.tapped import Direction, Lost
 from tooltap.traces.drift.drift import Drift
 from tooltap.traces.drift.watch import StreamWatch
+from tooltap.traces.recording.secrets import mask_lines, mask_secrets
 
-__all__ = ["RECORD_BYTES", "LiveStream"]
-
-RECORD_BYTES = 64
-"""About what a tail record costs in addition to its line."""
 PARENT_INDEX = 1_000_000
 """First index of events between lines that name a parent: no line has so many events."""
 MANY_CALLS = 256
@@ -55,6 +58,20 @@ WATCHING = "traces."
 """How the places of code begin that only looks on."""
 GROWTH = 4
 """A snapshot is due when the tail is this many times longer than the last snapshot."""
+
+
+SNAPSHOT_FORMAT = 1
+_loading = threading.Lock()
+"""msgspec 0.22 resolves a type when it first decodes it; two threads that do so for one type at once crash Python."""
+
+
+class Snapshot(msgspec.Struct, array_like=True):
+    """What a stream is rebuilt from, together with its tail."""
+
+    format: int
+    ids: int
+    """`StreamInfo.ids` at this point."""
+    normalizer: bytes
 
 
 class LiveStream:
@@ -84,8 +101,8 @@ class LiveStream:
         self._snapshot_size = snapshot_size
         self._needs_snapshot = needs_snapshot
         self._committed_state = committed_state
-        self._tail: list[TailRecord] = []
-        self._block = TailRecord("block")
+        self._tail: list[inputs.Input] = []
+        self._block = Block()
         """The lines that follow the tail."""
         self.last_line: bytes | None = None
         """The last whole line as it came, whose `crc` is not in `info` yet."""
@@ -106,7 +123,7 @@ class LiveStream:
     @property
     def dirty(self) -> bool:
         """There is something to commit."""
-        return bool(self._tail or self._block.block) or self._has_more or self.info.state != self._committed_state
+        return bool(self._tail or self._block.lines) or self._has_more or self.info.state != self._committed_state
 
     @property
     def is_long_to_close(self) -> bool:
@@ -119,31 +136,25 @@ class LiveStream:
         """Another stream may have reported some of what the next commit has."""
         return bool(self.sessions) or "guest" in self.info.roles.values()
 
-    def feed(self, line: bytes | LongLine, t: int, direction: Direction | None, keep: Keep | None = None) -> None:
-        """`keep`: which of the line's items no other stream has reported; see `StreamNormalizer.feed`."""
-        if keep is None:
-            self._add(self.normalizer.feed(line, t, direction))
-        else:
-            self._add(self.normalizer.feed(line, t, direction, self._counted(keep)), counted=True)
-        self._took(line, t, direction)
-
-    def feed_block(self, lines: Sequence[bytes | LongLine], t: int, direction: Direction | None) -> None:
-        """Feed lines that came together."""
-        whole = [line for line in lines if not isinstance(line, LongLine)]
-        if len(whole) < len(lines):
-            for line in lines:
-                self.feed(line, t, direction)
-        elif whole:
-            self._add(self.normalizer.feed_block(whole, t, direction))
-            self.info.state = "open"
-            self._record_lines(whole, t, direction)
-            self._touch(t)
-
-    def feed_failed(self, line: bytes | LongLine, reason: str, t: int, direction: Direction | None) -> None:
-        """Take a line that is not parsed: what it leads to could not be committed for this reason."""
-        self._add(self.normalizer.feed_failed(line, reason, t, direction))
-        self._needs_snapshot = True
-        self._took(line, t, direction)
+    def apply(self, one: Input) -> None:
+        """Feed an input. What it leads to is part of the next commit."""
+        match one:
+            case Lines():
+                self._feed_lines(one)
+            case Portion(portion):
+                self.adopt(load_normalizer(portion.state, self.normalizer.context), portion)
+            case Lost():
+                self._lose(one)
+            case Close():
+                self._close(one)
+            case Views(outputs):
+                self._views_added += outputs
+                self._has_more = True
+            case Parent():
+                self._set_parent(one)
+            case Suspend():
+                if self.info.state != "ended":
+                    self.info.state = "suspended"
 
     def adopt(
         self,
@@ -171,18 +182,6 @@ class LiveStream:
         self._needs_snapshot = self._has_more = True
         self._touch(portion.t)
 
-    def lost(self, lost: Lost, t: int) -> None:
-        self._end_of_line(outputs := self.normalizer.lost(lost.lines, lost.bytes, lost.reason, t))
-        self._add(outputs)
-        self.info.state = "open"
-        self._record(TailRecord("lost", t=t, lines=lost.lines, size=lost.bytes, reason=lost.reason))
-        self._touch(t)
-
-    def add_view(self, outputs: Sequence[Output]) -> None:
-        """Add a view of an earlier result. It results from no line, so the stream does not change otherwise."""
-        self._views_added += outputs
-        self._has_more = True
-
     @property
     def pending(self) -> list[Produced]:
         """The events of the next commit that will be stored."""
@@ -207,34 +206,10 @@ class LiveStream:
         if ids and self._views is not None:
             self._views.forget_rewrites(ids)
 
-    def set_parent(self, parent: str, t: int) -> None:
-        """Note which call has started the agent whose stream this is, which was not known before."""
-        self.info.parent = parent
-        # Its id must not be that of a view, which has the index of its result.
-        outputs = self.normalizer.set_parent(parent, self.info.statistics.events + PARENT_INDEX, t)
-        self._outputs += outputs
-        self._has_more = self._needs_snapshot = True
-
     def open(self) -> None:
         """A publisher is there. An ended stream is reopened only by its next line."""
         if self.info.state != "ended":
             self.info.state = "open"
-
-    def suspend(self) -> None:
-        if self.info.state != "ended":
-            self.info.state = "suspended"
-
-    def close(self, reason: str, t: int) -> None:
-        """End the stream. Closing an ended stream changes nothing."""
-        if self.info.state == "ended":
-            return
-        self._end_of_line(outputs := self.normalizer.close(reason, t))
-        self._add(outputs)
-        self._record(TailRecord("close", t=t, reason=reason))
-        if reason == "end":
-            self._touch(t)
-        self.info.state = "ended"
-        self._observe(lambda watch: watch.close())
 
     def take(self, now: int) -> Commit:
         """Everything since the last commit. It must be committed before the next one is taken."""
@@ -255,7 +230,8 @@ class LiveStream:
         snapshot = self._snapshot(now) if self._snapshot_is_due() else None
         # A copy: the writer encodes it in its own thread, while the next lines are counted here.
         frozen = msgspec.structs.replace(info, statistics=self.statistics)
-        commit = Commit(frozen, base_lines, self._outputs + self._views_added, self._tail, snapshot)
+        outputs = self._outputs + self._views_added
+        commit = Commit(frozen, base_lines, _masked(outputs) if self.masks else outputs, self._tail, snapshot)
         self._outputs, self._views_added, self._tail, self._has_more = [], [], [], False
         self.sessions = set()
         self._committed_state = info.state
@@ -279,10 +255,65 @@ class LiveStream:
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
+    def _feed_lines(self, given: Lines) -> None:
+        lines = masked_input(given.lines) if self.masks else given.lines
+        t, direction = given.t, given.direction
+        if given.failed is not None:
+            self._add(self.normalizer.feed_failed(lines[0], given.failed, t, direction))
+            self._needs_snapshot = True
+            self._took(lines[0], t, direction)
+        elif given.keep is not None:
+            self._add(self.normalizer.feed(lines[0], t, direction, self._counted(given.keep)), counted=True)
+            self._took(lines[0], t, direction)
+        else:
+            self._feed_block(lines, t, direction)
+        if lines is not given.lines and isinstance(last := given.lines[-1], bytes):
+            self.last_line = last  # its publisher has the original line
+
+    def _feed_block(self, lines: Sequence[bytes | LongLine], t: int, direction: Direction | None) -> None:
+        whole = [line for line in lines if not isinstance(line, LongLine)]
+        if len(whole) < len(lines):
+            for line in lines:
+                self._add(self.normalizer.feed(line, t, direction))
+                self._took(line, t, direction)
+        elif whole:
+            self._add(self.normalizer.feed_block(whole, t, direction))
+            self.info.state = "open"
+            self._record_lines(whole, t, direction)
+            self._touch(t)
+
+    def _lose(self, lost: Lost) -> None:
+        self._end_of_line(outputs := self.normalizer.lost(lost.lines, lost.bytes, lost.reason, lost.t))
+        self._add(outputs)
+        self.info.state = "open"
+        self._record(lost)
+        self._touch(lost.t)
+
+    def _close(self, close: Close) -> None:
+        """Closing an ended stream changes nothing."""
+        if self.info.state == "ended":
+            return
+        self._end_of_line(outputs := self.normalizer.close(close.reason, close.t))
+        self._add(outputs)
+        self._record(close)
+        if close.reason == "end":
+            self._touch(close.t)
+        self.info.state = "ended"
+        self._observe(lambda watch: watch.close())
+
+    def _set_parent(self, one: Parent) -> None:
+        if self.info.parent is not None:
+            return
+        self.info.parent = one.parent
+        # Its id must not be that of a view, which has the index of its result.
+        outputs = self.normalizer.set_parent(one.parent, self.info.statistics.events + PARENT_INDEX, one.t)
+        self._outputs += outputs
+        self._has_more = self._needs_snapshot = True
+
     def _took(self, line: bytes | LongLine, t: int, direction: Direction | None) -> None:
         self.info.state = "open"
         if isinstance(line, LongLine):
-            self._record(TailRecord("long", t, direction, line.head, line.size))
+            self._record(Line(line.head, t, direction, line.size))
         else:
             self._record_lines([line], t, direction)
         self._touch(t)
@@ -352,7 +383,7 @@ class LiveStream:
         if event.tool == "Task" and (agent := spawned_agent(event.fields)) is not None:
             self._spawned[event.id] = Spawned(event.session, agent, event.fields.call_id, is_kept)
 
-    def _touch(self, t: int) -> None:
+    def _touch(self, t: int | None) -> None:
         info = self.info
         info.first_t = t if info.first_t is None else info.first_t
         info.last_t = t
@@ -362,24 +393,24 @@ class LiveStream:
         block = self._block
         if t != block.t or direction != block.direction:
             self._end_block()
-            block = self._block = TailRecord("block", t, direction)
-        block.block += lines
+            block = self._block = Block([], t, direction)
+        block.lines += lines
         self._tail_bytes += sum(map(len, lines)) + RECORD_BYTES * len(lines)
         self.last_line = lines[-1]
         self.info.crc_line = self.normalizer.lines
 
     def _end_block(self) -> None:
         block = self._block
-        if len(block.block) > 1:
+        if len(block.lines) > 1:
             self._tail.append(block)
         else:
-            self._tail += block.inputs()
-        self._block = TailRecord("block")
+            self._tail += each(block)
+        self._block = Block()
 
-    def _record(self, record: TailRecord) -> None:
+    def _record(self, record: Line | Lost | Close) -> None:
         self._end_block()
         self._tail.append(record)
-        self._tail_bytes += len(record.line) + RECORD_BYTES
+        self._tail_bytes += (len(record.line) if isinstance(record, Line) else 0) + RECORD_BYTES
 
     def _snapshot_is_due(self) -> bool:
         if self.normalizer.holds_lines:
@@ -399,3 +430,89 @@ class LiveStream:
         self._tail_bytes = 0
         self._needs_snapshot = False
         return data
+
+
+def load_normalizer(state: bytes, context: Context) -> StreamNormalizer:
+    """Raises like `StreamNormalizer.load`."""
+    with _loading:
+        return StreamNormalizer.load(state, context)
+
+
+def context_of(info: StreamInfo, limits: Limits) -> Context:
+    return Context(
+        stream=info.stream,
+        provider=info.provider,
+        session=info.session,
+        agent=info.agent,
+        parent=info.parent,
+        mcp_servers=info.mcp_servers,
+        prompt=info.prompt,
+        limits=limits,
+    )
+
+
+def ids_of(outputs: Sequence[Output], ids: int) -> int:
+    """The checksum over event ids, continued over these outputs."""
+    for output in outputs:
+        if isinstance(output, Produced) and not output.partial:
+            ids = zlib.crc32(output.id.encode(), ids)
+    return ids
+
+
+def leave_out(
+    outputs: Sequence[Output], is_elsewhere: Callable[[Produced], bool], statistics: Statistics
+) -> tuple[list[Output], set[str]]:
+    """Return the outputs without these events and their bodies, and the ids of these events. Partials stay. A line with
+    no other events counts as skipped."""
+    stored = [one for one in outputs if isinstance(one, Produced) and not one.partial]
+    gone = [one for one in stored if is_elsewhere(one)]
+    if not gone:
+        return list(outputs), set()
+    ids = {one.id for one in gone}
+    kept = [one for one in outputs if not (isinstance(one, Produced) and one.id in ids)]
+    needed = [one.body for one in kept if isinstance(one, Produced)]
+    kept = [one for one in kept if isinstance(one, Produced) or not _is_body_of(one, gone) or _names(needed, one)]
+    lines = {line for one in gone if (line := _line(one)) is not None} - {
+        _line(one) for one in stored if one.id not in ids
+    }
+    statistics.with_events -= len(lines)
+    statistics.count_skip(REPORTED_ELSEWHERE, len(lines))
+    for one in gone:
+        statistics.adjust(one.kind, one.tool, one.raw_tool, -1)
+    return kept, ids
+
+
+def _line(event: Produced) -> str | None:
+    """Return which line the event results from; None for what results from closing the stream, or from no line."""
+    place, _, _ = event.id.rpartition(":")
+    return place if place[-1:].isdigit() else None
+
+
+def _is_body_of(chunk: OutputChunk, events: Sequence[Produced]) -> bool:
+    return _names([one.body for one in events], chunk)
+
+
+def _names(bodies: Sequence[bytes], chunk: OutputChunk) -> bool:
+    name = chunk.output_id.encode()
+    return any(name in body for body in bodies)
+
+
+def masked_input(lines: Sequence[bytes | LongLine]) -> list[bytes | LongLine]:
+    masked = mask_lines([one.head if isinstance(one, LongLine) else one for one in lines])
+    return [
+        new if not isinstance(one, LongLine) else one._replace(head=new) for one, new in zip(lines, masked, strict=True)
+    ]
+
+
+def masked_prompt(prompt: str | None) -> str | None:
+    return None if prompt is None else mask_secrets(prompt.encode()).decode()
+
+
+def _masked(outputs: Sequence[Output]) -> Sequence[Output]:
+    events = [one for one in outputs if isinstance(one, Produced)]
+    masked = {
+        id(one): Produced.of(decode(body), body)
+        for one, body in zip(events, mask_lines([one.body for one in events]), strict=True)
+        if body is not one.body
+    }
+    return [masked.get(id(one), one) for one in outputs] if masked else outputs

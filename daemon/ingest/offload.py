@@ -27,22 +27,10 @@ from tooltap.daemon.system.processes import import_nothing_from_here, usable_cor
 from tooltap.normalizers.core.items import Context, OutputChunk, Produced
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 from tooltap.traces.drift.baselines import PACKAGED, load
 from tooltap.traces.drift.drift import Drift, Found
 from tooltap.traces.drift.watch import StreamWatch, Watched
-
-__all__ = [
-    "IDLE",
-    "Aside",
-    "Failure",
-    "HugeLine",
-    "Normalized",
-    "ReadLine",
-    "drift_of_process",
-    "observed",
-    "read_line",
-]
 
 LONG_BYTES = 65_536
 """A longer line is normalized in a thread, so that the event loop serves others meanwhile, …"""
@@ -100,7 +88,7 @@ class ReadLine(NamedTuple):
     failures: list[Failure]
 
 
-class Aside:
+class Offload:
     """`long_bytes`, `huge_bytes`: lines that have more are long, or huge. `seconds`: how long a huge line may take."""
 
     def __init__(

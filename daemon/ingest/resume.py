@@ -15,32 +15,26 @@ their events are new and are not thrown away.
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import anyio.to_thread
 import msgspec
 
-from tooltap.daemon.ingest.live_stream import LiveStream
-from tooltap.daemon.ingest.snapshots import SNAPSHOT_FORMAT, Snapshot, context_of, ids_of
-from tooltap.daemon.journal.interface import Journal, JournalError, StoredStream, StreamInfo, TailRecord
+from tooltap.daemon.ingest.live_stream import SNAPSHOT_FORMAT, LiveStream, Snapshot, context_of, ids_of, load_normalizer
+from tooltap.daemon.journal.interface import Journal, JournalError, StoredStream, StreamInfo
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.views.results import StreamViews
 from tooltap.normalizers.catalog.registry import UnknownDialectError
-from tooltap.normalizers.core.items import Context, Limits
+from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.core.state import Call, PendingPermission
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen
 from tooltap.normalizers.wire.framing import LongLine
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Close, Line, Lost, each
 from tooltap.traces.drift.drift import Drift
 
-__all__ = ["load_normalizer", "resume"]
-
 _snapshot_decoder = msgspec.msgpack.Decoder(Snapshot)
-_loading = threading.Lock()
-"""msgspec 0.22 resolves a type when it first decodes it; two threads that do so for one type at once crash Python."""
 
 
 async def resume(
@@ -74,7 +68,7 @@ async def resume(
             normalizer,
             committed_state=stored.info.state,
             snapshot_bytes=snapshot_bytes,
-            tail_bytes=sum(len(one.line) for record in stored.tail for one in record.inputs()),
+            tail_bytes=sum(len(one.line) for record in stored.tail for one in each(record) if isinstance(one, Line)),
             snapshot_size=len(stored.snapshot or b""),
             outputs=outputs,
             drift=drift,
@@ -102,12 +96,6 @@ async def resume(
     )
 
 
-def load_normalizer(state: bytes, context: Context) -> StreamNormalizer:
-    """Raises like `StreamNormalizer.load`."""
-    with _loading:
-        return StreamNormalizer.load(state, context)
-
-
 def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, list[Output]] | None:
     """The normalizer as it was, and its outputs that are not committed; None if it is not the same as before."""
     info = stored.info
@@ -126,7 +114,7 @@ def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, li
         return None
     outputs: list[Output] = []
     for record in stored.tail:
-        for one in record.inputs():
+        for one in each(record):
             outputs += _feed(normalizer, one)
     if normalizer.lines != info.lines:
         return None
@@ -141,14 +129,15 @@ def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, li
     return normalizer, []
 
 
-def _feed(normalizer: StreamNormalizer, record: TailRecord) -> list[Output]:
-    direction: Direction | None = record.direction
-    if record.kind in ("line", "long"):
-        line = record.line if record.kind == "line" else LongLine(record.line, record.size)
-        return normalizer.feed(line, record.t, direction)
-    if record.kind == "lost":
-        return normalizer.lost(record.lines, record.size, record.reason, record.t)
-    return normalizer.close(record.reason, record.t)
+def _feed(normalizer: StreamNormalizer, record: Line | Lost | Close) -> list[Output]:
+    match record:
+        case Line():
+            line = record.line if record.size is None else LongLine(record.line, record.size)
+            return normalizer.feed(line, record.t, record.direction)
+        case Lost():
+            return normalizer.lost(record.lines, record.bytes, record.reason, record.t)
+        case Close():
+            return normalizer.close(record.reason, record.t)
 
 
 def _fresh(info: StreamInfo, limits: Limits) -> StreamNormalizer:

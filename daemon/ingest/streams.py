@@ -16,20 +16,18 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
+from typing import Any
 from weakref import WeakValueDictionary
 
 import anyio
 from anyio.abc import TaskGroup
 
 from tooltap.daemon.ingest.bisect import contained
-from tooltap.daemon.ingest.committing import Committing, Setting
-from tooltap.daemon.ingest.connection import IngestConnection, ingesting
-from tooltap.daemon.ingest.live_stream import LiveStream
-from tooltap.daemon.ingest.masking import masked_prompt
-from tooltap.daemon.ingest.missing_views import settle
-from tooltap.daemon.ingest.offload import Aside
+from tooltap.daemon.ingest.connection import IngestConnection, Setting, ingesting, settle_rewrites
+from tooltap.daemon.ingest.inputs import Parent
+from tooltap.daemon.ingest.live_stream import LiveStream, context_of, masked_prompt
+from tooltap.daemon.ingest.offload import Offload
 from tooltap.daemon.ingest.resume import resume
-from tooltap.daemon.ingest.snapshots import context_of
 from tooltap.daemon.ingest.tracing import StreamTrace
 from tooltap.daemon.journal.interface import (
     Commit,
@@ -54,13 +52,13 @@ from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.frames import DaemonFrame, FrameError, Ingest
+from tooltap.protocol.inputs import Close
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.drift.drift import Drift
 from tooltap.traces.recording.writer import TraceWriter
 
-__all__ = ["DISPLAY_PATIENCE", "IN_FLIGHT_BYTES", "SNAPSHOT_BYTES", "Streams"]
-
-VIEW_ATTEMPTS = 3
+ATTEMPTS = 3
+"""To change a stream that daemons which share the journal resume meanwhile."""
 SNAPSHOT_BYTES = 1024 * 1024
 """A stream's tail is replaced by a snapshot when it is longer than this, and than four times the last snapshot."""
 IN_FLIGHT_BYTES = 256 * 1024
@@ -100,7 +98,7 @@ class Streams:
         missing_views: Callable[[StreamInfo], Awaitable[None]] | None = None,
         agents: Callable[[], Iterable[str]] = tuple,
         display_patience: float = DISPLAY_PATIENCE,
-        aside: Aside | None = None,
+        offload: Offload | None = None,
         masks: bool = False,
     ) -> None:
         self.connections: dict[str, IngestConnection] = {}
@@ -118,7 +116,7 @@ class Streams:
         self._clock = clock
         self._drift = drift
         self._policy, self._masks = policy, masks
-        self._aside = aside or Aside()
+        self._offload = offload or Offload()
         self._missing_views = missing_views
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         self._display_patience = display_patience
@@ -142,7 +140,7 @@ class Streams:
             spawned=self._tie_agents,
             rewrite=rewrite,
             trace=trace,
-            aside=self._aside,
+            offload=self._offload,
             turns=TimeSlices(),
         )
 
@@ -163,9 +161,9 @@ class Streams:
                 if stored.info.rewriting and self._missing_views is not None:
                     self._tasks.start_soon(self._make_missing_views, self._missing_views, stored.info)
                 if request.parent is not None and live.info.parent is None:
-                    live.set_parent(request.parent, self._clock())
+                    live.apply(Parent(request.parent, self._clock()))
             send(ingesting(live, new=stored is None))
-            connection = IngestConnection(live, request.framing, send, self._setting)
+            connection = IngestConnection(live, request, send, self._setting)
             self.connections[stream] = connection
             connection.start()
             return connection
@@ -182,20 +180,44 @@ class Streams:
                 raise FrameError("not-found", f"there is no stream {stream!r}")
             return await self._close(stored, "end")
 
-    async def settle_views(self, stream: str, outcomes: Outcomes) -> None:
-        """Journal what became of views of the stream's results, whoever owns the stream. Does nothing if that is known
-        or the stream was deleted. Raises `JournalError`."""
+    async def with_stream(
+        self,
+        stream: str,
+        by_owner: Callable[[IngestConnection], Awaitable[bool]],
+        stored_commit: Callable[[StoredStream], Awaitable[Commit | None]],
+    ) -> bool:
+        """Change a stream, whoever owns it: its connection does it, or else it is loaded and the change is committed,
+        unless a daemon that shares the journal has resumed the stream. `by_owner` says whether it was done;
+        `stored_commit` returns what to commit, or None for nothing. Return whether a commit was made here. Raises
+        `JournalError`."""
         async with self._lock(stream):
             owner = self.connections.get(stream)
-            if owner is not None and await owner.settle_views(outcomes):
-                return
-            for _ in range(VIEW_ATTEMPTS):
+            if owner is not None and await by_owner(owner):
+                return False
+            for _ in range(ATTEMPTS):
                 stored = await self._journal.load_stream(stream)
-                if stored is None or (outputs := settle(stored.info, outcomes)) is None:
-                    return
-                with suppress(StreamConflictError):  # a daemon that shares the journal has resumed it
-                    await self._journal.commit(Commit(stored.info, stored.info.lines, outputs, ()))
-                    return
+                if stored is None or (commit := await stored_commit(stored)) is None:
+                    return False
+                with suppress(StreamConflictError):
+                    await self._journal.commit(commit)
+                    return True
+        return False
+
+    async def to_agent(self, stream: str, payload: Any) -> None:
+        """Send something to the agent of a stream. Returns when its publisher has taken it. Raises `FrameError`."""
+        if (owner := self.connections.get(stream)) is None:
+            raise FrameError("no-publisher", f"no publisher of stream {stream!r} is connected")
+        await owner.to_agent(payload)
+
+    async def settle_views(self, stream: str, outcomes: Outcomes) -> None:
+        """Journal what became of views of the stream's results. Does nothing if that is known or the stream was
+        deleted. Raises `JournalError`."""
+
+        async def settled(stored: StoredStream) -> Commit | None:
+            outputs = settle_rewrites(stored.info, outcomes)
+            return None if outputs is None else Commit(stored.info, stored.info.lines, outputs, ())
+
+        await self.with_stream(stream, lambda owner: owner.settle_views(outcomes), settled)
 
     async def restore(self) -> None:
         """At startup: continue to wait for the results of agents. Raises `JournalError`."""
@@ -205,18 +227,20 @@ class Streams:
                     self._displays.remember(info)
 
     async def set_parent(self, stream: str, parent: str) -> None:
-        """Journal which call has started the agent of a stream, whoever owns the stream. Raises `JournalError`."""
-        async with self._lock(stream):
-            owner = self.connections.get(stream)
-            if owner is not None and await owner.set_parent(parent):
-                return
-            stored = await self._journal.load_stream(stream)
-            if stored is not None and stored.info.parent is None:
-                live = await self._resume(stored)
-                live.set_parent(parent, self._clock())
-                with suppress(StreamConflictError):  # a daemon that shares the journal has resumed it
-                    await self._journal.commit(live.take(self._clock()))
-                    self._setting.rewrite(live.take_rewrites())
+        """Journal which call has started the agent of a stream. Raises `JournalError`."""
+        rewrites: list[Rewrite] = []
+
+        async def with_parent(stored: StoredStream) -> Commit | None:
+            if stored.info.parent is not None:
+                return None
+            live = await self._resume(stored)
+            live.apply(Parent(parent, self._clock()))
+            commit = live.take(self._clock())
+            rewrites[:] = live.take_rewrites()
+            return commit
+
+        if await self.with_stream(stream, lambda owner: owner.set_parent(parent), with_parent):
+            self._setting.rewrite(rewrites)
 
     async def close_overdue(self) -> int:
         """Close the streams whose publishers have not come back; returns how many. Call this regularly. One that cannot
@@ -263,22 +287,18 @@ class Streams:
 
     async def _take_held(self, stream: str, call_id: str, report: bool) -> None:
         """Take a call out of what a stream holds, and report it or not."""
+
+        async def by_owner(owner: IngestConnection) -> bool:
+            await owner.wait_for_offload()
+            taken = take_held(owner.live.info, owner.live.normalizer.statistics, call_id, report=report)
+            return await owner.add_view(taken)
+
+        async def without_owner(stored: StoredStream) -> Commit | None:
+            taken = take_held(stored.info, stored.info.statistics, call_id, report=report)
+            return Commit(stored.info, stored.info.lines, taken, ())
+
         try:
-            async with self._lock(stream):
-                owner = self.connections.get(stream)
-                if owner is not None:
-                    await owner.while_not_aside()
-                    taken = take_held(owner.live.info, owner.live.normalizer.statistics, call_id, report=report)
-                    if await owner.add_view(taken):
-                        return
-                for _ in range(VIEW_ATTEMPTS):
-                    stored = await self._journal.load_stream(stream)
-                    if stored is None:
-                        return
-                    taken = take_held(stored.info, stored.info.statistics, call_id, report=report)
-                    with suppress(StreamConflictError):
-                        await self._journal.commit(Commit(stored.info, stored.info.lines, taken, ()))
-                        return
+            await self.with_stream(stream, by_owner, without_owner)
         except JournalError as error:
             _log.warning("cannot report what a display tool has shown", stream=stream, reason=str(error))
         except Exception as error:
@@ -310,7 +330,7 @@ class Streams:
             lock = self._locks[stream] = anyio.Lock()
         return lock
 
-    def _forget(self, connection: Committing) -> None:
+    def _forget(self, connection: IngestConnection) -> None:
         if self.connections.get(connection.stream) is connection:
             del self.connections[connection.stream]
 
@@ -329,12 +349,12 @@ class Streams:
         if stored.info.state == "ended":
             return stored.info.statistics
         live = await self._resume(stored)
-        end = Work("end of stream", stored.info.stream)
+        end, close = Work("end of stream", stored.info.stream), Close(self._clock(), reason)
         if live.is_long_to_close:
-            await self._aside.in_thread(str(end), partial(live.close, reason, self._clock()))
+            await self._offload.in_thread(str(end), partial(live.apply, close))
         else:
             with end:
-                live.close(reason, self._clock())
+                live.apply(close)
         if self._setting.joining.concerns(live):
             await self._setting.joining.join(live)
         commit = live.take(self._clock())

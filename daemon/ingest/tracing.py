@@ -10,13 +10,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tooltap.daemon.ingest.live_stream import RECORD_BYTES, LiveStream
-from tooltap.daemon.ingest.masking import masked_prompt
-from tooltap.daemon.journal.interface import Commit, StreamInfo, TailRecord
+from tooltap.daemon.ingest.inputs import RECORD_BYTES
+from tooltap.daemon.ingest.live_stream import LiveStream, masked_prompt
+from tooltap.daemon.journal.interface import Commit, StreamInfo
+from tooltap.protocol.inputs import Close, Line, Lost, each, lines_of
 from tooltap.traces.recording.record import Declared, TraceRecord
 from tooltap.traces.recording.writer import TraceWriter
-
-__all__ = ["StreamTrace"]
 
 NOTHING = Declared()
 
@@ -47,8 +46,8 @@ class StreamTrace:
         """Write what is held."""
         for commit in self._held:
             if commit.tail:
-                tail = [one for record in commit.tail for one in record.inputs()]
-                size = sum(len(one.line) + RECORD_BYTES for one in tail)
+                tail = [one for record in commit.tail for one in each(record)]
+                size = sum((len(one.line) if isinstance(one, Line) else 0) + RECORD_BYTES for one in tail)
                 dialect, known = self.live.normalizer.dialect, self._held[-1].info
                 records = _records(tail, commit.base_lines, dialect, known, self._declared, self._prompt)
                 self._writer.write(records, len(tail), size)
@@ -56,7 +55,7 @@ class StreamTrace:
 
 
 def _records(
-    tail: Sequence[TailRecord],
+    tail: Sequence[Line | Lost | Close],
     number: int,
     dialect: str | None,
     known: StreamInfo,
@@ -65,7 +64,7 @@ def _records(
 ) -> Iterator[TraceRecord]:
     """`number`: lines before these. `known`: the latest information about the stream."""
     for one in tail:
-        number += {"lost": one.lines, "close": 0}.get(one.kind, 1)
+        number += lines_of(one)
         stated = msgspec.structs.replace(declared, prompt=prompt) if number == 1 else declared
         record = TraceRecord(
             v=1,
@@ -76,11 +75,13 @@ def _records(
             agent_version=known.agent_version,
             declared=None if stated == NOTHING else stated,
             n=number,
-            dir=one.direction,
         )
-        if one.kind == "lost" or one.kind == "close":
-            record.op, record.reason = one.kind, one.reason
-            record.lines, record.size = one.lines or None, one.size or None
-        else:
-            record.b64, record.size = one.line, one.size or None
+        match one:
+            case Line():
+                record.dir, record.b64, record.size = one.direction, one.line, one.size
+            case Lost():
+                record.op, record.reason = "lost", one.reason
+                record.lines, record.size = one.lines or None, one.bytes or None
+            case Close():
+                record.op, record.reason = "close", one.reason
         yield record

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -22,10 +22,10 @@ from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOr
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.heads import EventHead, head_of
+from tooltap.protocol.inputs import Input
 from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest
 from tooltap.protocol.stats import Statistics
-from tooltap.protocol.tapped import Direction
 
 Role: TypeAlias = Literal["owner", "guest"]
 """`owner`: of a session, a stream reports everything; `guest`: only what the owner, a session file, cannot report."""
@@ -81,32 +81,6 @@ class StoredEvent(_Stored):
         if head is None:
             head = self.__dict__["head"] = head_of(self.body)
         return head
-
-
-class TailRecord(msgspec.Struct, array_like=True, omit_defaults=True):
-    """One input of a stream's parser since its last snapshot, or the lines of one chunk."""
-
-    kind: Literal["line", "block", "long", "lost", "close"]
-    t: int | None = None
-    direction: Direction | None = None
-    line: bytes = b""
-    """The line, or the head of a long one."""
-    size: int = 0
-    """Length of a long line, or of all lost lines, in bytes."""
-    lines: int = 0
-    """Number of lost lines."""
-    reason: str = ""
-    """Reason of a loss or a close."""
-    block: list[bytes] = []
-    """Consecutive lines with one time and direction. Not joined, as a tapped line may contain newlines."""
-
-    def inputs(self) -> Iterator[TailRecord]:
-        """Each line of a block as a record of its own; other records as they are."""
-        if self.kind != "block":
-            yield self
-            return
-        for line in self.block:
-            yield TailRecord("line", self.t, self.direction, line)
 
 
 class StreamInfo(msgspec.Struct, kw_only=True):
@@ -173,7 +147,7 @@ class StoredStream(NamedTuple):
     snapshot: bytes | None
     snapshot_lines: int
     """Lines that the snapshot covers; the tail continues there."""
-    tail: list[TailRecord]
+    tail: list[Input]
 
 
 class Commit(NamedTuple):
@@ -185,7 +159,7 @@ class Commit(NamedTuple):
     """m: the number of lines that the stored stream must have, else `StreamConflictError`."""
     outputs: Sequence[Produced | OutputChunk]
     """In order. Partials are published in their place and not stored."""
-    tail: Sequence[TailRecord]
+    tail: Sequence[Input]
     snapshot: bytes | None = None
     """Replaces snapshot and tail. It covers the tail records of this commit."""
 

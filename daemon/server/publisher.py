@@ -10,9 +10,7 @@ from anyio.lowlevel import checkpoint
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.server.connection import Connection
 from tooltap.daemon.system.loop.watchdog import name_task
-from tooltap.protocol.frames import Ack, DaemonFrame, ErrorFrame, FrameError, Ingest, Suspended
-
-__all__ = ["serve_publisher"]
+from tooltap.protocol.frames import Ack, DaemonFrame, ErrorFrame, FrameError, Ingest, Suspended, ToAgent
 
 RECEIVE_BYTES = 65_536
 """Bytes parsed at once, while all other connections wait."""
@@ -47,7 +45,8 @@ class _Outgoing:
         if isinstance(frame, Ack) and not self._connection.writable:
             self._late = frame
             return
-        self._late = None
+        if not isinstance(frame, ToAgent):  # all other frames imply what is acknowledged
+            self._late = None
         self._connection.send(frame)
         if isinstance(frame, ErrorFrame | Suspended):  # the last frame
             self._connection.end_input()

@@ -29,10 +29,9 @@ from typing import Final
 from tooltap.daemon.journal.interface import Journal, Role, StreamInfo
 from tooltap.daemon.sessions.display_results import DISPLAY_TOOLS, Displays
 from tooltap.daemon.sessions.next_commit import NextCommit
-from tooltap.normalizers.catalog.registry import session_dialects
+from tooltap.normalizers.catalog.registry import apis, session_dialects
 from tooltap.normalizers.core.items import Item, Produced
 
-GATEWAY_DIALECTS: Final = frozenset({"openai-chat", "openai-responses"})
 GUEST_KINDS: Final = frozenset({"permission-request", "permission-response", "unparsed"})
 GUEST_NOTICES: Final = frozenset({"lost", "parser-reset"})
 """What a session file cannot have: questions to the user, and what happened to the tap's lines."""
@@ -148,7 +147,7 @@ def _is_content(event: Produced) -> bool:
 
 def _is_gateway(info: StreamInfo) -> bool:
     """Say whether a stream has what passed between an agent and its model."""
-    return (info.dialect or info.asked_dialect) in GATEWAY_DIALECTS
+    return (info.dialect or info.asked_dialect) in apis().values()
 
 
 def _told(info: StreamInfo) -> int:

@@ -1,17 +1,14 @@
-"""The building blocks of card bodies: prose, plain text, facts, tables, notes, attachments.
+"""The blocks of bodies, as plain values: prose, plain text, facts, tables, notes, attachments.
 
-Each block is empty for an empty value, so that a body is simply its blocks joined. The level bounds lists, which then
-say how many items are hidden.
+A function returns no block for an empty value, so that a body is simply its blocks joined. The level bounds lists,
+which then say how many items are hidden. How a block is written is the matter of a skin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from markupsafe import Markup
-
-from tooltap.daemon.show.markup import ansi, link, template, text
 from tooltap.daemon.show.render_options import Look, excerpt
 from tooltap.protocol.events import Attachment
 
@@ -27,6 +24,22 @@ IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image
 Item = TypeVar("Item")
 
 
+class Block(NamedTuple):
+    kind: str
+    """Of which template it has the values."""
+    values: dict[str, Any]
+    """Texts, numbers, excerpts, links, and bodies."""
+
+
+Body: TypeAlias = tuple[Block, ...]
+
+
+class Link(NamedTuple):
+    url: str
+    text: str
+    """What is shown of it."""
+
+
 class Limited(NamedTuple, Generic[Item]):
     shown: Sequence[Item]
     hidden: int
@@ -38,8 +51,13 @@ def limited(items: Sequence[Item], look: Look) -> Limited[Item]:
     return Limited(items[:limit], max(len(items) - limit, 0))
 
 
-def joined(*blocks: Markup) -> Markup:
-    return Markup().join(blocks)
+def block(kind: str, /, **values: Any) -> Body:
+    """Return a body of one block."""
+    return (Block(kind, values),)
+
+
+def joined(*bodies: Body) -> Body:
+    return tuple(one for body in bodies for one in body)
 
 
 def short(value: str, length: int = SHORT) -> str:
@@ -48,50 +66,49 @@ def short(value: str, length: int = SHORT) -> str:
     return line if len(line) <= length and len(value) <= 4 * length else f"{line[: length - 1]}…"
 
 
-def prose(value: str | None, look: Look, pointer: str = "", *, prompt: bool = False) -> Markup:
-    """Render Markdown. `pointer`: its place in the event; `prompt`: a user typed it, so line breaks are kept."""
+def prose(value: str | None, look: Look, pointer: str = "", *, prompt: bool = False) -> Body:
+    """Show Markdown. `pointer`: its place in the event; `prompt`: a user typed it, so line breaks are kept."""
     if not value or not value.strip():
-        return Markup()
-    return template("prose.html", part=excerpt(value, look, pointer), prompt=prompt)
+        return ()
+    return block("prose", part=excerpt(value, look, pointer), prompt=prompt)
 
 
-def plain(value: str | None, look: Look, pointer: str = "", *, kind: str = "") -> Markup:
-    """Render a tool's text with its terminal colours. `kind`: an additional CSS class."""
+def plain(value: str | None, look: Look, pointer: str = "", *, kind: str = "") -> Body:
+    """Show a tool's text with its terminal colours. `kind`: an additional CSS class."""
     if not value or not value.strip():
-        return Markup()
-    part = excerpt(value, look, pointer)
-    shown = ansi(part.text) if "\x1b" in part.text else text(part.text)
-    return template("plain.html", part=part, shown=shown, kind=kind)
+        return ()
+    return block("plain", part=excerpt(value, look, pointer), kind=kind)
 
 
-def facts(pairs: Iterable[tuple[str, Any]]) -> Markup:
-    """Render labels with their values, one per line, without empty values. Addresses are links."""
+def facts(pairs: Iterable[tuple[str, Any]]) -> Body:
+    """Show labels with their values, one per line, without empty values. Addresses are links."""
     shown = [(label, _value(value)) for label, value in pairs if value is not None and value != "" and value != []]
-    return template("facts.html", pairs=shown) if shown else Markup()
+    return block("facts", pairs=shown) if shown else ()
 
 
-def _value(value: Any) -> Markup:
-    if isinstance(value, Markup):
-        return value
+def _value(value: Any) -> str | Link:
+    if isinstance(value, Link) or hasattr(value, "__html__"):  # a page's own
+        return value  # type: ignore[no-any-return]
     if isinstance(value, bool):
-        return Markup("yes" if value else "no")
+        return "yes" if value else "no"
     if isinstance(value, int):
-        return Markup(f"{value:,}")
+        return f"{value:,}"
     if isinstance(value, list):
         shown = ", ".join(short(str(one), 100) for one in value[:SUMMARY_ITEMS])
-        return text(shown if len(value) <= SUMMARY_ITEMS else f"{shown} and {len(value) - SUMMARY_ITEMS:,} more")
-    return link(short(str(value)))
+        return shown if len(value) <= SUMMARY_ITEMS else f"{shown} and {len(value) - SUMMARY_ITEMS:,} more"
+    shown = short(str(value))
+    return Link(shown, shown) if shown else ""
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[Any]], look: Look, *, name: str) -> Markup:
-    """Render a table without its empty columns. `name`: its label for screen readers."""
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]], look: Look, *, name: str) -> Body:
+    """Show a table without its empty columns. `name`: its label for screen readers."""
     if not rows:
-        return Markup()
+        return ()
     part = limited(rows, look)
-    cells = [[Markup() if value is None else _value(value) for value in row] for row in part.shown]
+    cells = [["" if value is None else _value(value) for value in row] for row in part.shown]
     kept = [index for index in range(len(head)) if any(row[index] for row in cells)]
-    return template(
-        "table.html",
+    return block(
+        "table",
         head=[head[index] for index in kept],
         rows=[[row[index] for index in kept] for row in cells],
         hidden=part.hidden,
@@ -99,22 +116,22 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], look: Look, *, nam
     )
 
 
-def note(sentence: str) -> Markup:
-    """Render a remark of tooltap about the card."""
-    return Markup('<p class="note">{}</p>\n').format(text(sentence))
+def note(sentence: str) -> Body:
+    """Show a remark of tooltap about the card."""
+    return block("note", sentence=sentence)
 
 
-def folded(summary: str, body: Markup) -> Markup:
-    """Render a body that is folded at first."""
-    return template("folded.html", summary=summary, body=body) if body else Markup()
+def folded(summary: str, body: Body) -> Body:
+    """Show a body that is folded at first."""
+    return block("folded", summary=summary, body=body) if body else ()
 
 
-def attachments(attached: list[Attachment] | None, look: Look) -> Markup:
-    """Render stored images as images, all other attachments as links with name, type and size."""
+def attachments(attached: list[Attachment] | None, look: Look) -> Body:
+    """Show stored images as images, all other attachments as links with name, type and size."""
     if not attached:
-        return Markup()
+        return ()
     part = limited(attached, look)
-    return template("attachments.html", items=[_attached(one, look) for one in part.shown], hidden=part.hidden)
+    return block("attachments", items=[_attached(one, look) for one in part.shown], hidden=part.hidden)
 
 
 class _Attached(NamedTuple):
@@ -122,7 +139,7 @@ class _Attached(NamedTuple):
     facts: str
     url: str | None
     is_image: bool
-    uri: Markup
+    uri: str | Link
 
 
 def _attached(one: Attachment, look: Look) -> _Attached:
@@ -130,7 +147,7 @@ def _attached(one: Attachment, look: Look) -> _Attached:
     size = [] if one.bytes is None else [f"{one.bytes:,} bytes"]
     if one.output_id is not None and url is None:
         size.append("not available")
-    uri = Markup() if one.uri is None else link(one.uri, short(one.uri))
+    uri = "" if one.uri is None else Link(one.uri, short(one.uri))
     return _Attached(
         name=short(one.name) if one.name and one.name != one.uri else "",
         facts=", ".join([short(one.mime_type), *size]),

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from markupsafe import Markup
-
 from tooltap.daemon.formats import amount, dollars
-from tooltap.daemon.show.blocks import HEADER, attachments, facts, folded, joined, note, plain, prose, short, table
+from tooltap.daemon.show.blocks import (
+    HEADER,
+    Body,
+    attachments,
+    facts,
+    folded,
+    joined,
+    note,
+    plain,
+    prose,
+    short,
+    table,
+)
 from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.show.tools.dialogs import answers_body, options_body, questions_body
 from tooltap.daemon.show.tools.registry import input_body
@@ -26,25 +36,25 @@ from tooltap.protocol.events import (
 from tooltap.protocol.tools import TOOLS
 
 
-def message_body(event: Message, look: Look) -> Markup:
-    """Render a message as Markdown. Line breaks of typed messages are kept."""
+def message_body(event: Message, look: Look) -> Body:
+    """Show a message as Markdown. Line breaks of typed messages are kept."""
     return joined(
         prose(event.text, look, "/text", prompt=event.role != "assistant"), attachments(event.attachments, look)
     )
 
 
-def reasoning_body(event: Reasoning, look: Look) -> Markup:
+def reasoning_body(event: Reasoning, look: Look) -> Body:
     return prose(event.text, look, "/text")
 
 
-def permission_body(event: PermissionRequest, look: Look) -> Markup:
-    """Render the question and the options of a request."""
+def permission_body(event: PermissionRequest, look: Look) -> Body:
+    """Show the question and the options of a request."""
     # If there is a title, the input in the call's own card is enough.
-    call = _call_input(event.name, event.input or {}, look) if look.is_full or not event.title else Markup()
+    call = _call_input(event.name, event.input or {}, look) if look.is_full or not event.title else ()
     return joined(
         _whole(event.title, look, "/title"),
         call,
-        Markup() if _shows_questions(look) else questions_body(event.questions or [], None, look),
+        () if _shows_questions(look) else questions_body(event.questions or [], None, look),
         options_body(event.options or [], look),
     )
 
@@ -54,43 +64,43 @@ def _shows_questions(look: Look) -> bool:
     return not look.is_full and look.call is not None and bool(look.call.input.get("questions"))
 
 
-def _whole(value: str | None, look: Look, pointer: str) -> Markup:
-    """Render a text that the header shows only the beginning of."""
-    return plain(value, look, pointer) if value and short(value, HEADER) != value else Markup()
+def _whole(value: str | None, look: Look, pointer: str) -> Body:
+    """Show a text that the header shows only the beginning of."""
+    return plain(value, look, pointer) if value and short(value, HEADER) != value else ()
 
 
-def _call_input(name: str | None, payload: dict[str, Any], look: Look) -> Markup:
-    """Render the input of the requested call; as a tree if it has no known key, as in OpenCode's requests."""
+def _call_input(name: str | None, payload: dict[str, Any], look: Look) -> Body:
+    """Show the input of the requested call; as a tree if it has no known key, as in OpenCode's requests."""
     types = TOOLS.get(name or "")
     if name is None or (types is not None and len(types.input.from_payload(payload).extra) == len(payload)):
         return tree(payload, look, "/input")
     return input_body(name, payload, look)
 
 
-def response_body(event: PermissionResponse, look: Look) -> Markup:
+def response_body(event: PermissionResponse, look: Look) -> Body:
     return joined(prose(event.message, look, "/message", prompt=True), answers_body(event.answers or {}, look))
 
 
-def notice_body(event: Notice, look: Look) -> Markup:
-    """Render the text if the header shows only its beginning, and the data at level `full`."""
-    return joined(_whole(event.text, look, "/text"), tree(event.data, look, "/data") if look.is_full else Markup())
+def notice_body(event: Notice, look: Look) -> Body:
+    """Show the text if the header shows only its beginning, and the data at level `full`."""
+    return joined(_whole(event.text, look, "/text"), tree(event.data, look, "/data") if look.is_full else ())
 
 
-def unparsed_body(event: Unparsed, look: Look) -> Markup:
+def unparsed_body(event: Unparsed, look: Look) -> Body:
     return joined(
         note(f"A line of {event.bytes:,} bytes that could not be read ({short(event.reason)}). It begins:"),
         plain(event.text, look, "/text"),
     )
 
 
-def turn_body(event: Turn, look: Look) -> Markup:
+def turn_body(event: Turn, look: Look) -> Body:
     return _whole(event.reason, look, "/reason")
 
 
-def session_body(event: SessionEvent, look: Look) -> Markup:
-    """Render what is known of a session. For an update the header is enough, except at level `full`."""
+def session_body(event: SessionEvent, look: Look) -> Body:
+    """Show what is known of a session. For an update the header is enough, except at level `full`."""
     if event.state == "updated" and not look.is_full:
-        return Markup()
+        return ()
     about = facts(
         [
             ("title", event.title),
@@ -110,16 +120,16 @@ def session_body(event: SessionEvent, look: Look) -> Markup:
     )
 
 
-def _names(of_what: str, names: list[str] | None, look: Look) -> Markup:
+def _names(of_what: str, names: list[str] | None, look: Look) -> Body:
     if not names:
-        return Markup()
+        return ()
     shown = [short(name, HEADER) for name in names]
     return folded(f"{len(names):,} {of_what}", tree(shown, look._replace(level="full")))
 
 
-def usage_body(event: Usage, look: Look) -> Markup:
+def usage_body(event: Usage, look: Look) -> Body:
     if not look.is_full:
-        return Markup()
+        return ()
     return facts(
         [
             ("tokens in", event.input_tokens),

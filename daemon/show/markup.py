@@ -28,6 +28,7 @@ from pygments.util import ClassNotFound
 
 from tooltap.daemon.formats import amount, counted, dollars, spent
 from tooltap.daemon.show.ansi import final_screen, spans
+from tooltap.daemon.show.blocks import Body, Link
 from tooltap.daemon.show.render_options import brief
 from tooltap.daemon.system.sanitize import visible
 from tooltap.normalizers.catalog.registry import product_names
@@ -133,6 +134,18 @@ def template(name: str, **values: Any) -> Markup:
     return Markup(_environment().get_template(name).render(**values))
 
 
+def body_html(value: Body | Link | str) -> Markup:
+    """Render a body, a link, or plain text. What is HTML already stays so."""
+    match value:
+        case Markup():
+            return value
+        case Link(url=url, text=shown):
+            return link(url, shown)
+        case str():
+            return text(value)
+    return Markup().join([template(f"{block.kind}.html", **block.values) for block in value])
+
+
 def _brief(value: str) -> str:
     return visible(brief(value))
 
@@ -154,6 +167,7 @@ def environment(*packages: str) -> Environment:
     )
     environment.filters |= {
         "visible": visible,
+        "html": body_html,
         "brief": _brief,
         "product": product,
         "markdown": markdown,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from markupsafe import Markup
 
-from tooltap.daemon.show.blocks import folded, joined, note, plain
+from tooltap.daemon.show.blocks import Body, folded, joined, note, plain
 from tooltap.daemon.show.diff import Change, between
 from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.show.tools.edits import changes_body
@@ -32,19 +31,19 @@ def is_different(event: ToolResult) -> bool:
     return event.model_view.differs or (event.display is not None and event.display.mime_type is None)
 
 
-def model_view_body(event: ToolResult, look: Look) -> Markup:
-    """Render what the model saw, folded; nothing if the stream does not say it."""
+def model_view_body(event: ToolResult, look: Look) -> Body:
+    """Show what the model saw, folded; nothing if the stream does not say it."""
     if event.model_view is None:
-        return Markup()
+        return ()
     decoded = msgspec.to_builtins(event)
     return folded("what the model saw", _body(decoded, event, look))
 
 
-def _body(decoded: dict[str, Any], event: ToolResult, look: Look) -> Markup:
+def _body(decoded: dict[str, Any], event: ToolResult, look: Look) -> Body:
     blocks = model_blocks(decoded, _not_here) or []
     if not blocks:
         return note(NOTHING)
-    beginning = note(BEGINNING) if any(block.get("incomplete") for block in blocks) else Markup()
+    beginning = note(BEGINNING) if any(block.get("incomplete") for block in blocks) else ()
     whole = [
         plain(block["text"], look, f"/modelView/blocks/{index}/text") if "text" in block else _elsewhere(block)
         for index, block in enumerate(blocks)
@@ -65,7 +64,7 @@ def _parts(block: dict[str, Any]) -> list[dict[str, Any]]:
     return [part for part in block.get("parts") or () if isinstance(part, dict)]
 
 
-def _elsewhere(block: dict[str, Any]) -> Markup:
+def _elsewhere(block: dict[str, Any]) -> Body:
     return note(f"A block of type {block.get('type')}: {block.get('mimeType') or block.get('uri') or 'stored'}.")
 
 

@@ -8,19 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from markupsafe import Markup
-
 from tooltap.daemon.formats import spent
-from tooltap.daemon.show.blocks import (
-    IMAGES,
-    attachments,
-    facts,
-    folded,
-    joined,
-    note,
-    plain,
-    short,
-)
+from tooltap.daemon.show.blocks import IMAGES, Body, attachments, facts, folded, joined, note, plain, short
 from tooltap.daemon.show.facts import Fact, outcome_facts, said
 from tooltap.daemon.show.model_view import DIFFERS, is_different, model_view_body
 from tooltap.daemon.show.render_options import Look
@@ -73,30 +62,30 @@ def took(event: ToolResult, look: Look) -> str | None:
     return spent(event.ts - began)
 
 
-def result_body(event: ToolResult, look: Look) -> Markup:
+def result_body(event: ToolResult, look: Look) -> Body:
     if event.silent:
         return note(SILENT)
     if event.ask and not look.is_full:
         return note(ASK)
-    seen = model_view_body(event, look) if look.is_full else Markup()
+    seen = model_view_body(event, look) if look.is_full else ()
     return joined(_notes(event, look), _shown(event, look), attachments(event.attachments, look), seen)
 
 
-def _notes(event: ToolResult, look: Look) -> Markup:
+def _notes(event: ToolResult, look: Look) -> Body:
     """Explain the facts of the header, at level `full`."""
     if not look.is_full:
-        return Markup()
+        return ()
     return joined(
-        note(ASYNC) if event.async_ else Markup(),
-        note(FINAL) if event.final else Markup(),
-        note(INFERRED) if event.synthetic else Markup(),
-        note(REPLACES[look.replaces_inferred][1]) if event.replaces else Markup(),
-        note(UNKNOWN_VIEW) if event.assistant_view == "unknown" else Markup(),
+        note(ASYNC) if event.async_ else (),
+        note(FINAL) if event.final else (),
+        note(INFERRED) if event.synthetic else (),
+        note(REPLACES[look.replaces_inferred][1]) if event.replaces else (),
+        note(UNKNOWN_VIEW) if event.assistant_view == "unknown" else (),
     )
 
 
-def _shown(event: ToolResult, look: Look) -> Markup:
-    """Render the display of the result if there is one; else, and at level `full` also, its output.
+def _shown(event: ToolResult, look: Look) -> Body:
+    """Show the display of the result if there is one; else, and at level `full` also, its output.
 
     A provider's display of one line ("Found 2 matches") is only a caption of the output. A provider's diff repeats
     the input of the call, in lines of the file.
@@ -108,7 +97,7 @@ def _shown(event: ToolResult, look: Look) -> Markup:
     if _is_caption(event.display):
         caption = event.display.text or ""
         repeats_error = isinstance(error, str) and error in caption
-        return joined(Markup() if repeats_error else note(caption), output_body(event.name, output, look))
+        return joined(() if repeats_error else note(caption), output_body(event.name, output, look))
     view = joined(error_body(event.output, look), _display(event.display, look))
     if not look.is_full or event.model_view is not None:
         return view
@@ -128,7 +117,7 @@ def _is_diff(display: Display) -> bool:
 _ORIGINS = {"provider": "the agent", "rule": "a rule of the configuration", "rewriter": "a rewriter"}
 
 
-def _display(display: Display, look: Look) -> Markup:
+def _display(display: Display, look: Look) -> Body:
     mime = (display.mime_type or "text/plain").partition(";")[0].strip().lower()
     if display.output_id is not None and mime in IMAGES:
         body = attachments(
@@ -137,33 +126,33 @@ def _display(display: Display, look: Look) -> Markup:
     else:
         body = joined(_view(display, mime, look), _whole(display, look))
     origin = note(f"Shown as {_ORIGINS[display.origin]} wants it.")
-    return joined(origin if look.is_full else Markup(), facts([("file", display.path)]), body)
+    return joined(origin if look.is_full else (), facts([("file", display.path)]), body)
 
 
-def _view(display: Display, mime: str, look: Look) -> Markup:
-    """Render the text of a display by its type."""
+def _view(display: Display, mime: str, look: Look) -> Body:
+    """Show the text of a display by its type."""
     if not display.text:
-        return Markup()
+        return ()
     if mime == "application/json":
         return text_or_tree(display.text, look, "/display/text")
     return typed_text(display.text, look, "/display/text", mime_type=mime, language=display.language, path=display.path)
 
 
-def _whole(display: Display, look: Look) -> Markup:
-    """Render the body of a display that is stored apart from the event."""
+def _whole(display: Display, look: Look) -> Body:
+    """Show the body of a display that is stored apart from the event."""
     if display.output_id is None:
-        return Markup()
+        return ()
     mime = display.mime_type or "text/plain"
     return attachments([Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes)], look)
 
 
-def update_body(event: ToolUpdate, look: Look) -> Markup:
-    """Render the progress of a call, or the display that a rewriter made after the result."""
+def update_body(event: ToolUpdate, look: Look) -> Body:
+    """Show the progress of a call, or the display that a rewriter made after the result."""
     if event.display is not None:
         return _display(event.display, look)
     progress: dict[str, Any] = event.progress or {}
     text = progress.get("text")
     if not isinstance(text, str):
         return tree(progress, look, "/progress")
-    data = tree(progress.get("data"), look, "/progress/data") if look.is_full else Markup()
+    data = tree(progress.get("data"), look, "/progress/data") if look.is_full else ()
     return joined(plain(text, look, "/progress/text"), data)

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from markupsafe import Markup
 
 from tooltap.daemon.formats import counted, dollars, spent
-from tooltap.daemon.show.blocks import HEADER, short
+from tooltap.daemon.show.blocks import HEADER, Body, short
 from tooltap.daemon.show.events import (
     context_share,
     cost,
@@ -36,11 +36,9 @@ from tooltap.daemon.show.names import distinct_title, tool_name
 from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.show.results import result_body, result_facts, update_body
 from tooltap.daemon.show.tools.registry import input_body, tool_card
-from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.tools.preview import preview
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import (
-    AnyEvent,
     Event,
     Message,
     Notice,
@@ -60,8 +58,6 @@ Slot: TypeAlias = Literal["input", "live", "output", "children", "turn"]
 SLOTS: tuple[Slot, ...] = ("input", "live", "output", "children", "turn")
 
 
-_log = get_logger("show")
-
 TURN = "/turn"
 """Ends the key of a turn. No key of a call has no space."""
 
@@ -79,7 +75,8 @@ class Fragment(NamedTuple):
     """Short facts in the header, such as exit code, duration, cost."""
     status: str
     """The status of a call or result, or the level of a notice; else empty."""
-    body: Markup
+    body: Body | Markup
+    """As values, or as a skin has written it."""
     is_minor: bool = False
     """Bookkeeping, shown less prominently."""
     family: str = ""
@@ -109,7 +106,7 @@ class _Shown(NamedTuple):
     preview: str = ""
     facts: tuple[Fact, ...] = ()
     status: str = ""
-    body: Callable[[Any, Look], Markup] | None = None
+    body: Callable[[Any, Look], Body] | None = None
     """Called with the event at levels that have a body."""
     slot: Slot | None = None
     is_minor: bool = False
@@ -136,7 +133,7 @@ def card_key(seq: int) -> str:
 
 
 def fragment_of(event: Event, look: Look) -> Fragment | None:
-    """Render an event; None if there is nothing to show: an agent's replay of its history, or an update that changes
+    """Show an event; None if there is nothing to show: an agent's replay of its history, or an update that changes
     nothing visible."""
     show = _KINDS.get(type(event))
     shown = None if show is None or event.replay else show(event, look)
@@ -162,7 +159,7 @@ def fragment_of(event: Event, look: Look) -> Fragment | None:
         preview=short(shown.preview, HEADER),
         facts=tuple(Fact(short(fact.text, HEADER), fact.name) for fact in shown.facts),
         status=short(shown.status, HEADER),
-        body=Markup() if look.level == "title" or shown.body is None else shown.body(event, look),
+        body=() if look.level == "title" or shown.body is None else shown.body(event, look),
         is_minor=shown.is_minor,
         family=family_of(event.name) if isinstance(event, ToolCall | ToolResult) else "",
         address=look.address(event.seq or 0),
@@ -227,7 +224,7 @@ def _longer_preview(event: ToolCall) -> str:
 
 
 def _tool_update(event: ToolUpdate, look: Look) -> _Shown | None:
-    body: Callable[[Any, Look], Markup] = update_body
+    body: Callable[[Any, Look], Body] = update_body
     if event.input is not None:
         slot: Slot = "input"
         body = _new_input
@@ -248,7 +245,7 @@ def _tool_update(event: ToolUpdate, look: Look) -> _Shown | None:
     )
 
 
-def _new_input(event: ToolUpdate, look: Look) -> Markup:
+def _new_input(event: ToolUpdate, look: Look) -> Body:
     return input_body(event.name, event.input or {}, look)
 
 
@@ -363,17 +360,3 @@ _KINDS: dict[type[Event], Callable[[Any, Look], _Shown | None]] = {
     SessionEvent: _session,
     Usage: _usage,
 }
-
-
-def rendered(event: AnyEvent, look: Look) -> Fragment | None:
-    """Render an event. If a renderer fails, log it and show a notice instead, so that the page survives any event."""
-    try:
-        return fragment_of(event, look)
-    except Exception:
-        _log.exception("an event cannot be rendered", seq=event.seq)
-        envelope: dict[str, Any] = {name: getattr(event, name) for name in _ENVELOPE}
-        failure = Notice(**envelope, level="error", code="not shown", text="This event cannot be shown; see it raw.")
-        return fragment_of(failure, look)
-
-
-_ENVELOPE = ("v", "id", "stream", "line", "session", "protocol", "provider", "dialect", "seq", "ts")

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
-from markupsafe import Markup
 
-from tooltap.daemon.show.blocks import plain
-from tooltap.daemon.show.markup import template
+from tooltap.daemon.show.blocks import Body, block, plain
 from tooltap.daemon.show.render_options import Excerpt, Look, excerpt
 from tooltap.protocol.payloads import OpenStruct, fields_of
 
@@ -30,8 +28,8 @@ class Node(NamedTuple):
     """How many children are not shown."""
 
 
-def text_or_tree(value: Any, look: Look, pointer: str) -> Markup:
-    """Render text as text; JSON, and anything that is not text, as a tree."""
+def text_or_tree(value: Any, look: Look, pointer: str) -> Body:
+    """Show text as text; JSON, and anything that is not text, as a tree."""
     if not isinstance(value, str):
         return tree(value, look, pointer)
     if value.lstrip()[:1] in ("{", "["):
@@ -43,14 +41,14 @@ def text_or_tree(value: Any, look: Look, pointer: str) -> Markup:
     return plain(value, look, pointer)
 
 
-def tree(value: Any, look: Look, pointer: str = "") -> Markup:
-    """Render a value as a tree; an empty one as nothing. `pointer`: the place of the value in the event."""
+def tree(value: Any, look: Look, pointer: str = "") -> Body:
+    """Show a value as a tree; an empty one as nothing. `pointer`: the place of the value in the event."""
     if isinstance(value, dict):
         value = {key: one for key, one in value.items() if key not in OURS}
     if value is None or (isinstance(value, dict | list | str) and not value):
-        return Markup()
+        return ()
     budget = [FULL_VALUES if look.is_full else SUMMARY_VALUES]
-    return template("tree.html", root=_node(value, look, pointer, budget, DEPTH))
+    return block("tree", root=_node(value, look, pointer, budget, DEPTH))
 
 
 def _node(value: Any, look: Look, pointer: str, budget: list[int], depth: int) -> Node:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from markupsafe import Markup
-
-from tooltap.daemon.show.blocks import plain, prose
+from tooltap.daemon.show.blocks import Body, plain, prose
 from tooltap.daemon.show.diff import changes_of_diff
 from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.show.tools.edits import changes_body
@@ -21,8 +19,8 @@ def typed_text(
     mime_type: str | None = None,
     language: str | None = None,
     path: str | None = None,
-) -> Markup:
-    """Render a diff as changes by file, Markdown as prose, source code with colours, and other text like a terminal."""
+) -> Body:
+    """Show a diff as changes by file, Markdown as prose, source code with colours, and other text like a terminal."""
     if mime_type in DIFFS and (changes := changes_of_diff(text)):
         return changes_body(changes, look, pointer)
     if mime_type == "text/markdown":

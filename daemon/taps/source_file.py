@@ -14,7 +14,7 @@ from tooltap.daemon.taps.delivery.outbox import Outbox, StreamOptions
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
 from tooltap.normalizers.wire.recording import Line, Recording
 from tooltap.protocol.frames import Done
-from tooltap.protocol.tapped import Lost
+from tooltap.protocol.inputs import Lost
 
 IN_FLIGHT = 8 * 1024 * 1024
 """Bytes that may be read ahead of what the daemon has committed."""

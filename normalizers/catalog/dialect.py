@@ -36,6 +36,8 @@ class Dialect(NamedTuple):
     """Dialects whose rule also accepts lines of this one; such lines are this one's."""
     shows_prompts: bool = True
     """Whether a line has the prompt that the agent was given as an argument."""
+    api: str | None = None
+    """The end of the paths of an API for language models whose requests and answers are lines of this dialect."""
 
 
 class Store(NamedTuple):

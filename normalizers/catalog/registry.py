@@ -63,6 +63,12 @@ def session_dialects() -> frozenset[str]:
     return frozenset(store.dialect for store in stores().values() if not store.printed)
 
 
+@cache
+def apis() -> dict[str, str]:
+    """End of a path -> the dialect of requests to it. They are what a gateway taps."""
+    return {dialect.api: dialect.name for dialect in builtin().values() if dialect.api is not None}
+
+
 def dialects() -> list[str]:
     """Names of all dialects, built in and installed."""
     return sorted({*builtin(), *_plugins()})

@@ -31,7 +31,7 @@ from tooltap.normalizers.wire.decode import FRAMING, decode_line, is_clean
 from tooltap.normalizers.wire.documents import OPENING_BYTES, Documents
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import Event, Message, Notice, OutputRef, Reasoning, SessionEvent, Turn, Unparsed
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 
 UNPARSED_TEXT = 2_000
 """Code points of an unreadable line that its event shows."""

@@ -17,7 +17,7 @@ import msgspec
 from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.core.state import CallsState, OpenTurn, State
 from tooltap.protocol.events import AnyEvent, Chunk, Event, Message, OutputRef, PermissionRequest, ToolCall
-from tooltap.protocol.tapped import LATEST_MS, Direction
+from tooltap.protocol.inputs import LATEST_MS, Direction
 
 Scope: TypeAlias = tuple[str, str | None, str | None, str | None, str, str]
 """Place of an event: session, agent, parent, turn, protocol, provider."""

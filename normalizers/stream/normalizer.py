@@ -28,8 +28,8 @@ from tooltap.normalizers.stream.reset import LeftOpen, replace, restart
 from tooltap.normalizers.stream.undecided import HeldLine, Undecided, Unknown
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import SessionEvent
+from tooltap.protocol.inputs import Direction
 from tooltap.protocol.stats import Statistics
-from tooltap.protocol.tapped import Direction
 
 AUTO = "auto"
 REPORTED_ELSEWHERE = "told-elsewhere"

@@ -11,7 +11,7 @@ from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.wire.decode import decode_line
 from tooltap.normalizers.wire.documents import Documents, beginning
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 
 
 class HeldLine(msgspec.Struct):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tooltap.normalizers.wire.framing import HEAD_BYTES, MAX_LINE_BYTES, LongLine, Splitter
-from tooltap.protocol.tapped import Direction, End, Lost, NotTappedError, looks_tapped, read_tapped
+from tooltap.protocol.inputs import Answer, Close, Direction, Lost, NotTappedError, looks_tapped, read_tapped
 
 
 class Line(NamedTuple):
@@ -30,12 +30,12 @@ class Recording:
             tapped = read_tapped(line)
         except NotTappedError:  # torn: passed on as it is
             return Line(line)
-        if isinstance(tapped, End):
+        if isinstance(tapped, Close | Answer):
             return None
         if isinstance(tapped, Lost):
             return tapped
         data = tapped.line if tapped.size is None else LongLine(tapped.line[:HEAD_BYTES], tapped.size)
-        return Line(data, tapped.t, tapped.dir)
+        return Line(data, tapped.t, tapped.direction)
 
 
 def read_recording(data: bytes) -> list[Line]:

@@ -30,7 +30,7 @@ from tooltap.normalizers.stream.normalizer import AUTO, REPORTED_ELSEWHERE, Outp
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.normalizers.wire.recording import Line, read_recording
 from tooltap.protocol.events import Event, Notice, SessionEvent, ToolCall, ToolResult, ToolUpdate, Turn, Unparsed
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 
 __all__ = [
     "ContractError",

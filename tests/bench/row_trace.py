@@ -17,7 +17,7 @@ from tests.bench.lines.cost import Cost, bare, figures
 from tests.bench.lines.engine import normalized, recorded_file
 from tests.bench.lines.recorded import FIXTURES, Recorded, amount, renewed
 from tests.daemon.processes import DaemonProcess
-from tooltap.protocol.tapped import looks_tapped
+from tooltap.protocol.inputs import looks_tapped
 from tooltap.testing import read_recording
 
 __all__ = ["TITLE", "measure"]

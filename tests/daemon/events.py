@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tooltap.daemon.journal.interface import Commit, StreamInfo, TailRecord
+from tooltap.daemon.journal.interface import Commit, StreamInfo
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult
+from tooltap.protocol.inputs import Input
 from tooltap.protocol.stats import Statistics
 
 
@@ -51,7 +52,7 @@ def commit(
     stream: str = "s",
     base: int = 0,
     lines: int = 1,
-    tail: Sequence[TailRecord] = (),
+    tail: Sequence[Input] = (),
     snapshot: bytes | None = None,
     **fields: Any,
 ) -> Commit:

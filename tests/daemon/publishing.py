@@ -16,7 +16,7 @@ from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.normalizers.core.items import Limits
 from tooltap.protocol.frames import DaemonFrame, Ingest
-from tooltap.protocol.tapped import write_tapped
+from tooltap.protocol.inputs import write_tapped
 
 NOW = 1_700_000_000_000
 

@@ -23,7 +23,7 @@ from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT, Wire
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
-from tooltap.protocol.tapped import write_tapped
+from tooltap.protocol.inputs import write_tapped
 
 SCALE = float(os.environ.get("TOOLTAP_STALLS_SCALE", "0.03"))
 """1: the adversaries in full."""

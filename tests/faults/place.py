@@ -16,7 +16,7 @@ from tests.daemon.constants import write_settings
 from tests.daemon.running import Wire
 from tests.faults.shim import Control
 from tests.faults.zygote import Process, Zygote
-from tooltap.protocol.tapped import write_tapped
+from tooltap.protocol.inputs import write_tapped
 
 __all__ = ["FAILED", "MISTAKEN", "PATIENCE", "STOPPED", "Broken", "Place", "T", "Stream", "eventually", "recording"]
 

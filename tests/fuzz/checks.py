@@ -10,7 +10,7 @@ import msgspec
 
 from tests.fuzz.damage import SMALL, Case
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.protocol.tapped import TappedLine, read_tapped, write_tapped
+from tooltap.protocol.inputs import Line, read_tapped, write_tapped
 from tooltap.testing import (
     ContractError,
     Run,
@@ -92,7 +92,7 @@ def _frames(case: Case, whole: Run, random: Random) -> None:
     for step in case.steps:
         if step.kind == "line" and isinstance(step.data, bytes):
             tapped = read_tapped(write_tapped(step.data, step.t, step.direction))
-            if not isinstance(tapped, TappedLine) or (tapped.line, tapped.dir) != (step.data, step.direction):
+            if not isinstance(tapped, Line) or (tapped.line, tapped.direction) != (step.data, step.direction):
                 raise ContractError("a tapped line became another")
 
 

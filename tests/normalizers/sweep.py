@@ -28,7 +28,7 @@ from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.normalizers.wire.decode import decode_line
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import decode
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 from tooltap.testing import read_recording
 
 __all__ = ["VALUES", "Field", "fields", "strangers", "sweep"]

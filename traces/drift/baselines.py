@@ -29,7 +29,7 @@ from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.protocol.events import Event, PermissionRequest, SessionEvent, ToolCall, Turn
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 from tooltap.traces.drift.changes import Change, compare
 from tooltap.traces.drift.payloads import key_of, misfits, payload_shape
 from tooltap.traces.drift.shapes import Shape, Source, shape_of

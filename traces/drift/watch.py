@@ -15,7 +15,7 @@ from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.tools.registry import KNOWN_TOOLS
 from tooltap.protocol.events import Event, PermissionRequest, ToolCall, ToolResult, ToolUpdate
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 from tooltap.traces.drift.baselines import UNKNOWN, Agent, normalizer_of
 from tooltap.traces.drift.changes import Change, example
 from tooltap.traces.drift.drift import AgentTotals, Drift, Finding, Found, Severity

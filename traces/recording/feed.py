@@ -8,7 +8,7 @@ from tooltap.normalizers.stream.guard import reason_of
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.normalizers.wire.recording import Recording
-from tooltap.protocol.tapped import Direction, Lost
+from tooltap.protocol.inputs import Direction, Lost
 
 __all__ = ["RecordingFeed"]
 

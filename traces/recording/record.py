@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 
 __all__ = ["Declared", "TraceRecord"]
 

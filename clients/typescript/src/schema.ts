@@ -54,6 +54,7 @@ export type ClientFrame =
   | OutputRequest
   | StatsRequest
   | EndRequest
+  | ToAgentRequest
   | RemoveRequest
   | PingRequest;
 
@@ -67,6 +68,7 @@ export type DaemonFrame =
   | Ingesting
   | Ack
   | Suspended
+  | ToAgent
   | Done
   | ErrorFrame
   | Reply;
@@ -789,6 +791,8 @@ export interface Ingest extends ClientStruct {
    * unless the stream contains that message.
    */
   prompt?: string;
+  /** The publisher answers `to-agent` frames. With `tapped` framing only. Experimental. */
+  toAgent?: boolean;
   /** With raw framing, for a stream that exists: how many lines the daemon has; the bytes start after them. */
   from?: number;
 }
@@ -873,6 +877,19 @@ export interface Ack {
 export interface Suspended {
   op: "suspended";
   lines: number;
+}
+
+/**
+ * Something for the agent, from a client that sent the request `to-agent`. Only publishers whose `ingest` frame
+ * has     `toAgent` get it. They answer with the line `{"op":"to-agent","id":…}`, or with `"refused":"<why>"` in
+ * it as well.     Experimental.
+ */
+export interface ToAgent {
+  op: "to-agent";
+  /** Distinguishes the frames of one connection; the answer repeats it. */
+  id: number;
+  /** As in the request. */
+  payload: unknown;
 }
 
 /** The end of the stream is durable. Has the statistics of the whole stream. */
@@ -1276,6 +1293,10 @@ export interface RemoveResult {
   events: number;
 }
 
+/** The publisher has taken it for the agent. */
+export interface ToAgentResult {
+}
+
 /** The daemon answers. */
 export interface PingResult {
 }
@@ -1430,6 +1451,19 @@ export interface EndRequest {
   /** The reply repeats it. */
   id?: string | number;
   stream: string;
+}
+
+/**
+ * Sends something to the agent of a stream, over the connection of the stream's publisher. Experimental: every
+ * tap     of this version refuses it.
+ */
+export interface ToAgentRequest {
+  op: "to-agent";
+  /** The reply repeats it. */
+  id?: string | number;
+  stream: string;
+  /** Any JSON value. The daemon does not read it. */
+  payload: unknown;
 }
 
 /** Deletes an ended session: its events and their bodies. Returns the number of events. */
@@ -1685,5 +1719,6 @@ export interface Results {
   end: Statistics;
   remove: RemoveResult;
   store: StoreResult;
+  to-agent: ToAgentResult;
   ping: PingResult;
 }

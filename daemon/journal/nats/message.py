@@ -22,8 +22,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from tooltap.daemon.journal.interface import Commit, JournalError, StoredEvent, StreamInfo, TailRecord
+from tooltap.daemon.journal.interface import Commit, JournalError, StoredEvent, StreamInfo
 from tooltap.normalizers.core.items import OutputChunk, Produced
+from tooltap.protocol.inputs import Input
 
 EVENTS_A_MESSAGE = 4_096
 ENVELOPE_BYTES = 1_024
@@ -79,7 +80,7 @@ class BodyChunk(NamedTuple):
 class Rest(msgspec.Struct, array_like=True):
     """The head of the rest; the data of the chunks follows."""
 
-    tail: list[TailRecord]
+    tail: list[Input]
     snapshot: bytes | None
     chunks: list[BodyChunk]
 

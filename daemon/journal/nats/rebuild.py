@@ -22,13 +22,14 @@ from urllib.parse import unquote
 
 import msgspec
 
-from tooltap.daemon.journal.interface import JournalError, StoredStream, StreamInfo, TailRecord
+from tooltap.daemon.journal.interface import JournalError, StoredStream, StreamInfo
 from tooltap.daemon.journal.nats.connection import Connection
 from tooltap.daemon.journal.nats.events import CommitMessages, Messages
 from tooltap.daemon.journal.nats.message import CommitPart, DamagedError, end_of, events_of, read_rest
 from tooltap.daemon.journal.nats.state import OwnRow, Row, State, read_event
 from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.core.items import Produced
+from tooltap.protocol.inputs import Input
 from tooltap.protocol.stats import Statistics
 
 _log = get_logger("journal")
@@ -110,7 +111,7 @@ class _Parser:
     def __init__(self) -> None:
         self.snapshot: bytes | None = None
         self.snapshot_lines = 0
-        self.tail: list[TailRecord] = []
+        self.tail: list[Input] = []
         self.complete = False
 
     def add(self, commit: CommitMessages, since: int) -> None:

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from tooltap.daemon.journal.interface import StoredStream, StreamInfo, TailRecord
+from tooltap.daemon.journal.interface import StoredStream, StreamInfo
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt, read_transaction
 from tooltap.daemon.journal.sqlite.tables import lines_of, row_sum, stream_sum, tail_sum
 from tooltap.protocol.events import decode
+from tooltap.protocol.inputs import Input
 from tooltap.protocol.replies import StreamState
 from tooltap.protocol.stats import Statistics
 
@@ -27,7 +28,7 @@ SET state=excluded.state, lines=excluded.lines, updated=excluded.updated, expire
 """
 
 # Created at import: two threads that decode a type for the first time at once crash msgspec 0.22.
-_tail_decoder = msgspec.msgpack.Decoder(list[TailRecord])
+_tail_decoder = msgspec.msgpack.Decoder(list[Input])
 _info_decoder = msgspec.json.Decoder(StreamInfo)
 
 _STATES: tuple[StreamState, ...] = get_args(StreamState)
@@ -81,9 +82,9 @@ def _load(connection: sqlite3.Connection, stream: str, damages: Damages) -> Load
     return LoadedStream(StoredStream(info, None, 0, []), True)
 
 
-def _tail(stream: str, rows: list[Any], lines: int) -> tuple[list[TailRecord], int]:
+def _tail(stream: str, rows: list[Any], lines: int) -> tuple[list[Input], int]:
     """The records of a tail, and how many lines the stream has with them; -1 if a row is missing or damaged."""
-    records: list[TailRecord] = []
+    records: list[Input] = []
     for batch, checksum in rows:
         if lines < 0 or checksum != tail_sum(stream, lines, batch):
             return [], -1

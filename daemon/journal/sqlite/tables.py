@@ -29,7 +29,7 @@ from zlib import crc32
 
 import msgspec
 
-from tooltap.daemon.journal.interface import TailRecord
+from tooltap.protocol import inputs
 
 FORMAT = 1
 """A journal of another format is refused."""
@@ -213,7 +213,7 @@ STREAM_SUM = "row_sum('streams', stream, {state}, lines, {updated}, {expired}, f
 """SQL template of the checksum; formatted with the names of columns, or with new values."""
 
 _encode = msgspec.msgpack.Encoder().encode
-_tail_decoder = msgspec.msgpack.Decoder(list[TailRecord])
+_tail_decoder = msgspec.msgpack.Decoder(list[inputs.Input])
 
 
 def row_sum(table: str, *values: int | str | bytes | None) -> int:
@@ -241,13 +241,7 @@ def tail_sum(stream: str, base: int, records: bytes) -> int:
 
 def lines_of(records: bytes) -> int:
     """Number of lines in a row of a tail."""
-    lines = 0
-    for record in _tail_decoder.decode(records):
-        if record.kind == "lost":
-            lines += record.lines
-        elif record.kind != "close":
-            lines += len(record.block) if record.kind == "block" else 1
-    return lines
+    return sum(map(inputs.lines_of, _tail_decoder.decode(records)))
 
 
 def wrong_events(bodies: Sequence[bytes], checks: Sequence[int]) -> bool:

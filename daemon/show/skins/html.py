@@ -10,16 +10,21 @@ A card of a call has four slots: `input` (which a late update replaces), `live` 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
 from tooltap.daemon.show.blocks import short
 from tooltap.daemon.show.growing import Change
-from tooltap.daemon.show.markup import template
-from tooltap.daemon.show.shown import SLOTS, Fragment, Slot, key_of
+from tooltap.daemon.show.markup import body_html, template
+from tooltap.daemon.show.render_options import Look
+from tooltap.daemon.show.shown import SLOTS, Fragment, Slot, fragment_of, key_of
 from tooltap.daemon.show.timeline import OPEN, Card, Lifted, Row, rows_of
-from tooltap.protocol.events import ToolCall
+from tooltap.daemon.system.logs import get_logger
+from tooltap.protocol.events import AnyEvent, Notice, ToolCall
+
+_log = get_logger("show")
+_ENVELOPE = ("v", "id", "stream", "line", "session", "protocol", "provider", "dialect", "seq", "ts")
 
 
 class RowHtml(NamedTuple):
@@ -89,6 +94,22 @@ class Rows(NamedTuple):
         return self.at is not None and self.at in {card.fragment.seq, *(one.fragment.seq for one in card.below())}
 
 
+def rendered(event: AnyEvent, look: Look) -> Fragment | None:
+    """Decide what is shown of an event, and write its body. If that fails, log it and show a notice instead: the page
+    survives any event."""
+    try:
+        return _with_html(fragment_of(event, look))
+    except Exception:
+        _log.exception("an event cannot be rendered", seq=event.seq)
+        envelope: dict[str, Any] = {name: getattr(event, name) for name in _ENVELOPE}
+        failure = Notice(**envelope, level="error", code="not shown", text="This event cannot be shown; see it raw.")
+        return _with_html(fragment_of(failure, look))
+
+
+def _with_html(fragment: Fragment | None) -> Fragment | None:
+    return None if fragment is None else fragment._replace(body=body_html(fragment.body))
+
+
 def card_html(card: Card) -> Markup:
     """Render a card with everything in it, unfolded."""
     return Rows(is_open=True, folds=False).html_of(card)
@@ -149,6 +170,7 @@ def article(
     return template(
         "card.html",
         card=fragment,
+        body=body_html(fragment.body),
         slots={slot: Markup().join((inside or {}).get(slot, ())) for slot in SLOTS if slot != "children"},
         status=fragment.status if status is None else status,
         facts=Card(fragment, fragment.status).facts if facts is None else facts,

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from markupsafe import Markup
-
-from tooltap.daemon.show.blocks import facts, folded, joined, limited, plain, prose, short
-from tooltap.daemon.show.markup import template
+from tooltap.daemon.show.blocks import Body, block, facts, folded, joined, limited, plain, prose, short
 from tooltap.daemon.show.render_options import Excerpt, Look, excerpt
 from tooltap.daemon.show.tools.card import ToolCard, nothing
 from tooltap.daemon.show.tree import text_or_tree, tree
@@ -46,10 +43,12 @@ _KINDS = {
 }
 
 
-def options_body(options: list[Any], look: Look) -> Markup:
-    """Render the options of a permission request, `{id, name, kind}` each."""
+def options_body(options: list[Any], look: Look) -> Body:
+    """Show the options of a permission request, `{id, name, kind}` each."""
     shown = limited(records(options), look)
-    return template("options.html", options=[_choice(one) for one in shown.shown], hidden=shown.hidden)
+    if not shown.shown:
+        return ()
+    return block("options", options=[_choice(one) for one in shown.shown], hidden=shown.hidden)
 
 
 def _choice(option: dict[str, Any]) -> _Option:
@@ -73,11 +72,11 @@ class _Item(NamedTuple):
     options: list[_Option]
     hidden: int
     """How many options are not shown."""
-    answer: Markup
+    answer: Body
     """In the user's own words, or of an unknown form."""
 
 
-def question_input(payload: AskUserQuestionInput, look: Look) -> Markup:
+def question_input(payload: AskUserQuestionInput, look: Look) -> Body:
     return questions_body(payload.questions or [], None, look)
 
 
@@ -88,18 +87,16 @@ class Answers(AskUserQuestionResult):
     content: str | None = None
 
 
-def question_output(result: Answers, look: Look) -> Markup:
-    """Render the questions with the chosen options; without answers, the tool's text."""
+def question_output(result: Answers, look: Look) -> Body:
+    """Show the questions with the chosen options; without answers, the tool's text."""
     if result.answers is None:
         return plain(result.content, look, "/output/content")
     questions = records(None if look.call is None else look.call.input.get("questions"))
     return questions_body(questions or result.questions or [], result.answers, look)
 
 
-def questions_body(
-    questions: Sequence[Question | dict[str, Any]], answers: dict[str, Any] | None, look: Look
-) -> Markup:
-    """Render questions. `answers`: question, or its id -> answer; None while there are none. An answer whose question
+def questions_body(questions: Sequence[Question | dict[str, Any]], answers: dict[str, Any] | None, look: Look) -> Body:
+    """Show questions. `answers`: question, or its id -> answer; None while there are none. An answer whose question
     is not in `questions` is shown as a question of its own."""
     left = dict(answers or {})
     parsed = [one if isinstance(one, Question) else Question.from_payload(one) for one in questions]
@@ -108,11 +105,11 @@ def questions_body(
     unasked = limited(list(left.items()), look) if not shown.hidden else limited([], look)
     items += [_item(Question(question=question), {question: answer}, look) for question, answer in unasked.shown]
     hidden = shown.hidden + unasked.hidden
-    return template("questions.html", items=items, hidden=hidden, answered=answers is not None) if items else Markup()
+    return block("questions", items=items, hidden=hidden, answered=answers is not None) if items else ()
 
 
-def answers_body(answers: dict[str, Any], look: Look) -> Markup:
-    """Render answers without their options, which another card shows."""
+def answers_body(answers: dict[str, Any], look: Look) -> Body:
+    """Show answers without their options, which another card shows."""
     if all(isinstance(answer, str) for answer in answers.values()):
         return facts((short(question), answer) for question, answer in limited(list(answers.items()), look).shown)
     return questions_body([], answers, look)
@@ -166,15 +163,15 @@ class Planned(PlanModeResult):
     content: str | None = None
 
 
-def plan_input(payload: ExitPlanModeInput, look: Look) -> Markup:
+def plan_input(payload: ExitPlanModeInput, look: Look) -> Body:
     return prose(payload.plan, look, "/input/plan")
 
 
-def plan_output(result: Planned, look: Look) -> Markup:
-    """Render the plan only if it differs from the proposed one."""
+def plan_output(result: Planned, look: Look) -> Body:
+    """Show the plan only if it differs from the proposed one."""
     proposed = None if look.call is None else look.call.input.get("plan")
     return joined(
-        prose(result.plan, look, "/output/plan") if result.plan != proposed else Markup(),
+        prose(result.plan, look, "/output/plan") if result.plan != proposed else (),
         plain(result.message, look, "/output/message"),
         plain(result.content, look, "/output/content"),
     )
@@ -183,26 +180,26 @@ def plan_output(result: Planned, look: Look) -> Markup:
 # -- titles, reasoning, and dialogs of Happy ----------------------------------------------------------------------
 
 
-def reasoning_input(payload: ReasoningInput, look: Look) -> Markup:
+def reasoning_input(payload: ReasoningInput, look: Look) -> Body:
     return prose(payload.title, look, "/input/title")
 
 
-def reasoning_output(result: ReasoningResult, look: Look) -> Markup:
+def reasoning_output(result: ReasoningResult, look: Look) -> Body:
     return prose(result.content, look, "/output/content")
 
 
-def title_input(payload: ChangeTitleInput, look: Look) -> Markup:
+def title_input(payload: ChangeTitleInput, look: Look) -> Body:
     return facts([("new title", payload.title)])
 
 
-def title_output(result: ChangeTitleResult, look: Look) -> Markup:
-    """Render the title only if it differs from the requested one."""
+def title_output(result: ChangeTitleResult, look: Look) -> Body:
+    """Show the title only if it differs from the requested one."""
     requested = None if look.call is None else look.call.input.get("title")
-    title = facts([("title", result.title)]) if result.title != requested else Markup()
+    title = facts([("title", result.title)]) if result.title != requested else ()
     return joined(title, plain(result.message, look, "/output/message"))
 
 
-def history_import_input(payload: AcpHistoryImportInput, look: Look) -> Markup:
+def history_import_input(payload: AcpHistoryImportInput, look: Look) -> Body:
     tails = {"the last here": payload.localTail or [], "the last at the agent": payload.remoteTail or []}
     return joined(
         plain(payload.note, look, "/input/note"),
@@ -218,8 +215,8 @@ def history_import_input(payload: AcpHistoryImportInput, look: Look) -> Markup:
     )
 
 
-def indexing_input(payload: WorkspaceIndexingPermissionInput, look: Look) -> Markup:
-    call = tree(payload.toolCall, look, "/input/toolCall") if look.is_full else Markup()
+def indexing_input(payload: WorkspaceIndexingPermissionInput, look: Look) -> Body:
+    call = tree(payload.toolCall, look, "/input/toolCall") if look.is_full else ()
     return joined(prose(payload.title, look, "/input/title"), options_body(payload.options or [], look), call)
 
 

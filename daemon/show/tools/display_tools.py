@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from markupsafe import Markup
-
-from tooltap.daemon.show.markup import template
+from tooltap.daemon.show.blocks import Body, block
 from tooltap.daemon.show.render_options import Look, excerpt
 from tooltap.daemon.show.tools.card import ToolCard
 from tooltap.daemon.show.tools.shell import shell_input
@@ -24,19 +22,19 @@ class DisplayResult(McpResult):
     exit_code: int | None = None
 
 
-def display_file_input(payload: DisplayFileInput, look: Look) -> Markup:
+def display_file_input(payload: DisplayFileInput, look: Look) -> Body:
     facts = [
         (name, str(line)) for name, line in (("from", payload.startLine), ("to", payload.endLine)) if line is not None
     ]
     if payload.path is None:
-        return Markup()
-    return template("files.html", paths=[payload.path], hidden=0, facts=facts)
+        return ()
+    return block("files", paths=[payload.path], hidden=0, facts=facts)
 
 
-def display_output(result: DisplayResult, look: Look) -> Markup:
+def display_output(result: DisplayResult, look: Look) -> Body:
     if not result.text or result.text == result.errorMessage:
-        return Markup()
-    return template("texts.html", texts=[excerpt(result.text, look, "/output/text")])
+        return ()
+    return block("texts", texts=[excerpt(result.text, look, "/output/text")])
 
 
 _FILE_TYPES = ToolTypes(DisplayFileInput, DisplayResult)

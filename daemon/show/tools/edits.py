@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from markupsafe import Markup
-
+from tooltap.daemon.show.blocks import Body, block
 from tooltap.daemon.show.changes import change_of, changes_in
 from tooltap.daemon.show.diff import (
     Change,
@@ -13,7 +12,6 @@ from tooltap.daemon.show.diff import (
     cut,
     hunks_of_claude,
 )
-from tooltap.daemon.show.markup import template
 from tooltap.daemon.show.render_options import SUMMARY_LINES, Look, excerpt
 from tooltap.daemon.show.tools.card import ToolCard
 from tooltap.protocol.file_tools import Change as PatchChange
@@ -35,14 +33,14 @@ FULL_LINES = 5_000
 TAGS = {"+": "ins", "-": "del", " ": "span", "\\": "em"}
 
 
-def changes_body(changes: Sequence[Change], look: Look, *pointers: str) -> Markup:
-    """Render diffs of files, as much as the level shows. `pointers`: the places in the event of the compared texts, to
+def changes_body(changes: Sequence[Change], look: Look, *pointers: str) -> Body:
+    """Show diffs of files, as much as the level shows. `pointers`: the places in the event of the compared texts, to
     link to those that were cut."""
     if not changes:
-        return Markup()
+        return ()
     shown = changes if look.is_full else changes[:SUMMARY_FILES]
-    return template(
-        "diff.html",
+    return block(
+        "diff",
         changes=cut(shown, FULL_LINES) if look.is_full else cut(shown, SUMMARY_LINES, brief=True),
         hidden_files=len(changes) - len(shown),
         parts=[excerpt("", look, pointer) for pointer in pointers],
@@ -50,66 +48,66 @@ def changes_body(changes: Sequence[Change], look: Look, *pointers: str) -> Marku
     )
 
 
-def edit_input(payload: EditInput, look: Look) -> Markup:
+def edit_input(payload: EditInput, look: Look) -> Body:
     return changes_body(changes_in(payload), look, "/input/old_string", "/input/new_string")
 
 
-def multi_edit_input(payload: MultiEditInput, look: Look) -> Markup:
+def multi_edit_input(payload: MultiEditInput, look: Look) -> Body:
     numbers = range(len(payload.edits or []))
     pointers = [f"/input/edits/{at}/{key}" for at in numbers for key in ("old_string", "new_string")]
     return changes_body(changes_in(payload), look, *pointers)
 
 
-def patch_input(payload: PatchInput, look: Look) -> Markup:
+def patch_input(payload: PatchInput, look: Look) -> Body:
     return _patch(payload.changes, look, "/input") or changes_body(
         changes_of_diff(payload.patch or ""), look, "/input/patch"
     )
 
 
-def _patch(changes: dict[str, PatchChange] | None, look: Look, pointer: str) -> Markup:
+def _patch(changes: dict[str, PatchChange] | None, look: Look, pointer: str) -> Body:
     shown = [change_of(path, change) for path, change in (changes or {}).items()]
     keys = [path.replace("~", "~0").replace("/", "~1") for path in changes or {}]
     pointers = [f"{pointer}/changes/{key}/{text}" for key in keys for text in ("unified_diff", "content")]
     return changes_body(shown, look, *(one for one in pointers if one in look.outputs))
 
 
-def diff_input(payload: DiffInput, look: Look) -> Markup:
+def diff_input(payload: DiffInput, look: Look) -> Body:
     return changes_body(changes_of_diff(payload.unified_diff or ""), look, "/input/unified_diff")
 
 
-def diff_output(result: DiffResult, look: Look) -> Markup:
+def diff_output(result: DiffResult, look: Look) -> Body:
     return _texts(look, (("status", result.status),))
 
 
-def change_output(result: ChangeResult, look: Look) -> Markup:
-    """Render the tool's text. The call's card shows the change; level `full` repeats it with its place in the file."""
+def change_output(result: ChangeResult, look: Look) -> Body:
+    """Show the tool's text. The call's card shows the change; level `full` repeats it with its place in the file."""
     texts = _texts(look, (("message", result.message), ("stdout", result.stdout), ("stderr", result.stderr)))
-    not_applied = Markup('<p class="note">Not applied.</p>') if result.applied is False else Markup()
-    changes = Markup()
+    not_applied = block("remark", text="Not applied.") if result.applied is False else ()
+    changes: Body = ()
     if result.structuredPatch and (look.is_full or look.call is None):
         changes = changes_body([Change.of("", "", hunks_of_claude(result.structuredPatch))], look)
     return texts + not_applied + changes
 
 
-def patch_output(result: PatchResult, look: Look) -> Markup:
+def patch_output(result: PatchResult, look: Look) -> Body:
     body = change_output(result, look)
-    return body + (_patch(result.changes, look, "/output") if look.is_full or look.call is None else "")
+    return body + (_patch(result.changes, look, "/output") if look.is_full or look.call is None else ())
 
 
-def delete_input(payload: DeleteInput, look: Look) -> Markup:
+def delete_input(payload: DeleteInput, look: Look) -> Body:
     paths = payload.file_paths or ([payload.file_path] if payload.file_path else [])
     return changes_body([Change.of(path, "delete", []) for path in paths], look)
 
 
-def delete_output(result: DeleteResult, look: Look) -> Markup:
-    not_deleted = Markup('<p class="note">Not deleted.</p>') if result.deleted is False else Markup()
+def delete_output(result: DeleteResult, look: Look) -> Body:
+    not_deleted = block("remark", text="Not deleted.") if result.deleted is False else ()
     return _texts(look, (("message", result.message),)) + not_deleted
 
 
-def _texts(look: Look, texts: Sequence[tuple[str, str | None]]) -> Markup:
-    """Render the texts that the tool returned under these keys of its output."""
+def _texts(look: Look, texts: Sequence[tuple[str, str | None]]) -> Body:
+    """Show the texts that the tool returned under these keys of its output."""
     excerpts = [excerpt(text, look, f"/output/{key}") for key, text in texts if text]
-    return template("texts.html", texts=excerpts) if excerpts else Markup()
+    return block("texts", texts=excerpts) if excerpts else ()
 
 
 CARDS = {

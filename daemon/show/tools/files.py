@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from markupsafe import Markup
-
-from tooltap.daemon.show.markup import template
+from tooltap.daemon.show.blocks import Body, block
 from tooltap.daemon.show.render_options import Look, excerpt
 from tooltap.daemon.show.tools.card import ToolCard
 from tooltap.daemon.show.tools.edits import change_output
@@ -27,19 +25,19 @@ class NotebookEditInput(ToolInput):
     new_source: str | None = None
 
 
-def read_input(payload: ReadInput, look: Look) -> Markup:
+def read_input(payload: ReadInput, look: Look) -> Body:
     facts = (("from", payload.offset), ("lines", payload.limit))
     return _files(payload, look, [(name, str(value)) for name, value in facts if value is not None])
 
 
-def write_input(payload: WriteInput, look: Look) -> Markup:
+def write_input(payload: WriteInput, look: Look) -> Body:
     head = _files(payload, look, [])
     if not payload.content:
         return head
     return head + source(payload.content, look, "/input/content", path=payload.file_path, first_line=1)
 
 
-def notebook_input(payload: NotebookEditInput, look: Look) -> Markup:
+def notebook_input(payload: NotebookEditInput, look: Look) -> Body:
     facts = (("cell", payload.cell_id), ("of", payload.cell_type), ("mode", payload.edit_mode))
     shown = [(name, value) for name, value in facts if value]
     head = _files(FileInput(file_path=payload.notebook_path), look, shown)
@@ -49,11 +47,11 @@ def notebook_input(payload: NotebookEditInput, look: Look) -> Markup:
     return head + source(payload.new_source, look, "/input/new_source", language=language, first_line=1)
 
 
-def read_output(result: ReadResult, look: Look) -> Markup:
-    """Render the text of a file; images and documents are attachments of the result."""
+def read_output(result: ReadResult, look: Look) -> Body:
+    """Show the text of a file; images and documents are attachments of the result."""
     file = result.file
     if file is None or file.content is None:
-        return Markup()
+        return ()
     path = file.filePath or _path_of_call(look)
     return _extent(file) + source(file.content, look, "/output/file/content", path=path, first_line=file.startLine or 1)
 
@@ -66,27 +64,27 @@ def source(
     path: str | None = None,
     language: str | None = None,
     first_line: int | None = None,
-) -> Markup:
-    """Render source code, as much as the level shows, coloured by its language or by the file's name."""
+) -> Body:
+    """Show source code, as much as the level shows, coloured by its language or by the file's name."""
     part = excerpt(text, look, pointer)
-    return template("file_text.html", part=part, path=path, language=language, first_line=first_line)
+    return block("file_text", part=part, path=path, language=language, first_line=first_line)
 
 
-def _files(payload: FileInput, look: Look, facts: Sequence[tuple[str, str]]) -> Markup:
+def _files(payload: FileInput, look: Look, facts: Sequence[tuple[str, str]]) -> Body:
     paths = [payload.file_path] if payload.file_path else payload.file_paths or []
     if not paths and not facts:
-        return Markup()
+        return ()
     shown = paths if look.is_full else paths[:12]
-    return template("files.html", paths=shown, hidden=len(paths) - len(shown), facts=facts)
+    return block("files", paths=shown, hidden=len(paths) - len(shown), facts=facts)
 
 
-def _extent(file: FileText) -> Markup:
+def _extent(file: FileText) -> Body:
     """Say which lines of how many these are, unless they are all."""
     if not file.totalLines or file.numLines is None or file.numLines >= file.totalLines:
-        return Markup()
+        return ()
     first = file.startLine or 1
     last = first + max(file.numLines - 1, 0)
-    return Markup('<p class="extent">lines {:,} to {:,} of {:,}</p>').format(first, last, file.totalLines)
+    return block("extent", first=first, last=last, total=file.totalLines)
 
 
 def _path_of_call(look: Look) -> str | None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from markupsafe import Markup
-
-from tooltap.daemon.show.blocks import facts, joined, plain, table
+from tooltap.daemon.show.blocks import Body, facts, joined, plain, table
 from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.show.tools.card import ToolCard, nothing
 from tooltap.daemon.show.tree import text_or_tree, tree
@@ -23,13 +21,13 @@ class AnyResult(ToolResultPayload):
     message: str | None = None
 
 
-def any_output(result: AnyResult, look: Look) -> Markup:
+def any_output(result: AnyResult, look: Look) -> Body:
     words = {"text": result.text, "content": result.content, "message": result.message}
     return joined(*(text_or_tree(value, look, f"/output/{key}") for key, value in words.items()))
 
 
-def mcp_output(result: McpResult, look: Look) -> Markup:
-    """Render the result without the blocks whose body is an attachment of the event."""
+def mcp_output(result: McpResult, look: Look) -> Body:
+    """Show the result without the blocks whose body is an attachment of the event."""
     blocks = [block for block in result.content or [] if "outputId" not in record(block)]
     return joined(text_or_tree(result.text, look, "/output/text"), tree(blocks, look, "/output/content"))
 
@@ -45,7 +43,7 @@ class Resources(ToolResultPayload):
     resourceTemplates: list[dict[str, Any]] | None = None
 
 
-def resources_output(result: Resources, look: Look) -> Markup:
+def resources_output(result: Resources, look: Look) -> Body:
     listed = result.resources or result.resourceTemplates or records(result.value)
     rows = [[string(one.get(column)) for column in _COLUMNS] for one in listed]
     return table(_HEAD, rows, look, name="resources of MCP servers")
@@ -55,7 +53,7 @@ class Resource(AnyResult):
     contents: list[dict[str, Any]] | None = None
 
 
-def resource_output(result: Resource, look: Look) -> Markup:
+def resource_output(result: Resource, look: Look) -> Body:
     shown = [
         joined(
             facts([("address", string(one.get("uri"))), ("type", string(one.get("mimeType")))]),
@@ -75,7 +73,7 @@ class SkillInput(ToolInput):
     args: Any = None
 
 
-def skill_input(payload: SkillInput, look: Look) -> Markup:
+def skill_input(payload: SkillInput, look: Look) -> Body:
     args = payload.args
     return joined(
         facts([("skill", payload.skill or payload.name)]),
@@ -95,11 +93,11 @@ class ToolsFound(AnyResult):
     total_deferred_tools: int | None = None
 
 
-def tool_search_input(payload: ToolSearchInput, look: Look) -> Markup:
+def tool_search_input(payload: ToolSearchInput, look: Look) -> Body:
     return facts([("query", payload.query)])
 
 
-def tool_search_output(result: ToolsFound, look: Look) -> Markup:
+def tool_search_output(result: ToolsFound, look: Look) -> Body:
     found = [*(result.matches or []), *(result.tools or [])]
     names = [string(one) or string(record(one).get("name")) or string(record(one).get("tool_name")) for one in found]
     return joined(

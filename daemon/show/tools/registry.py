@@ -1,4 +1,4 @@
-"""The registry of tool cards: which functions render the input and the output of which canonical tool.
+"""The registry of tool cards: which functions make the bodies of the input and the output of a canonical tool.
 
 To add a tool, write its functions in a module of `tools` and an entry in that module's `CARDS`; list a new module in
 `TOOL_CARDS` below. A function gets the payload as the tool's struct, returns the body of the card, and knows nothing
@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from markupsafe import Markup
-
 from tooltap.daemon.show.ansi import final_screen
-from tooltap.daemon.show.markup import template
+from tooltap.daemon.show.blocks import Body, block
 from tooltap.daemon.show.render_options import Excerpt, Look, excerpt
 from tooltap.daemon.show.tools import dialogs, display_tools, edits, files, mcp, search, shell, tasks, todos, web
 from tooltap.daemon.show.tools.card import ToolCard
@@ -50,20 +48,20 @@ def payload_of(name: str, payload: dict[str, Any]) -> ToolInput:
     return _types(name).input.from_payload(payload)
 
 
-def input_body(name: str, payload: dict[str, Any], look: Look) -> Markup:
-    """Render the input of a call."""
+def input_body(name: str, payload: dict[str, Any], look: Look) -> Body:
+    """Show the input of a call."""
     if look.level == "title":
-        return Markup()
+        return ()
     arguments = payload_of(name, payload)
     body = tool_card(name).input(arguments, look)
-    left = tree(unknown_keys(arguments), look, "/input") if look.is_full or not body else Markup()
-    return template("payload.html", error=None, body=body, left=left) if left else body
+    left = tree(unknown_keys(arguments), look, "/input") if look.is_full or not body else ()
+    return block("payload", error=None, body=body, left=left) if left else body
 
 
-def output_body(name: str, payload: dict[str, Any], look: Look) -> Markup:
-    """Render the output of a result, with its error."""
+def output_body(name: str, payload: dict[str, Any], look: Look) -> Body:
+    """Show the output of a result, with its error."""
     if look.level == "title":
-        return Markup()
+        return ()
     result = _types(name).result.from_payload(payload)
     body = tool_card(name).output(result, look)
     if not body or look.is_full:
@@ -71,16 +69,16 @@ def output_body(name: str, payload: dict[str, Any], look: Look) -> Markup:
     if isinstance(result.error, dict):
         body += tree(result.error, look, "/output/error")
     error = _error(result, look)
-    left = Markup()
+    left: Body = ()
     if look.is_full or not (body or error):
         left = tree(unknown_keys(result, look.call.input if look.call else None), look, "/output")
-    return template("payload.html", error=error, body=body, left=left) if error or left else body
+    return block("payload", error=error, body=body, left=left) if error or left else body
 
 
-def error_body(payload: dict[str, Any], look: Look) -> Markup:
-    """Render only the error of an output."""
+def error_body(payload: dict[str, Any], look: Look) -> Body:
+    """Show only the error of an output."""
     error = _error(ToolResultPayload.from_payload(payload), look)
-    return template("payload.html", error=error, body=Markup(), left=Markup()) if error else Markup()
+    return block("payload", error=error, body=(), left=()) if error else ()
 
 
 def _types(name: str) -> ToolTypes:

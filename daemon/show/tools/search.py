@@ -10,10 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from markupsafe import Markup
-
 from tooltap.daemon.show.ansi import final_screen
-from tooltap.daemon.show.markup import template
+from tooltap.daemon.show.blocks import Body, block
 from tooltap.daemon.show.render_options import BRIEF, SUMMARY_LINES, Look, brief, excerpt
 from tooltap.daemon.show.tools.card import ToolCard
 from tooltap.protocol.file_tools import (
@@ -44,48 +42,48 @@ class File(NamedTuple):
     hits: list[Hit]
 
 
-def glob_input(payload: GlobInput, look: Look) -> Markup:
+def glob_input(payload: GlobInput, look: Look) -> Body:
     return _asked(payload.pattern, (("in", payload.path),))
 
 
-def grep_input(payload: GrepInput, look: Look) -> Markup:
+def grep_input(payload: GrepInput, look: Look) -> Body:
     return _asked(payload.pattern, (("in", payload.path), ("files", payload.glob), ("mode", payload.output_mode)))
 
 
-def code_search_input(payload: CodeSearchInput, look: Look) -> Markup:
+def code_search_input(payload: CodeSearchInput, look: Look) -> Body:
     return _asked(payload.query, (("in", payload.path),))
 
 
-def ls_input(payload: LsInput, look: Look) -> Markup:
+def ls_input(payload: LsInput, look: Look) -> Body:
     return _asked(None, (("in", payload.path),))
 
 
-def _asked(pattern: str | None, facts: Iterable[tuple[str, str | None]]) -> Markup:
+def _asked(pattern: str | None, facts: Iterable[tuple[str, str | None]]) -> Body:
     shown = [(name, value) for name, value in facts if value]
     if not pattern and not shown:
-        return Markup()
-    return template("search_input.html", pattern=pattern, facts=shown)
+        return ()
+    return block("search_input", pattern=pattern, facts=shown)
 
 
-def glob_output(result: GlobResult, look: Look) -> Markup:
+def glob_output(result: GlobResult, look: Look) -> Body:
     return _paths(result.matches, "path", look) + _text(result.text, look)
 
 
-def ls_output(result: LsResult, look: Look) -> Markup:
-    """Render the entries. Objects among them are shown by name and kind here, and whole in the tree of unknown keys."""
+def ls_output(result: LsResult, look: Look) -> Body:
+    """Show the entries. Objects among them are shown by name and kind here, and whole in the tree of unknown keys."""
     names = None if result.entries is None else [_name(entry) for entry in result.entries]
     return _paths(names, "entry", look) + _text(result.text, look)
 
 
-def grep_output(result: GrepResult, look: Look) -> Markup:
+def grep_output(result: GrepResult, look: Look) -> Body:
     if result.matches is None:
         return _text(result.text, look)
     limit = SHOWN if look.is_full else SUMMARY_LINES
     shown = result.matches[:limit]
     files = _by_file(shown, _needle(look))
     count = len({match.filePath for match in result.matches})
-    body = template(
-        "hits.html",
+    body = block(
+        "hits",
         files=files,
         hits=sum(match.excerpt is not None or match.line is not None for match in result.matches),
         count=count,
@@ -132,12 +130,12 @@ def _marked(line: str, needle: re.Pattern[str] | None) -> tuple[tuple[str, bool]
     return tuple(segment for segment in (*segments, (line[at:], False)) if segment[0])
 
 
-def _paths(paths: Sequence[str] | None, one: str, look: Look) -> Markup:
+def _paths(paths: Sequence[str] | None, one: str, look: Look) -> Body:
     if paths is None:
-        return Markup()
+        return ()
     shown = paths[: SHOWN if look.is_full else SUMMARY_LINES]
     several = "entries" if one == "entry" else f"{one}s"
-    return template("paths.html", paths=shown, count=len(paths), word=one if len(paths) == 1 else several)
+    return block("paths", paths=shown, count=len(paths), word=one if len(paths) == 1 else several)
 
 
 def _name(entry: Any) -> str:
@@ -151,8 +149,8 @@ def _name(entry: Any) -> str:
     return brief(str(entry))
 
 
-def _text(text: str | None, look: Look) -> Markup:
-    return template("texts.html", texts=[excerpt(final_screen(text), look, "/output/text")]) if text else Markup()
+def _text(text: str | None, look: Look) -> Body:
+    return block("texts", texts=[excerpt(final_screen(text), look, "/output/text")]) if text else ()
 
 
 CARDS = {

@@ -5,11 +5,9 @@ The card's header has the exit code.
 
 from __future__ import annotations
 
-from markupsafe import Markup
-
 from tooltap.daemon.show.ansi import final_screen
-from tooltap.daemon.show.markup import template
-from tooltap.daemon.show.render_options import Look, excerpt
+from tooltap.daemon.show.blocks import Body, block
+from tooltap.daemon.show.render_options import Excerpt, Look, excerpt
 from tooltap.daemon.show.tools.card import ToolCard
 from tooltap.protocol.file_tools import BashInput, BashResult
 from tooltap.protocol.payloads import ToolInput
@@ -33,31 +31,29 @@ class FollowerResult(BashResult):
     command: str | None = None
 
 
-def shell_input(payload: BashInput, look: Look) -> Markup:
+def shell_input(payload: BashInput, look: Look) -> Body:
     facts = [
         ("in", payload.cwd),
         ("timeout", payload.timeout),
         ("background", "yes" if payload.run_in_background else None),
     ]
-    return template(
-        "shell_input.html",
-        description=payload.description,
-        command=excerpt(payload.command, look, "/input/command") if payload.command else None,
-        facts=[(name, str(value)) for name, value in facts if value is not None],
-    )
+    command = excerpt(payload.command, look, "/input/command") if payload.command else None
+    return _input(payload.description, command, [(name, str(value)) for name, value in facts if value is not None])
 
 
-def follower_input(payload: FollowerInput, look: Look) -> Markup:
+def _input(description: str | None, command: Excerpt | None, facts: list[tuple[str, str]]) -> Body:
+    if not description and command is None and not facts:
+        return ()
+    return block("shell_input", description=description, command=command, facts=facts)
+
+
+def follower_input(payload: FollowerInput, look: Look) -> Body:
     shell = next((one for one in (payload.bash_id, payload.shell_id, payload.session_id) if one is not None), None)
-    return template(
-        "shell_input.html",
-        description=None,
-        command=excerpt(payload.chars, look, "/input/chars") if payload.chars else None,
-        facts=[] if shell is None else [("shell", str(shell))],
-    )
+    typed = excerpt(payload.chars, look, "/input/chars") if payload.chars else None
+    return _input(None, typed, [] if shell is None else [("shell", str(shell))])
 
 
-def shell_output(result: BashResult, look: Look) -> Markup:
+def shell_output(result: BashResult, look: Look) -> Body:
     printed = [
         (name, excerpt(final_screen(value), look, f"/output/{name}"))
         for name in ("message", "stdout", "stderr")
@@ -65,8 +61,8 @@ def shell_output(result: BashResult, look: Look) -> Markup:
     ]
     facts = [("status", status)] if (status := getattr(result, "status", None)) else []
     if not printed and not facts and not result.interrupted:
-        return Markup()
-    return template("shell_output.html", result=result, printed=printed, facts=facts)
+        return ()
+    return block("shell_output", result=result, printed=printed, facts=facts)
 
 
 _FOLLOWER = ToolCard("❯", follower_input, shell_output, ToolTypes(FollowerInput, FollowerResult))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from markupsafe import Markup
-
-from tooltap.daemon.show.blocks import facts, joined, plain, prose, short, table
+from tooltap.daemon.show.blocks import Body, facts, joined, plain, prose, short, table
 from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.show.tools.card import ToolCard, nothing
 from tooltap.daemon.show.tree import text_or_tree, tree
@@ -41,7 +39,7 @@ PREVIEW = 40
 """Characters of a description that the header shows."""
 
 
-def task_input(payload: TaskArguments, look: Look) -> Markup:
+def task_input(payload: TaskArguments, look: Look) -> Body:
     if payload.operation in (None, "run"):
         about = [
             ("subagent", payload.subagent_type),
@@ -57,8 +55,8 @@ def task_input(payload: TaskArguments, look: Look) -> Markup:
     )
 
 
-def task_output(result: TaskOutcome, look: Look) -> Markup:
-    """Render the answer of a subagent, or the requested tasks. Text beside a table of tasks, or about a subagent that
+def task_output(result: TaskOutcome, look: Look) -> Body:
+    """Show the answer of a subagent, or the requested tasks. Text beside a table of tasks, or about a subagent that
     still runs, is for the model: only level `full` shows it."""
     listed = _tasks([result.task] if result.task else result.tasks or [], look)
     if result.task is not None and look.call is not None and look.call.input.get("operation") == "create":
@@ -67,7 +65,7 @@ def task_output(result: TaskOutcome, look: Look) -> Markup:
     is_aside = bool(listed) or change is not None or result.isAsync is True
     duration = result.totalDurationMs
     return joined(
-        Markup() if is_aside and not look.is_full else prose(result.content, look, "/output/content"),
+        () if is_aside and not look.is_full else prose(result.content, look, "/output/content"),
         listed,
         agents(result.agents_states, look),
         facts(
@@ -82,8 +80,8 @@ def task_output(result: TaskOutcome, look: Look) -> Markup:
     )
 
 
-def _tasks(tasks: list[Any], look: Look) -> Markup:
-    """Render tasks as a table; if any is not an object, all as a tree."""
+def _tasks(tasks: list[Any], look: Look) -> Body:
+    """Show tasks as a table; if any is not an object, all as a tree."""
     known = records(tasks)
     if len(known) < len(tasks):
         return tree(tasks, look, "/output/tasks")
@@ -99,8 +97,8 @@ def _change(change: dict[str, Any]) -> str | None:
     return f"{before} → {after}" if before and after else None
 
 
-def agents(states: dict[str, Any] | None, look: Look) -> Markup:
-    """Render Codex's `agents_states`: thread -> `{status, message}`."""
+def agents(states: dict[str, Any] | None, look: Look) -> Body:
+    """Show Codex's `agents_states`: thread -> `{status, message}`."""
     rows = [
         (thread, string(record(state).get("status")), string(record(state).get("message")))
         for thread, state in (states or {}).items()
@@ -123,7 +121,7 @@ class Background(ToolResultPayload):
     agents_states: dict[str, Any] | None = None
 
 
-def background_output(result: Background, look: Look) -> Markup:
+def background_output(result: Background, look: Look) -> Body:
     task = result.task or {}
     return joined(
         facts(

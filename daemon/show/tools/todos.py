@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from markupsafe import Markup
-
-from tooltap.daemon.show.blocks import joined, limited, note, plain, prose, short
-from tooltap.daemon.show.markup import template
+from tooltap.daemon.show.blocks import Body, block, joined, limited, note, plain, prose, short
 from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.show.tools.card import ToolCard, nothing
 from tooltap.protocol.tools import Todo, TodoResult, TodoWriteInput
@@ -25,12 +22,12 @@ class _Entry(NamedTuple):
     change: str
 
 
-def todo_write_input(payload: TodoWriteInput, look: Look) -> Markup:
+def todo_write_input(payload: TodoWriteInput, look: Look) -> Body:
     return joined(prose(payload.explanation, look, "/input/explanation"), _list(payload.todos or [], None, look))
 
 
-def todo_write_output(result: TodoResult, look: Look) -> Markup:
-    """Render only what has changed, if the call's card shows the list."""
+def todo_write_output(result: TodoResult, look: Look) -> Body:
+    """Show only what has changed, if the call's card shows the list."""
     written = None if look.call is None else TodoWriteInput.from_payload(look.call.input).todos
     is_known = written is not None and _texts(written) == _texts(result.todos or [])
     if not is_known:
@@ -40,28 +37,28 @@ def todo_write_output(result: TodoResult, look: Look) -> Markup:
     return joined(_changes(result.todos or [], result.oldTodos, look), _message(result, look))
 
 
-def todo_read_output(result: TodoResult, look: Look) -> Markup:
+def todo_read_output(result: TodoResult, look: Look) -> Body:
     return joined(_list(result.todos or [], result.oldTodos, look), _message(result, look))
 
 
-def _message(result: TodoResult, look: Look) -> Markup:
-    """Render the tool's message to the model, where there is no list and at level `full`."""
-    return plain(result.message, look, "/output/message") if result.todos is None or look.is_full else Markup()
+def _message(result: TodoResult, look: Look) -> Body:
+    """Show the tool's message to the model, where there is no list and at level `full`."""
+    return plain(result.message, look, "/output/message") if result.todos is None or look.is_full else ()
 
 
 def _texts(todos: list[Todo]) -> list[tuple[str | None, str | None]]:
     return [(todo.content, todo.status) for todo in todos]
 
 
-def _list(todos: list[Todo], before: list[Todo] | None, look: Look) -> Markup:
+def _list(todos: list[Todo], before: list[Todo] | None, look: Look) -> Body:
     if not todos:
-        return Markup()
+        return ()
     part = limited([_entry(todo, change) for todo, change in zip(todos, _since(todos, before), strict=True)], look)
     done = sum(todo.status == "completed" for todo in todos)
-    return template("todos.html", entries=part.shown, hidden=part.hidden, done=done, total=len(todos))
+    return block("todos", entries=part.shown, hidden=part.hidden, done=done, total=len(todos))
 
 
-def _changes(todos: list[Todo], before: list[Todo], look: Look) -> Markup:
+def _changes(todos: list[Todo], before: list[Todo], look: Look) -> Body:
     if not before:
         return note("A new list.")
     changed = [
@@ -70,7 +67,7 @@ def _changes(todos: list[Todo], before: list[Todo], look: Look) -> Markup:
     if not changed:
         return note("Nothing has changed.")
     part = limited(changed, look)
-    return template("todos.html", entries=part.shown, hidden=part.hidden, done=0, total=0)
+    return block("todos", entries=part.shown, hidden=part.hidden, done=0, total=0)
 
 
 def _since(todos: list[Todo], before: list[Todo] | None) -> list[str]:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from markupsafe import Markup
-
-from tooltap.daemon.show.blocks import facts, joined, limited, plain, prose, short
-from tooltap.daemon.show.markup import link, template
+from tooltap.daemon.show.blocks import Body, Link, block, facts, joined, limited, plain, prose, short
 from tooltap.daemon.show.render_options import Excerpt, Look, excerpt
 from tooltap.daemon.show.tools.card import ToolCard
 from tooltap.daemon.show.tree import tree
@@ -16,10 +13,10 @@ from tooltap.normalizers.wire.values import string
 from tooltap.protocol.tools import SearchHit, ToolTypes, WebFetchInput, WebFetchResult, WebSearchInput, WebSearchResult
 
 
-def fetch_input(payload: WebFetchInput, look: Look) -> Markup:
+def fetch_input(payload: WebFetchInput, look: Look) -> Body:
     urls = limited(([payload.url] if payload.url else []) + (payload.urls or []), look)
     return joined(
-        facts([("page", link(short(url, 2_000))) for url in urls.shown]),
+        facts([("page", _link(url)) for url in urls.shown]),
         plain(payload.prompt, look, "/input/prompt"),
     )
 
@@ -29,7 +26,7 @@ class Fetched(WebFetchResult):
     """Claude Code: the name of the HTTP status."""
 
 
-def fetch_output(result: Fetched, look: Look) -> Markup:
+def fetch_output(result: Fetched, look: Look) -> Body:
     status = None if result.code is None else f"{result.code} {result.codeText or ''}".strip()
     size = None if result.bytes is None else f"{result.bytes:,} bytes"
     requested = None if look.call is None else look.call.input.get("url")
@@ -39,7 +36,7 @@ def fetch_output(result: Fetched, look: Look) -> Markup:
     )
 
 
-def web_search_input(payload: WebSearchInput, look: Look) -> Markup:
+def web_search_input(payload: WebSearchInput, look: Look) -> Body:
     return facts([("query", payload.query)])
 
 
@@ -50,20 +47,20 @@ class Found(WebSearchResult):
 
 
 class _Hit(NamedTuple):
-    link: Markup
+    link: Link | None
     host: str
     snippet: Excerpt
-    answer: Markup
+    answer: Body
     """Part of an answer that belongs to no page."""
 
 
-def web_search_output(result: Found, look: Look) -> Markup:
+def web_search_output(result: Found, look: Look) -> Body:
     part = limited(result.results or [], look)
     hits = [_hit(hit, look, index) for index, hit in enumerate(part.shown)]
     took = None if result.durationSeconds is None or not look.is_full else f"{result.durationSeconds:.1f} s"
     return joined(
-        template("links.html", hits=hits, hidden=part.hidden) if hits else Markup(),
-        plain(result.message, look, "/output/message") if not hits or look.is_full else Markup(),
+        block("links", hits=hits, hidden=part.hidden) if hits else (),
+        plain(result.message, look, "/output/message") if not hits or look.is_full else (),
         facts([("took", took)]),
     )
 
@@ -72,10 +69,15 @@ def _hit(hit: SearchHit, look: Look, index: int) -> _Hit:
     pointer = f"/output/results/{index}/snippet"
     if not hit.url:
         words = hit.snippet or string(hit.extra.get("text")) or hit.title
-        return _Hit(Markup(), "", Excerpt(""), prose(words, look, pointer) or tree(hit.extra, look))
+        return _Hit(None, "", Excerpt(""), prose(words, look, pointer) or tree(hit.extra, look))
     return _Hit(
-        link(hit.url, short(hit.title or hit.url)), _host(hit.url), excerpt(hit.snippet or "", look, pointer), Markup()
+        Link(hit.url, short(hit.title or hit.url)), _host(hit.url), excerpt(hit.snippet or "", look, pointer), ()
     )
+
+
+def _link(url: str) -> Link:
+    shown = short(url, 2_000)
+    return Link(shown, shown)
 
 
 def _host(url: str) -> str:

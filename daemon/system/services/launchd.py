@@ -6,7 +6,7 @@ import plistlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tooltap.daemon.system.services.systemd import VARIABLES
+from tooltap.daemon.system.services.systemd import variables
 
 __all__ = ["LABEL", "MARK", "is_ours", "plist", "plist_path"]
 
@@ -18,12 +18,12 @@ _BEGIN = "<plist "
 
 def plist(command: Sequence[str], environment: Mapping[str, str]) -> str:
     """The property list (launchd.plist(5)). `command`: the absolute path of a program, and its arguments.
-    `environment`: provides `VARIABLES`."""
+    `environment`: provides `variables`."""
     text = plistlib.dumps(
         {
             "Label": LABEL,
             "ProgramArguments": list(command),
-            "EnvironmentVariables": {name: environment[name] for name in VARIABLES if environment.get(name)},
+            "EnvironmentVariables": {name: environment[name] for name in variables() if environment.get(name)},
             "RunAtLoad": True,
             "KeepAlive": {"SuccessfulExit": False},
             "Umask": 0o077,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tooltap.daemon.system.processes import Printed, run_briefly
+from tooltap.normalizers.catalog.registry import stores
 
 NAME = "tooltap.service"
 BOOTED = Path("/run/systemd/system")
@@ -17,22 +18,6 @@ BOOTED = Path("/run/systemd/system")
 PATIENCE = 5.0
 """Seconds for a question to the system."""
 MARK = "# Written by `tooltap service install`, which writes it anew."
-VARIABLES = (
-    "TOOLTAP_SOCKET",
-    "TOOLTAP_SPOOL",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "CLAUDE_CONFIG_DIR",
-    "CODEX_HOME",
-    "GEMINI_CLI_HOME",
-    "HAPPIER_STACK_TOOL_TRACE",
-    "HAPPIER_STACK_TOOL_TRACE_FILE",
-    "HAPPIER_STACK_TOOL_TRACE_DIR",
-    "HAPPIER_HOME_DIR",
-    "PATH",
-)
-"""Environment variables that the service gets, if they are set: it does not inherit a shell's. `PATH` is for the
-commands that rewrite results."""
 
 _PLAIN = re.compile(r"[\w@%$+=:,./-]+")
 
@@ -99,10 +84,19 @@ TEMPORARY = ("/tmp", "/var/tmp")
 _TEMPORARY = re.compile(r"(?:^|[=:])/(?:var/)?tmp(?:/|$)")
 
 
+def variables() -> list[str]:
+    """Return the environment variables that the service gets, if they are set: it does not inherit a shell's. Those of
+    the agents say where sessions are; `PATH` is for the commands that rewrite results."""
+    agents = {store.variable for store in stores().values() if store.variable}
+    own = ("TOOLTAP_SOCKET", "TOOLTAP_SPOOL", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+    tracing = ("HAPPIER_STACK_TOOL_TRACE", "HAPPIER_STACK_TOOL_TRACE_FILE", "HAPPIER_STACK_TOOL_TRACE_DIR")
+    return [*own, *sorted(agents - {*own}), *tracing, "HAPPIER_HOME_DIR", "PATH"]
+
+
 def unit(command: Sequence[str], environment: Mapping[str, str], writable: Sequence[Path] | None) -> str:
     """The unit file. `command`: the absolute path of a program, and its arguments. `environment`: provides
-    `VARIABLES`. `writable`: the folders that the daemon writes to; None if it cannot be confined to them."""
-    assignments = [f"{name}={environment[name]}" for name in VARIABLES if environment.get(name)]
+    `variables`. `writable`: the folders that the daemon writes to; None if it cannot be confined to them."""
+    assignments = [f"{name}={environment[name]}" for name in variables() if environment.get(name)]
     return _UNIT.format(
         mark=MARK,
         command=" ".join([_word(command[0]), *(_word(word.replace("$", "$$")) for word in command[1:])]),

@@ -28,17 +28,19 @@ from typing import TypeAlias, TypeGuard
 
 import anyio
 
-from tooltap.daemon.client.connection import ConnectError, DaemonError, DisconnectedError
+from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
 from tooltap.daemon.client.publishing import OtherInputError, Publisher, ingest
 from tooltap.daemon.taps.delivery.outbox import Entry, Outbox, StreamOptions
 from tooltap.daemon.taps.delivery.records import JOURNAL_REPLACED, encode, encode_end, encode_lost
-from tooltap.protocol.frames import Done, Suspended
+from tooltap.protocol.frames import Done, Suspended, ToAgent
+from tooltap.protocol.inputs import Answer, write_answer
 
 BATCH = 256 * 1024
 TEMPORARY = ("shutting-down", "too-many-connections", "too-many-streams", "journal")
 """Error codes of a daemon that may take the stream later."""
 UNREADABLE = ("bad-frame", "frame-too-long")
 """Error codes of a daemon that does not know the prompt in a frame, or takes no frame as long as that."""
+REFUSED = "this tap sends nothing to the agent"
 RETRY_FIRST, RETRY_MOST = 0.05, 0.5
 """Seconds between attempts to reach a daemon that is away."""
 
@@ -70,6 +72,8 @@ class Delivery:
         self._suspends = False
         """Whether the stream is left without an end."""
         self._finished = asyncio.Event()
+        self._unanswered: list[ToAgent] = []
+        """Frames for the agent that came on this connection and are not answered yet."""
         self._news = asyncio.Event()
         """Set when there is more to send, or when all lines have been put in."""
 
@@ -92,7 +96,7 @@ class Delivery:
         now = asyncio.get_running_loop().time
         while True:
             try:
-                async with ingest(**self._options._asdict(), path=self._socket) as publisher:
+                async with ingest(**self._options._asdict(), path=self._socket, to_agent=True) as publisher:
                     self.problem = None
                     wait = RETRY_FIRST
                     return await self._deliver(publisher)
@@ -118,6 +122,7 @@ class Delivery:
         if gone := self.outbox.resume(publisher.ingesting.lines):
             await _write(publisher, encode_lost(gone, 0, JOURNAL_REPLACED))
         self._ended = False
+        self._unanswered.clear()
         failures: list[Exception] = []
         ends: list[Done | Suspended] = []
         async with anyio.create_task_group() as tasks:
@@ -143,6 +148,9 @@ class Delivery:
                 self.outbox.acknowledge(self.outbox.lines)
                 return frame
             self.outbox.acknowledge(publisher.acked)
+            if isinstance(frame, ToAgent):
+                self._unanswered.append(frame)
+                self._news.set()
 
     def _is_end(self, frame: object) -> TypeGuard[Done | Suspended]:
         """Say whether this answers how the stream was left. An earlier `done` is another publisher's, and an earlier
@@ -156,6 +164,8 @@ class Delivery:
         known = publisher.ingesting
         while True:
             self._news.clear()
+            while self._unanswered:
+                await _write(publisher, write_answer(Answer(self._unanswered.pop(0).id, REFUSED)) + b"\n")
             entries = self.outbox.take(BATCH)
             if entries is None:
                 records = self._take_from_spool(known.lines)

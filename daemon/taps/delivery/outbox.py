@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tooltap.normalizers.wire.framing import LongLine
 
-if TYPE_CHECKING:  # what runs an agent loads nothing before the agent runs
-    from tooltap.protocol.tapped import Direction
+if TYPE_CHECKING:
+    from tooltap.protocol.inputs import Direction
 
 MAX_BYTES = 64 * 1024 * 1024
 OVERHEAD = 200

@@ -17,7 +17,7 @@ import msgspec
 
 from tooltap.daemon.taps.delivery.outbox import Entry
 from tooltap.normalizers.wire.framing import LongLine
-from tooltap.protocol.tapped import Lost, read_tapped, write_tapped
+from tooltap.protocol.inputs import Lost, read_tapped, write_tapped
 
 JOURNAL_REPLACED = "the daemon's journal was replaced"
 """Why acknowledged lines are lost: the daemon that acknowledged them had another journal."""

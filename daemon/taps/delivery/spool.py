@@ -49,7 +49,7 @@ from tooltap.daemon.taps.delivery.records import (
     unframe,
 )
 from tooltap.protocol.frames import Ingest
-from tooltap.protocol.tapped import Lost, read_tapped
+from tooltap.protocol.inputs import Lost, read_tapped
 from tooltap.traces.recording.own_file import NotOursError, private_folder
 from tooltap.traces.recording.whole_file import sync_folder
 

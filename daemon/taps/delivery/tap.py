@@ -15,9 +15,9 @@ from tooltap.daemon.taps.delivery.background import BackgroundDelivery
 from tooltap.daemon.taps.delivery.outbox import MAX_BYTES, Outbox, SpoolLimits, StreamOptions
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
 
-if TYPE_CHECKING:  # what runs an agent loads nothing before the agent runs
+if TYPE_CHECKING:
     from tooltap.daemon.taps.delivery.spooler import Spooler
-    from tooltap.protocol.tapped import Direction
+    from tooltap.protocol.inputs import Direction
 
 STALL = 2.0
 """Seconds without progress after which the end of an agent no longer waits for its last lines."""

@@ -24,8 +24,9 @@ from tooltap.daemon.taps.gateway.conversations import (
     chat_history,
     responses_history,
 )
+from tooltap.normalizers.catalog.registry import apis
 from tooltap.normalizers.wire.framing import LongLine, Splitter
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 """JSON contains line breaks only between its tokens, so spaces can replace them."""
@@ -38,8 +39,11 @@ class API(NamedTuple):
 
 
 _APIS = {
-    "/chat/completions": API("openai-chat", chat_history, ChatAnswer),
-    "/responses": API("openai-responses", responses_history, ResponsesAnswer),
+    path: API(apis()[path], history, answer)
+    for path, history, answer in (
+        ("/chat/completions", chat_history, ChatAnswer),
+        ("/responses", responses_history, ResponsesAnswer),
+    )
 }
 
 

@@ -23,9 +23,9 @@ from starlette.routing import BaseRoute
 from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.show.blocks import attachments, facts, joined, note, plain
+from tooltap.daemon.show.blocks import attachments, facts, note, plain
 from tooltap.daemon.show.diff import Change, between, near
-from tooltap.daemon.show.markup import clock, code
+from tooltap.daemon.show.markup import body_html, clock, code
 from tooltap.daemon.show.readable import Place, lines_of, objects_in, texts_in
 from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.show.skins.html import card_html
@@ -410,8 +410,8 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
             "cards": [card_html(card) for card in nest(shown, states.of_cards)],
             "sections": _sections(whole, fragments.output_url),
             "json": [_Json(name, meaning, code(pretty(found[name]), language="json")) for name, meaning in VIEWS],
-            "facts": facts(_facts(event)),
-            "bodies": facts(_bodies(event, fragments.output_url)),
+            "facts": body_html(facts(_facts(event))),
+            "bodies": body_html(facts(_bodies(event, fragments.output_url))),
         }
 
     return {
@@ -464,20 +464,20 @@ def _sections(event: dict[str, Any], url: Callable[[str], str]) -> list[_Section
     is_call = event["kind"] == "tool-call"
     model = "What the model asked for" if is_call else "What the model saw"
     if views.model is None:
-        body = note(INFERRED if event.get("synthetic") else UNKNOWN)
+        body = body_html(note(INFERRED if event.get("synthetic") else UNKNOWN))
         first = _Section("model", model, "unknown", "Unknown", "", body, Markup())
     else:
         first = _Section("model", model, "", "", "", _blocks(views.model, look), Markup())
     user = _section("user", "What the user sees", views.with_user, _blocks(views.user, look), look)
     pair = views.with_provider
-    object_ = tree(views.provider, look) if views.provider else Markup()
+    object_ = body_html(tree(views.provider, look)) if views.provider else Markup()
     provider = _section("provider", "What the provider sent", pair, object_, look)
     return [first, user, provider._replace(summary="all that the provider sent")]
 
 
 def _section(name: str, title: str, pair: Pair, whole: Markup, look: Look) -> _Section:
     """`whole`: all that this one saw. It is folded if a difference is shown, and left out if there is none."""
-    difference = Markup() if pair.change is None else changes_body([pair.change], look)
+    difference = Markup() if pair.change is None else body_html(changes_body([pair.change], look))
     is_folded = pair.verdict == "same" or pair.change is not None or name == "provider"
     if pair.verdict == "same" and name == "user":
         whole = Markup()
@@ -494,20 +494,21 @@ def _section(name: str, title: str, pair: Pair, whole: Markup, look: Look) -> _S
 
 
 def _blocks(blocks: list[Block], look: Look) -> Markup:
-    return joined(*(_block(block, look) for block in blocks)) or note(NOTHING)
+    return Markup().join(_block(block, look) for block in blocks) or body_html(note(NOTHING))
 
 
 def _block(block: Block, look: Look) -> Markup:
     if block.stored is not None:
-        return attachments([block.stored], look)
+        return body_html(attachments([block.stored], look))
     text = block.text[:SHOWN]
     is_typed = block.mime_type or block.path
-    shown = typed_text(text, look, mime_type=block.mime_type, path=block.path) if is_typed else plain(text, look)
+    body = typed_text(text, look, mime_type=block.mime_type, path=block.path) if is_typed else plain(text, look)
+    shown = body_html(body)
     if text.count("\n") > LONG:
         shown = BOUNDED.format(shown)
     if len(block.text) > SHOWN:
-        return joined(shown, note(f"This is its beginning: {SHOWN:,} of {len(block.text):,} characters."))
-    return joined(shown, note("This is only the beginning; the event contains no more.")) if block.is_cut else shown
+        return shown + body_html(note(f"This is its beginning: {SHOWN:,} of {len(block.text):,} characters."))
+    return shown + body_html(note("This is only the beginning; the event contains no more.")) if block.is_cut else shown
 
 
 async def _view(services: Services, seq: int, view: View) -> dict[str, Any]:

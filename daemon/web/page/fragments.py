@@ -17,7 +17,8 @@ import anyio
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.show.render_options import Call, Level, Look
-from tooltap.daemon.show.shown import Fragment, rendered
+from tooltap.daemon.show.shown import Fragment
+from tooltap.daemon.show.skins.html import rendered
 from tooltap.protocol.events import AnyEvent, ToolCall, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.heads import CallKey, EventHead

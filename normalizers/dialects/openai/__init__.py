@@ -60,6 +60,7 @@ DIALECTS = (
         arrives="one burst; with `stream: true`: streams text",
         omits="permission requests; whether a tool failed, unless the agent wrote it into the text of the result",
         unproven="everything: shapes from public recordings of many servers",
+        api="/chat/completions",
     ),
     Dialect(
         "openai-responses",
@@ -70,5 +71,6 @@ DIALECTS = (
         arrives="one burst; with `stream: true`: streams text",
         omits="–; what the model saw of a tool that runs at the API",
         unproven="everything: shapes from public recordings; `file_search_call` only from the schema",
+        api="/responses",
     ),
 )

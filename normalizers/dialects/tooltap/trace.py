@@ -26,7 +26,8 @@ from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.wire.decode import FRAMING, decode_line
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine
 from tooltap.normalizers.wire.values import whole
-from tooltap.protocol.tapped import NotTappedError, TappedLine, read_record
+from tooltap.protocol import inputs
+from tooltap.protocol.inputs import NotTappedError, read_record
 
 NAME = "tooltap-trace"
 BUDGET = 4 * 1024 * 1024
@@ -135,7 +136,7 @@ class TooltapTrace(Parser):
 
     # -- traced streams -----------------------------------------------------------------------------------------------
 
-    def _read_traced(self, name: str, n: int, dialect: str, provider: Any, line: TappedLine) -> Skip:
+    def _read_traced(self, name: str, n: int, dialect: str, provider: Any, line: inputs.Line) -> Skip:
         streams: dict[str, TracedStream] = self.state.streams
         traced = streams.get(name)
         if traced is not None and 1 < n <= traced.n:
@@ -162,7 +163,7 @@ class TooltapTrace(Parser):
         if line.size is not None:
             line_class, items = parser.feed_long(LongLine(line.line[:HEAD_BYTES], line.size), t)
         else:
-            line_class, items = parser.feed(line.line, t, line.dir)
+            line_class, items = parser.feed(line.line, t, line.direction)
             self.extensions += parser.extensions
             parser.extensions = []
         self.repaired = self.repaired or parser.repaired
@@ -186,7 +187,7 @@ class TooltapTrace(Parser):
         self.items += items
         return None if items else "mark"
 
-    def _dialect_of(self, record: dict[str, Any], name: str, line: TappedLine) -> str | None:
+    def _dialect_of(self, record: dict[str, Any], name: str, line: inputs.Line) -> str | None:
         """The record's dialect. A record without one was written before recognition; its line may decide."""
         stated = record.get("dialect")
         if isinstance(stated, str) and stated != "auto":

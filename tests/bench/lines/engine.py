@@ -20,7 +20,7 @@ from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.normalizers.wire.recording import Line
-from tooltap.protocol.tapped import Direction, write_tapped
+from tooltap.protocol.inputs import Direction, write_tapped
 
 __all__ = ["Group", "costs", "enough_lines", "normalized", "recorded_file"]
 

@@ -17,6 +17,7 @@ import pytest
 
 from tests.cli.command import environment, here, sentence, tooltap
 from tooltap.daemon.system.services.systemd import NAME
+from tooltap.normalizers.catalog.registry import stores
 
 pytestmark = pytest.mark.process
 
@@ -383,6 +384,17 @@ def mac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("tooltap.cli.manage.service.sys.platform", "darwin")
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path / "Library" / "LaunchAgents" / "tooltap.plist"
+
+
+def test_service_finds_the_sessions_of_every_agent(unit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a variable says that they are."""
+    variables = sorted({store.variable for store in stores().values() if store.variable})
+    for name in variables:
+        monkeypatch.setenv(name, f"/home of {name}")
+    printed = here("service", "install", "--print").stdout.decode()
+
+    assert len(variables) > 5
+    assert [name for name in variables if f'"{name}=/home of {name}"' not in printed] == []
 
 
 def test_property_list_of_macos(mac: Path, monkeypatch: pytest.MonkeyPatch) -> None:

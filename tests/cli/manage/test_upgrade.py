@@ -13,7 +13,7 @@ import pytest
 from tests.cli.command import CLAUDE, Child
 from tests.cli.tap.spooling import Place, until
 from tests.cli.tap.test_run import agent
-from tooltap.daemon.ingest.snapshots import SNAPSHOT_FORMAT, Snapshot
+from tooltap.daemon.ingest.live_stream import SNAPSHOT_FORMAT, Snapshot
 
 LINES = CLAUDE.read_bytes().splitlines(keepends=True)
 OPEN = 2

@@ -12,8 +12,7 @@ import orjson
 
 from tests.daemon.containment.sites import armed
 from tests.daemon.publishing import NOW, Clock
-from tooltap.daemon.hub.batch import Chunk
-from tooltap.daemon.hub.hub import Hub
+from tooltap.daemon.hub.hub import Chunk, Hub
 from tooltap.daemon.hub.subscription import Subscription
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import JournalError
@@ -33,8 +32,8 @@ from tooltap.protocol.frames import (
     Subscribe,
     Suspended,
 )
+from tooltap.protocol.inputs import write_tapped
 from tooltap.protocol.stats import Statistics
-from tooltap.protocol.tapped import write_tapped
 from tooltap.testing import check_events
 from tooltap.traces.drift.baselines import PACKAGED, load
 from tooltap.traces.drift.drift import Drift

@@ -17,7 +17,7 @@ from tests.cli.command import here
 from tests.daemon.containment.sites import Injected, armed, counting, raising_at
 from tests.daemon.containment.test_every_call_site import ERRORS, FIXTURES, SAMPLE, SEED
 from tests.daemon.publishing import NOW, daemon, publish
-from tooltap.daemon.ingest import offload as aside
+from tooltap.daemon.ingest import offload
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.taps.follow import backfill_worker as portions
 from tooltap.daemon.taps.follow.reading import Position
@@ -25,7 +25,7 @@ from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.frames import Done
-from tooltap.protocol.tapped import write_tapped
+from tooltap.protocol.inputs import write_tapped
 from tooltap.traces.recording import feed
 
 AGENT = FIXTURES / "claude-transcript" / "claude-code-2.1.330" / "shell-fails.jsonl"
@@ -149,18 +149,18 @@ async def test_error_in_a_process_beside_is_counted(tmp_path: Path, monkeypatch:
     """A huge line is read by another process, which says what was raised there."""
     before = faults.counts.total()
 
-    async def in_process(self: aside.Aside, huge: aside.HugeLine) -> aside.ReadLine:
+    async def in_process(self: offload.Offload, huge: offload.HugeLine) -> offload.ReadLine:
         with monkeypatch.context() as patch:
             patch.setattr(signal, "setitimer", lambda *arguments: None)
             patch.setattr(signal, "signal", lambda *arguments: None)
             patch.setattr(Parser, "take_line", raising)
-            return aside.read_line(huge)
+            return offload.read_line(huge)
 
     def raising(*arguments: Any, **keys: Any) -> Any:
         raise TypeError("put in by the test")
 
-    monkeypatch.setattr(aside.Aside, "in_process", in_process)
-    async with daemon(tmp_path / "journal.db", aside=aside.Aside(long_bytes=100, huge_bytes=200)) as streams:
+    monkeypatch.setattr(offload.Offload, "in_process", in_process)
+    async with daemon(tmp_path / "journal.db", offload=offload.Offload(long_bytes=100, huge_bytes=200)) as streams:
         publisher = await publish(streams)
         await publisher.lines(SAY, {"do": "say", "text": "x" * 1_000}, SAY)
         await publisher.record(op="end")

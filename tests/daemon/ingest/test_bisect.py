@@ -6,10 +6,11 @@ import pytest
 
 from tests.daemon.events import info
 from tooltap.daemon.ingest.bisect import commit_in_parts
-from tooltap.daemon.ingest.inputs import Close, Input, Lines, Parent, Suspend
+from tooltap.daemon.ingest.inputs import Input, Lines, Parent, Suspend
 from tooltap.daemon.ingest.live_stream import LiveStream
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.inputs import Close
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +25,7 @@ async def refuse(live: LiveStream) -> None:
 
 
 async def test_what_can_neither_be_replaced_nor_dropped_is_the_error() -> None:
-    for one in (Close("end", 1), Suspend()):
+    for one in (Close(1), Suspend()):
         inputs: list[Input] = [one]
         with pytest.raises(LookupError, match="not this one"):
             await commit_in_parts("s", inputs, new, refuse, lambda: False)

@@ -17,7 +17,7 @@ from tests.cli.command import start
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.publishing import NOW, Clock, daemon, events, journal_of, publish
 from tests.daemon.running import Wire
-from tooltap.protocol.tapped import write_tapped
+from tooltap.protocol.inputs import write_tapped
 
 LINES = 20_000
 HOUR = 3_600_000

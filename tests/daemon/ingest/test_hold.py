@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from tests.daemon.events import info
+from tooltap.daemon.ingest.inputs import Lines
 from tooltap.daemon.ingest.live_stream import LiveStream
 from tooltap.normalizers.core.items import Context, Limits, OutputChunk, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
@@ -21,7 +22,7 @@ def test_bodies_and_partials_are_not_held() -> None:
         {"do": "result", "id": "1", "output": {"stdout": "x" * 100}},
         {"do": "chunk", "text": "so far", "preview": True},
     ):
-        live.feed(orjson.dumps(value), 1, None)
+        live.apply(Lines((orjson.dumps(value),), 1))
     events = [one.body.decode() for one in live.pending]
 
     live.hold()

@@ -23,7 +23,7 @@ import pytest
 from tests.daemon.lives import SUBSCRIBERS, Gone, Lives, Publisher, wait_for_ack
 from tests.daemon.running import Wire
 from tooltap.protocol.events import with_seq
-from tooltap.protocol.tapped import looks_tapped, write_tapped
+from tooltap.protocol.inputs import looks_tapped, write_tapped
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RECORDINGS = {

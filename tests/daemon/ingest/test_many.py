@@ -15,7 +15,7 @@ import pytest
 
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
-from tooltap.protocol.tapped import write_tapped
+from tooltap.protocol.inputs import write_tapped
 
 READERS = 20
 EVENTS = 20_000

@@ -11,7 +11,7 @@ import pytest
 from tests.daemon.publishing import daemon, events, journal_of, publish, tapped
 from tests.secrets.shapes import fakes
 from tooltap.daemon.config import load_config
-from tooltap.daemon.ingest.offload import Aside
+from tooltap.daemon.ingest.offload import Offload
 from tooltap.protocol.frames import Ingesting
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
@@ -30,7 +30,7 @@ LINES = [
 
 async def written(path: Path, *, masks: bool, long_bytes: int = 65_536, huge_bytes: int = 1 << 20) -> bytes:
     """Publish the lines, and return all bytes of the journal's files."""
-    async with daemon(path, masks=masks, aside=Aside(long_bytes, huge_bytes)) as streams:
+    async with daemon(path, masks=masks, offload=Offload(long_bytes, huge_bytes)) as streams:
         publisher = await publish(streams, prompt=f"use {SECRET}")
         for line in LINES:
             await publisher.lines(line)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.daemon.adversaries import answer, call, said, start
 from tests.daemon.publishing import Publisher, daemon, events, journal_of, publish, tapped
-from tooltap.daemon.ingest.offload import Aside
+from tooltap.daemon.ingest.offload import Offload
 from tooltap.protocol.frames import Ack, Done, ErrorFrame, Ingesting, Suspended
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process]
@@ -30,17 +30,17 @@ LINES = [
     answer(2, "done"),
     said(3, "c"),
 ]
-SETTINGS: dict[str, Callable[[], Aside]] = {
-    "in the loop": Aside,
-    "in a thread": lambda: Aside(long_bytes=10_000, huge_bytes=10**9),
-    "in a process": lambda: Aside(long_bytes=10_000, huge_bytes=10_000),
-    "each where it belongs": lambda: Aside(long_bytes=10_000, huge_bytes=40_000),
+SETTINGS: dict[str, Callable[[], Offload]] = {
+    "in the loop": Offload,
+    "in a thread": lambda: Offload(long_bytes=10_000, huge_bytes=10**9),
+    "in a process": lambda: Offload(long_bytes=10_000, huge_bytes=10_000),
+    "each where it belongs": lambda: Offload(long_bytes=10_000, huge_bytes=40_000),
 }
 
 
-async def journaled(path: Path, aside: Aside, **keys: Any) -> list[dict[str, Any]]:
+async def journaled(path: Path, offload: Offload, **keys: Any) -> list[dict[str, Any]]:
     """The events of `LINES`, in two lives of a daemon."""
-    async with daemon(path, aside=aside) as streams:
+    async with daemon(path, offload=offload) as streams:
         first = await publish(streams, **keys)
         await first.lines(*LINES[:6])
         await first.ingest.suspend()
@@ -56,7 +56,7 @@ async def journaled(path: Path, aside: Aside, **keys: Any) -> list[dict[str, Any
 @pytest.mark.parametrize("dialect", ["claude-stream", "auto"])
 @pytest.mark.parametrize("where", list(SETTINGS)[1:])
 async def test_lines_give_the_same_events_wherever_they_are_read(tmp_path: Path, where: str, dialect: str) -> None:
-    expected = await journaled(tmp_path / "a.db", Aside(), dialect=dialect)
+    expected = await journaled(tmp_path / "a.db", Offload(), dialect=dialect)
     found = await journaled(tmp_path / "b.db", SETTINGS[where](), dialect=dialect)
 
     assert found == expected
@@ -64,7 +64,7 @@ async def test_lines_give_the_same_events_wherever_they_are_read(tmp_path: Path,
 
 
 async def test_raw_bytes_are_read_aside_as_well(tmp_path: Path) -> None:
-    async with daemon(tmp_path / "j.db", aside=Aside(10_000, 40_000)) as streams:
+    async with daemon(tmp_path / "j.db", offload=Offload(10_000, 40_000)) as streams:
         publisher = await publish(streams, framing="raw", dialect="claude-stream")
         data = b"\n".join(LINES)  # the last line has no newline
         for at in range(0, len(data), 30_000):
@@ -75,7 +75,7 @@ async def test_raw_bytes_are_read_aside_as_well(tmp_path: Path) -> None:
 
 
 async def test_a_line_that_takes_too_long_stops_nothing(tmp_path: Path) -> None:
-    async with daemon(tmp_path / "j.db", aside=Aside(10_000, 10_000, seconds=0.001)) as streams:
+    async with daemon(tmp_path / "j.db", offload=Offload(10_000, 10_000, seconds=0.001)) as streams:
         publisher = await publish(streams, dialect="claude-stream")
         await publisher.lines(start(), said(1, "x" * LONG), said(2, "after"))
         await publisher.ingest.suspend()
@@ -96,12 +96,15 @@ async def begin_huge(publisher: Publisher, tasks: Any) -> None:
     await publisher.lines(start())
     tasks.start_soon(publisher.lines, said(1, "x" * LONG), said(2, "after"))
     with anyio.fail_after(10):
-        while publisher.ingest._killing is None:
+        while publisher.ingest._offload_scope is None:
             await anyio.sleep(0)
 
 
 async def test_a_stop_does_not_wait_for_a_huge_line(tmp_path: Path) -> None:
-    async with daemon(tmp_path / "j.db", aside=Aside(10_000, 10_000)) as streams, anyio.create_task_group() as tasks:
+    async with (
+        daemon(tmp_path / "j.db", offload=Offload(10_000, 10_000)) as streams,
+        anyio.create_task_group() as tasks,
+    ):
         publisher = await publish(streams, dialect="claude-stream")
         await begin_huge(publisher, tasks)
         await streams.suspend_all()
@@ -117,7 +120,10 @@ async def test_a_stop_does_not_wait_for_a_huge_line(tmp_path: Path) -> None:
 
 
 async def test_a_stream_is_taken_over_in_the_middle_of_a_huge_line(tmp_path: Path) -> None:
-    async with daemon(tmp_path / "j.db", aside=Aside(10_000, 10_000)) as streams, anyio.create_task_group() as tasks:
+    async with (
+        daemon(tmp_path / "j.db", offload=Offload(10_000, 10_000)) as streams,
+        anyio.create_task_group() as tasks,
+    ):
         publisher = await publish(streams, dialect="claude-stream")
         await begin_huge(publisher, tasks)
         again = await publish(streams, dialect="claude-stream")
@@ -131,7 +137,10 @@ async def test_a_stream_is_taken_over_in_the_middle_of_a_huge_line(tmp_path: Pat
 
 
 async def test_what_else_changes_the_stream_waits_for_the_line(tmp_path: Path) -> None:
-    async with daemon(tmp_path / "j.db", aside=Aside(10_000, 10_000)) as streams, anyio.create_task_group() as tasks:
+    async with (
+        daemon(tmp_path / "j.db", offload=Offload(10_000, 10_000)) as streams,
+        anyio.create_task_group() as tasks,
+    ):
         publisher = await publish(streams, dialect="claude-stream", agent="helper")
         await begin_huge(publisher, tasks)
         tasks.start_soon(streams.set_parent, "s", "toolu_7")

@@ -17,8 +17,9 @@ from tooltap.daemon.views.rules import Rules, ToolRule
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.protocol import inputs
 from tooltap.protocol.frames import Done, Ingesting
-from tooltap.protocol.tapped import write_tapped
+from tooltap.protocol.inputs import Block, Lost, each, lines_of, write_tapped
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
 
@@ -184,7 +185,7 @@ async def test_lines_of_a_chunk_resume_as_single_lines(tmp_path: Path, chunk: in
             publisher = await publish(streams)
             for start in range(0, len(CHUNK), size):
                 await publisher.ingest.feed(b"".join(one + b"\n" for one in CHUNK[start : start + size]))
-                await publisher.ingest._settle()
+                await publisher.ingest._wait_until_durable()
             await publisher.ingest.finish()
             stored = await journal_of(streams).load_stream("s")
             assert stored is not None
@@ -199,10 +200,11 @@ async def test_lines_of_a_chunk_resume_as_single_lines(tmp_path: Path, chunk: in
 
     assert journaled[0] == journaled[1]
     assert "parser-reset" not in {one.get("code") for one in journaled[0]}
-    assert tails[0] == [one for record in tails[1] for one in record.inputs()]
+    assert tails[0] == [one for record in tails[1] for one in each(record)]
     if chunk == len(CHUNK):
-        wanted = [("block", 3), ("block", 2), ("line", 0), ("long", 0), ("block", 2), ("lost", 0)]
-        assert [(one.kind, len(one.block)) for one in tails[1]] == wanted
+        wanted = [(Block, 3), (Block, 2), (inputs.Line, 1), (inputs.Line, 1), (Block, 2), (Lost, 2)]
+        assert [(type(one), lines_of(one)) for one in tails[1]] == wanted
+        assert [one.size is not None for one in tails[1] if isinstance(one, inputs.Line)] == [False, True]
 
 
 async def test_stored_context_wins_over_the_publishers(tmp_path: Path) -> None:
@@ -224,7 +226,7 @@ async def test_snapshot_replaces_a_long_tail(tmp_path: Path) -> None:
             publisher = await publish(streams)
             for number in range(60):
                 await publisher.lines({"do": "say", "text": "x" * 100})
-                await publisher.ingest._settle()
+                await publisher.ingest._wait_until_durable()
                 stored = await journal_of(streams).load_stream("s")
                 assert stored is not None
                 assert stored.snapshot_lines + len(stored.tail) == number + 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.daemon.publishing import daemon, publish
 from tooltap.normalizers.core.items import Limits
-from tooltap.protocol.tapped import looks_tapped, write_tapped
+from tooltap.protocol.inputs import looks_tapped, write_tapped
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RECORDINGS = {

@@ -17,13 +17,13 @@ from tooltap.daemon.journal.interface import (
     Journal,
     StoredEvent,
     StreamConflictError,
-    TailRecord,
     UnstorableError,
 )
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import decode
 from tooltap.protocol.filters import ALL_EVENTS, Filter, meta_of
+from tooltap.protocol.inputs import Block, Input, Line, Lost
 
 pytestmark = pytest.mark.anyio
 
@@ -226,14 +226,14 @@ async def test_unstorable_commit_is_refused_alone(sqlite_journal: SqliteJournal)
 
 
 async def test_snapshot_replaces_the_tail(journal: Journal) -> None:
-    lines = [TailRecord("line", t=1, direction="out", line=b"one"), TailRecord("lost", size=5, lines=2, reason="full")]
+    lines: list[Input] = [Line(b"one", 1, "out"), Lost(2, 5, "full")]
     await journal.commit(commit(lines=3, tail=lines, session="x", asked_dialect="acp"))
-    await journal.commit(commit(base=3, tail=[TailRecord("long", line=b"head", size=10**9)], session="x"))
+    await journal.commit(commit(base=3, tail=[Line(b"head", size=10**9)], session="x"))
 
     stored = await journal.load_stream("s")
     assert stored is not None
     assert (stored.info.lines, stored.info.session, stored.snapshot, stored.snapshot_lines) == (4, "x", None, 0)
-    assert stored.tail == [*lines, TailRecord("long", line=b"head", size=10**9)]
+    assert stored.tail == [*lines, Line(b"head", size=10**9)]
 
     await journal.commit(commit(base=4, tail=lines, snapshot=b"state"))
     stored = await journal.load_stream("s")
@@ -243,7 +243,7 @@ async def test_snapshot_replaces_the_tail(journal: Journal) -> None:
 
 
 async def test_lines_of_a_chunk_are_one_record(journal: Journal) -> None:
-    block = TailRecord("block", t=1, direction="out", block=[b"one", b"", b"a\nb"])
+    block = Block([b"one", b"", b"a\nb"], 1, "out")
     await journal.commit(commit(lines=3, tail=[block]))
 
     stored = await journal.load_stream("s")

@@ -11,13 +11,14 @@ import pytest
 
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.publishing import daemon, journal_of, publish
-from tooltap.daemon.journal.interface import CorruptError, StoredEvent, TailRecord
+from tooltap.daemon.journal.interface import CorruptError, StoredEvent
 from tooltap.daemon.journal.sqlite.damage import Damages
 from tooltap.daemon.journal.sqlite.high_water import HighWater, HighWaterFile, high_water_path
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.filters import ALL_EVENTS, Filter
+from tooltap.protocol.inputs import Line
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +43,7 @@ async def fill(path: Path) -> list[StoredEvent]:
             result(f"c{number}", stream=stream),
         ]
         chunk = OutputChunk(f"out:{number}", 0, f"line {number}\n".encode() * 100, "text/plain")
-        tail = [TailRecord("line", line=f"line {number}".encode())]
+        tail = [Line(f"line {number}".encode())]
         await journal.commit(commit(*outputs, chunk, stream=stream, base=number // 2, tail=tail))
     events, _ = await journal.read(0, max_bytes=10**9)
     await journal.close()

@@ -11,11 +11,7 @@ from nats.aio.msg import Msg
 from tests.daemon.events import call, commit, message
 from tests.daemon.journal.on_nats import Published, everything, opened, position, texts, until
 from tests.daemon.nats_server import NatsServer
-from tooltap.daemon.journal.interface import (
-    JournalError,
-    StreamConflictError,
-    TailRecord,
-)
+from tooltap.daemon.journal.interface import JournalError, StreamConflictError
 from tooltap.daemon.journal.nats.connection import StoredMessage
 from tooltap.daemon.journal.nats.feed import Feed
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE
@@ -23,6 +19,7 @@ from tooltap.daemon.journal.nats.place import NatsPlace, parse_nats_url
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import decode
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.inputs import Line
 
 pytestmark = pytest.mark.anyio
 
@@ -126,7 +123,7 @@ async def test_later_resume_fences_out_the_earlier(nats_place: NatsPlace) -> Non
 
 async def test_stream_of_two_daemons_has_one_row(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as one, opened(nats_place) as other:
-        await one.commit(commit(call("1"), call("2"), tail=[TailRecord("line", line=b"x")]))
+        await one.commit(commit(call("1"), call("2"), tail=[Line(b"x")]))
         taken = await position(other)
         answer = [one["callId"] for one in (await other.open_calls("session-1"))["calls"]]
         await other.commit(commit(message("b"), base=1, position=taken.position, state="ended"))
@@ -170,16 +167,16 @@ async def test_work_is_done_in_turns(nats_place: NatsPlace) -> None:
 
 async def test_row_behind_is_caught_up(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as one:
-        await one.commit(commit(call("1"), tail=[TailRecord("line", line=b"1")], updated=1))
+        await one.commit(commit(call("1"), tail=[Line(b"1")], updated=1))
         await one._state.write()
-        await one.commit(commit(message("a"), base=1, tail=[TailRecord("line", line=b"2")], state="ended", updated=2))
+        await one.commit(commit(message("a"), base=1, tail=[Line(b"2")], state="ended", updated=2))
         one._state.drop("s")
 
     async with opened(nats_place) as other:
         assert [info.lines for info in await other.streams()] == [1]
         stored = await other.load_stream("s")
         assert stored is not None
-        assert [record.line for record in stored.tail] == [b"1", b"2"]
+        assert stored.tail == [Line(b"1"), Line(b"2")]
         assert [(info.lines, info.state) for info in await other.streams()] == [(2, "ended")]
         assert await other.open_calls() == {"calls": [], "permissions": []}
 
@@ -194,9 +191,7 @@ async def test_commit_larger_than_a_message_is_stored(nats_place: NatsPlace) -> 
         published = Published(journal)
         await journal.listen()
         events = [message("m" * 200_000, line=n) for n in range(20)]
-        await journal.commit(
-            commit(OutputChunk("s:1:o0", 0, body, "text/plain"), *events, tail=[TailRecord("line", line=line)])
-        )
+        await journal.commit(commit(OutputChunk("s:1:o0", 0, body, "text/plain"), *events, tail=[Line(line)]))
         await journal.commit(commit(message("after"), base=1))
         await until(lambda: len(published.events) == 21)
 
@@ -204,7 +199,7 @@ async def test_commit_larger_than_a_message_is_stored(nats_place: NatsPlace) -> 
         assert [decode(one.body).line for one in published.events] == [*range(20), 1]
         stored = await journal.load_stream("s")
         assert stored is not None
-        assert [record.line for record in stored.tail] == [line]
+        assert stored.tail == [Line(line)]
         for offset in (0, 1_048_000, 3_499_990):
             found = await journal.output("s:1:o0", offset, 1_500, "bytes")
             assert found == (body[offset : offset + 1_500], offset, len(body), "text/plain")

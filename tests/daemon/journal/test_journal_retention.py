@@ -9,13 +9,14 @@ import anyio
 import pytest
 
 from tests.daemon.events import call, commit, event, message, result
-from tooltap.daemon.journal.interface import Journal, NotEndedError, TailRecord
+from tooltap.daemon.journal.interface import Journal, NotEndedError
 from tooltap.daemon.journal.sqlite.file import connect
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.retention import expire_step, size_of_step
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import OutputRef, SessionEvent, decode
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.inputs import Line
 from tooltap.protocol.replies import StreamState
 
 pytestmark = pytest.mark.anyio
@@ -51,7 +52,7 @@ async def test_only_old_ended_streams_expire(journal: Journal) -> None:
             stream=stream,
             state=state,
             updated=updated,
-            tail=[TailRecord("line", line=b"l")],
+            tail=[Line(b"l")],
         )
         await journal.commit(one)
 
@@ -288,7 +289,7 @@ async def test_deletion_outpaces_what_arrives() -> None:
 async def test_removed_session_leaves_only_positions(journal: Journal) -> None:
     body = OutputChunk("s:1:o0", 0, b"secret" * 100_000, "text/plain")
     named = event(SessionEvent, session="removed", state="started", alias="before")
-    tail = [TailRecord("line", line=b"secret")]
+    tail = [Line(b"secret")]
     await journal.commit(commit(message("secret", session="before"), body, named, state="ended", lines=3, tail=tail))
     await journal.commit(commit(message("kept", "t", session="kept"), stream="t", tail=tail))
 
@@ -310,7 +311,7 @@ async def test_removal_spares_the_other_session_of_a_stream(sqlite_journal: Sqli
     mine, theirs = (OutputChunk(f"s:{line}:o0", 0, b"x" * 300_000, "text/plain") for line in (1, 2))
     removed = result("a", session="removed", output={"content": "x", "outputId": "s:1:o0"})
     kept = result("b", session="kept", output={"content": "x", "outputId": "s:2:o0"})
-    await journal.commit(commit(mine, removed, theirs, kept, state="ended", tail=[TailRecord("line", line=b"l")]))
+    await journal.commit(commit(mine, removed, theirs, kept, state="ended", tail=[Line(b"l")]))
 
     assert await journal.remove_session("removed") == 1
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.daemon.events import call, commit, event, message, result
-from tooltap.daemon.journal.interface import JournalError, TailRecord
+from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite import projection as rows
 from tooltap.daemon.journal.sqlite import writer
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
@@ -93,15 +93,3 @@ async def test_names_of_a_failed_commit_are_forgotten(sqlite_journal: SqliteJour
             " ORDER BY seq"
         ).fetchall()
     assert found == [("s", "session-1", None), ("u", "other", "Other"), ("t", "new", "New")]
-
-
-def test_block_is_its_lines_one_by_one() -> None:
-    block = TailRecord("block", 5, "in", block=[b"a", b"", b"with\na newline"])
-
-    assert list(block.inputs()) == [
-        TailRecord("line", 5, "in", b"a"),
-        TailRecord("line", 5, "in", b""),
-        TailRecord("line", 5, "in", b"with\na newline"),
-    ]
-    lost = TailRecord("lost", lines=2)
-    assert list(lost.inputs()) == [lost]

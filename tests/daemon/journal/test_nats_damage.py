@@ -9,7 +9,6 @@ import pytest
 from tests.daemon.events import commit, message
 from tests.daemon.journal.on_nats import Published, everything, opened, position, texts, until
 from tests.daemon.nats_server import NatsServer
-from tooltap.daemon.journal.interface import TailRecord
 from tooltap.daemon.journal.nats.journal import NatsJournal
 from tooltap.daemon.journal.nats.message import (
     EVENTS_A_MESSAGE,
@@ -22,6 +21,7 @@ from tooltap.daemon.journal.nats.message import (
 from tooltap.daemon.journal.nats.place import NatsPlace, parse_nats_url
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.filters import ALL_EVENTS, Filter
+from tooltap.protocol.inputs import Line
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +37,7 @@ async def replace(journal: NatsJournal, data: bytes, stream: str = "s") -> int:
 
 
 def test_every_changed_byte_is_found() -> None:
-    parts = encode_commit(commit(message("hello"), tail=[TailRecord("line", line=b"x")]), "me/1", 0, 1_000_000)
+    parts = encode_commit(commit(message("hello"), tail=[Line(b"x")]), "me/1", 0, 1_000_000)
     data = encode_part(parts[0])
     assert decode_part(data).events == parts[0].events
     for place in range(len(data)):
@@ -75,13 +75,13 @@ async def test_damaged_messages_are_gaps(nats_place: NatsPlace) -> None:
 
 async def test_stream_continues_after_its_last_intact_commit(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as journal:
-        await journal.commit(commit(message("a"), tail=[TailRecord("line", line=b"1")]))
+        await journal.commit(commit(message("a"), tail=[Line(b"1")]))
         await replace(journal, b"what nobody can read")
 
     async with opened(nats_place) as other:
         stored = await other.load_stream("s")
         assert stored is not None
-        assert (stored.info.lines, [record.line for record in stored.tail]) == (1, [b"1"])
+        assert (stored.info.lines, stored.tail) == (1, [Line(b"1")])
         await other.commit(commit(message("b"), base=1, position=stored.info.position))
         assert (await position(other)).lines == 2
         assert texts(await everything(other)) == ["a", "b"]

@@ -12,12 +12,10 @@ import pytest
 from tests.daemon.events import call, commit, message
 from tests.daemon.journal.on_nats import Published, everything, opened, position, texts, until
 from tests.daemon.nats_server import NatsServer
-from tooltap.daemon.journal.interface import (
-    JournalError,
-    TailRecord,
-)
+from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE
 from tooltap.daemon.journal.nats.place import NatsPlace, parse_nats_url
+from tooltap.protocol.inputs import Line
 
 pytestmark = pytest.mark.anyio
 
@@ -90,7 +88,7 @@ async def test_server_limit_is_a_gap_and_keeps_positions(nats_place: NatsPlace) 
     )
     async with opened(place) as journal, opened(nats_place) as other:
         await other.listen()
-        await journal.commit(commit(call("1"), tail=[TailRecord("line", line=b"first")], updated=1))
+        await journal.commit(commit(call("1"), tail=[Line(b"first")], updated=1))
         cursor = (await everything(journal))[0].seq
         await journal._state.write()
         for line in range(30):

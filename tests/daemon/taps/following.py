@@ -18,7 +18,7 @@ from tests.test_layout import ROOT
 from tooltap.daemon.taps.stream_ids import recording_id
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
-from tooltap.protocol.tapped import Direction, write_tapped
+from tooltap.protocol.inputs import Direction, write_tapped
 
 FIXTURES = ROOT / "tests" / "fixtures"
 CLAUDE = FIXTURES / "claude-transcript" / "claude-code-2.1.330" / "shell-fails.jsonl"

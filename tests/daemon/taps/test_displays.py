@@ -11,7 +11,7 @@ import pytest
 
 from tests.daemon.lives import Lives
 from tests.daemon.running import Wire
-from tooltap.protocol.tapped import write_tapped
+from tooltap.protocol.inputs import write_tapped
 
 OUTPUT = "display-3a23d09468918ad3-edf062db"
 TEXT = "Displayed package.json to the user (5 lines)"

@@ -19,7 +19,7 @@ from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.daemon.taps.gateway.conversations import Conversations, Place
 from tooltap.daemon.taps.gateway.exchange import Exchange, api_of
 from tooltap.normalizers.wire.framing import LongLine
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 
 REQUEST = b'{"messages":[{"role":"user","content":"Hi."}],\r\n"stream":true}'
 

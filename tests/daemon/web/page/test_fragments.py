@@ -13,6 +13,7 @@ from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.show.render_options import Level, Look
 from tooltap.daemon.show.shown import Fragment, fragment_of
+from tooltap.daemon.show.skins import html as skin
 from tooltap.daemon.web.page import fragments as module
 from tooltap.daemon.web.page.fragments import Cache, Fragments
 from tooltap.protocol.events import Event, ToolUpdate
@@ -37,7 +38,7 @@ def rendered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int | None, Look]]:
         seen.append((event.seq, look))
         return fragment_of(event, look)
 
-    monkeypatch.setattr(module, "fragment_of", watched)
+    monkeypatch.setattr(skin, "fragment_of", watched)
     return seen
 
 
@@ -151,7 +152,7 @@ async def test_failing_renderer_becomes_a_notice(journal: Journal, monkeypatch: 
             raise KeyError("oh")
         return fragment_of(event, look)
 
-    monkeypatch.setattr(module, "fragment_of", failing)
+    monkeypatch.setattr(skin, "fragment_of", failing)
     await journal.commit(commit(message("good"), message("bad"), message("good")))
 
     found = await Fragments(journal, 1_000_000, str).of(await everything(journal), full)

@@ -9,8 +9,8 @@ from tests.normalizers import reading
 from tests.normalizers.reading import E, answer, of
 from tooltap.normalizers.core.items import Context
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult, ToolUpdate, Turn
+from tooltap.protocol.inputs import Direction
 from tooltap.protocol.stats import Statistics
-from tooltap.protocol.tapped import Direction
 from tooltap.testing import Line, normalize, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "acp"

@@ -21,7 +21,7 @@ from tooltap.protocol.events import (
     Turn,
     Usage,
 )
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 from tooltap.testing import Line, normalize
 
 FAILED = {"code": -32003, "message": "Overloaded"}

@@ -19,7 +19,7 @@ from tooltap.protocol.events import (
     Turn,
     Usage,
 )
-from tooltap.protocol.tapped import Direction
+from tooltap.protocol.inputs import Direction
 from tooltap.testing import Line, normalize
 
 VERSION = "pi-0.73.1"

@@ -5,11 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooltap.protocol.tapped import (
-    End,
+from tooltap.protocol.inputs import (
+    Block,
+    Close,
+    Line,
     Lost,
     NotTappedError,
-    TappedLine,
+    each,
+    lines_of,
     looks_tapped,
     read_tapped,
     write_tapped,
@@ -20,27 +23,27 @@ NOW = 1_795_293_851_000
 
 @given(st.binary().filter(lambda line: b"\n" not in line), st.none() | st.integers(10**12, 10**13))
 def test_tapped_line_round_trip(line: bytes, t: int | None) -> None:
-    assert read_tapped(write_tapped(line, t, "in")) == TappedLine(line, t, "in")
+    assert read_tapped(write_tapped(line, t, "in")) == Line(line, t, "in")
 
 
 def test_line_may_be_any_json_value() -> None:
-    assert read_tapped(b'{"dir":"out","line":{"a":[1]}}') == TappedLine(b'{"a":[1]}', None, "out")
+    assert read_tapped(b'{"dir":"out","line":{"a":[1]}}') == Line(b'{"a":[1]}', None, "out")
 
 
 def test_small_t_is_an_offset() -> None:
-    assert read_tapped(b'{"t":1818,"dir":"out","line":"x"}') == TappedLine(b"x", None, "out")
-    assert read_tapped(orjson.dumps({"t": NOW, "line": "x"})) == TappedLine(b"x", NOW, None)
+    assert read_tapped(b'{"t":1818,"dir":"out","line":"x"}') == Line(b"x", None, "out")
+    assert read_tapped(orjson.dumps({"t": NOW, "line": "x"})) == Line(b"x", NOW, None)
 
 
 def test_long_tapped_line_is_head_and_length() -> None:
     record = write_tapped(b"head", NOW, "out", size=70_000_000)
 
-    assert read_tapped(record) == TappedLine(b"head", NOW, "out", size=70_000_000)
-    assert read_tapped(b'{"line":"whole","bytes":5}') == TappedLine(b"whole", None, None)
+    assert read_tapped(record) == Line(b"head", NOW, "out", size=70_000_000)
+    assert read_tapped(b'{"line":"whole","bytes":5}') == Line(b"whole", None, None)
 
 
 def test_control_records() -> None:
-    assert read_tapped(b'{"op":"end"}') == End()
+    assert read_tapped(b'{"op":"end"}') == Close()
     assert read_tapped(b'{"op":"lost","lines":3,"bytes":90,"reason":"spool full"}') == Lost(3, 90, "spool full")
 
 
@@ -75,3 +78,13 @@ def test_invalid_tapped_line_has_a_reason(line: bytes, why: str) -> None:
 )
 def test_first_line_decides_whether_a_recording_is_tapped(line: bytes, tapped: bool) -> None:
     assert looks_tapped(line) is tapped
+
+
+def test_block_is_its_lines_one_by_one() -> None:
+    block = Block([b"a", b"", b"with\na newline"], 5, "in")
+
+    assert list(each(block)) == [Line(b"a", 5, "in"), Line(b"", 5, "in"), Line(b"with\na newline", 5, "in")]
+    assert lines_of(block) == 3
+    lost = Lost(2, 10, "full")
+    assert list(each(lost)) == [lost]
+    assert (lines_of(lost), lines_of(Line(b"a")), lines_of(Close())) == (2, 1, 0)

@@ -1,13 +1,16 @@
-"""The tapped line: a line of an agent with its time and direction, as publishers send it and recordings store it.
+"""Inputs of a stream: a line, a block of lines, lost lines, the end. One set of records for the wire (where they are
+called tapped lines), spools, traces, and the tail from which a journal rebuilds a stream.
 
-`{"t":<ms>,"dir":"in"|"out"|"reply","line":<string, or any JSON value>}`, with `"b64"` instead of `line` for bytes that
-are not UTF-8. With `"bytes":<n>`, `line` is only the beginning of a line of n bytes that was too long.
-`{"op":"lost",…}` stands for lines that a publisher had to drop, `{"op":"end","t"?:<ms>}` for the end of the stream.
+On the wire, and in recordings, a line is `{"t":<ms>,"dir":"in"|"out"|"reply","line":<string, or any JSON value>}`, with
+`"b64"` instead of `line` for bytes that are not UTF-8. With `"bytes":<n>`, `line` is only the beginning of a line of n
+bytes that was too long. `{"op":"lost",…}` stands for lines that a publisher had to drop, and `{"op":"end","t"?:<ms>}`
+for the end of the stream. `{"op":"to-agent","id":<n>}` answers a frame of the daemon.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
@@ -15,15 +18,21 @@ import orjson
 
 __all__ = [
     "LATEST_MS",
+    "Answer",
+    "Block",
+    "Close",
     "Direction",
-    "End",
+    "Input",
+    "Line",
     "Lost",
     "NotTappedError",
-    "TappedLine",
+    "each",
     "is_mark",
+    "lines_of",
     "looks_tapped",
     "read_record",
     "read_tapped",
+    "write_answer",
     "write_tapped",
 ]
 
@@ -40,29 +49,67 @@ MOST = 2**50
 """Lines or bytes that a publisher may have lost at most: a number that any journal can add up."""
 
 
-class TappedLine(msgspec.Struct, frozen=True):
+class Line(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, tag="line"):
     """A line with its time, in milliseconds since the epoch, and its direction."""
 
     line: bytes
-    t: int | None
-    dir: Direction | None
+    t: int | None = None
+    direction: Direction | None = None
     size: int | None = None
-    """Length of the whole line, if `line` is only its beginning."""
+    """Length of the whole line in bytes, if `line` is only its beginning."""
 
 
-class Lost(msgspec.Struct, frozen=True):
+class Block(msgspec.Struct, array_like=True, omit_defaults=True, tag="block"):
+    """Consecutive whole lines with one time and direction. They are not joined: a line may contain newlines."""
+
+    lines: list[bytes] = []
+    t: int | None = None
+    direction: Direction | None = None
+
+
+class Lost(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, tag="lost"):
     """Lines that the publisher dropped, and their total length; they count as lines of the stream."""
 
     lines: int
     bytes: int
     reason: str
+    t: int | None = None
 
 
-class End(msgspec.Struct, frozen=True):
-    """The stream has ended, according to the publisher."""
+class Close(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, tag="close"):
+    """The end of the stream."""
 
     t: int | None = None
-    """When the agent ended, in milliseconds since the epoch, if the publisher says so."""
+    """When the agent ended, in milliseconds since the epoch, if the publisher states it."""
+    reason: str = "end"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The answer of a publisher to a `to-agent` frame. It is no input of the stream."""
+
+    id: int
+    refused: str | None = None
+    """Why the agent has not got it."""
+
+
+Input: TypeAlias = Line | Block | Lost | Close
+
+
+def each(record: Input) -> Iterator[Line | Lost | Close]:
+    """The lines of a block one by one; other records as they are."""
+    if isinstance(record, Block):
+        yield from (Line(line, record.t, record.direction) for line in record.lines)
+    else:
+        yield record
+
+
+def lines_of(record: Input) -> int:
+    """How many lines of the stream a record covers."""
+    if isinstance(record, Block):
+        return len(record.lines)
+    if isinstance(record, Lost):
+        return record.lines
+    return int(isinstance(record, Line))
 
 
 class NotTappedError(ValueError):
@@ -83,7 +130,7 @@ def looks_tapped(line: bytes) -> bool:
     )
 
 
-def read_tapped(line: bytes) -> TappedLine | Lost | End:
+def read_tapped(line: bytes) -> Line | Lost | Close | Answer:
     """Decode one tapped line. Raises `NotTappedError`."""
     try:
         record = orjson.loads(line)
@@ -103,25 +150,29 @@ def is_mark(line: bytes | tuple[Any, ...]) -> bool:
     return isinstance(record, dict) and "op" in record
 
 
-def read_record(record: dict[str, Any]) -> TappedLine:
+def read_record(record: dict[str, Any]) -> Line:
     """Read the line in a decoded record. Raises `NotTappedError`."""
     t = record.get("t")
     direction: Any = record.get("dir")
     if direction is not None and not (isinstance(direction, str) and direction in ("in", "out", "reply")):
         raise NotTappedError(f"unknown direction {_shown(direction)}")
     body, size = _body(record), record.get("bytes")
-    return TappedLine(
+    return Line(
         line=body,
         t=int(t) if isinstance(t, int | float) and EPOCH_MS <= t < LATEST_MS else None,
-        dir=cast("Direction | None", direction),
+        direction=cast("Direction | None", direction),
         size=size if type(size) is int and size > len(body) else None,
     )
 
 
-def _read_op(record: dict[str, Any]) -> Lost | End:
+def _read_op(record: dict[str, Any]) -> Lost | Close | Answer:
     if record["op"] == "end":
         t = record.get("t")
-        return End(t if type(t) is int and EPOCH_MS <= t < LATEST_MS else None)
+        return Close(t if type(t) is int and EPOCH_MS <= t < LATEST_MS else None)
+    number: Any = record.get("id")
+    if record["op"] == "to-agent" and _is_count(number):
+        refused = record.get("refused")
+        return Answer(number, refused if refused is None or isinstance(refused, str) else "unknown")
     lines, size = record.get("lines"), record.get("bytes", 0)
     if record["op"] != "lost" or not (_is_count(lines) and lines and _is_count(size)):
         raise NotTappedError(f"unknown record {_shown(record['op'])}")
@@ -165,3 +216,9 @@ def write_tapped(line: bytes, t: int | None, direction: Direction | None, size: 
     if size is not None:
         record["bytes"] = size
     return orjson.dumps(record)
+
+
+def write_answer(answer: Answer) -> bytes:
+    """Return the answer as a line, without a newline."""
+    refused = {} if answer.refused is None else {"refused": answer.refused}
+    return orjson.dumps({"op": "to-agent", "id": answer.id, **refused})
