@@ -11,7 +11,7 @@ from functools import partial
 from tooltap.daemon.app import SHUTDOWN_GRACE, SHUTDOWN_TIMEOUT, Daemon
 from tooltap.daemon.config import Config, ConfigError
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.server.failures import report_failure
+from tooltap.daemon.server.server import report_failure
 from tooltap.daemon.system.foreground import ForcedEnd, OnStop, run_until_stopped
 from tooltap.daemon.system.listener import ListenError
 from tooltap.daemon.system.logs import configure, get_logger

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from tests.cli.command import COMMAND
 from tooltap.daemon.client.blocking import ask
-from tooltap.daemon.client.greeting import ConnectError
+from tooltap.daemon.client.discovery import ConnectError
 
 __all__ = ["Home", "Shown", "fill", "measure", "stored"]
 

@@ -68,7 +68,7 @@ def publisher_options(function: Any) -> Any:
 @contextmanager
 def daemon_errors() -> Iterator[None]:
     """Turn errors of the connection and of the daemon into click errors."""
-    from tooltap.daemon.client.greeting import ConnectError, DaemonError, DisconnectedError
+    from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
 
     try:
         yield

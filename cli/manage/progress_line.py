@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tooltap.cli.common.printing import Clean, at_terminal, on_stderr, short, terminal
 from tooltap.daemon.client.blocking import ask
-from tooltap.daemon.client.greeting import ConnectError, DaemonError, DisconnectedError
+from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
 from tooltap.daemon.formats import counted
 
 __all__ = ["Progress", "describe", "show_progress"]

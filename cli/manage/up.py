@@ -53,7 +53,7 @@ def command(opens: bool, socket: Path | None) -> None:
 def _running(socket: Path | None) -> dict[str, Any] | None:
     """The statistics of the daemon that runs."""
     from tooltap.daemon.client.blocking import ask
-    from tooltap.daemon.client.greeting import NoDaemonError
+    from tooltap.daemon.client.discovery import NoDaemonError
 
     with daemon_errors():
         try:

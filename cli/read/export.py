@@ -343,7 +343,7 @@ async def _write_session(
 
 async def _fetch_bodies(client: Client, event: AnyEvent, bodies: Bodies, masking: Masking) -> dict[str, Body]:
     """The event's output bodies that are still stored and fit into the page, by output id."""
-    from tooltap.daemon.client.greeting import DaemonError
+    from tooltap.daemon.client.discovery import DaemonError
     from tooltap.daemon.export.source import Body, body_ids
 
     found: dict[str, Body] = {}

@@ -101,8 +101,7 @@ class _Changes:
 
     def _read(self) -> None:
         from tooltap.daemon.client.blocking import BlockingSubscription
-        from tooltap.daemon.client.discovery import RETRY_MOST
-        from tooltap.daemon.client.greeting import ConnectError, DaemonError, DisconnectedError
+        from tooltap.daemon.client.discovery import RETRY_MOST, ConnectError, DaemonError, DisconnectedError
         from tooltap.protocol.filters import Filter
         from tooltap.protocol.frames import Subscribe
 

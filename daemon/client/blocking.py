@@ -12,20 +12,21 @@ from typing import Any
 
 import msgspec
 
-from tooltap.daemon.client.discovery import connect, elsewhere, pauses, usual_socket
-from tooltap.daemon.client.greeting import (
+from tooltap.daemon.client.cursor import Reading, Received
+from tooltap.daemon.client.discovery import (
     ConnectError,
     DaemonError,
     DisconnectedError,
     NoDaemonError,
     check_peer,
+    connect,
+    elsewhere,
     greeting,
+    pauses,
     unreachable,
+    usual_socket,
 )
-from tooltap.daemon.client.reading import Reading, Received
 from tooltap.protocol.frames import ErrorFrame, Reply, Subscribe, decode_daemon_frame, encode_frame
-
-__all__ = ["BlockingClient", "BlockingSubscription", "ask"]
 
 CHUNK = 262_144
 

@@ -13,15 +13,16 @@ import anyio.to_thread
 import msgspec
 from anyio.abc import SocketAttribute, SocketStream
 
-from tooltap.daemon.client.discovery import elsewhere, pauses, usual_socket
-from tooltap.daemon.client.greeting import (
-    ConnectError,
+from tooltap.daemon.client.discovery import (
     DaemonError,
     DisconnectedError,
     NoDaemonError,
     check_peer,
+    elsewhere,
     greeting,
+    pauses,
     unreachable,
+    usual_socket,
 )
 from tooltap.protocol.frames import (
     ClientFrame,
@@ -33,16 +34,6 @@ from tooltap.protocol.frames import (
     encode_frame,
 )
 from tooltap.protocol.requests import StoreRequest
-
-__all__ = [
-    "Client",
-    "ConnectError",
-    "DaemonError",
-    "DisconnectedError",
-    "NoDaemonError",
-    "connect",
-    "request",
-]
 
 CHUNK = 262_144
 

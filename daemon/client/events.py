@@ -20,14 +20,12 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 import msgspec
 
 from tooltap.daemon.client.blocking import BlockingSubscription
-from tooltap.daemon.client.reading import Received
+from tooltap.daemon.client.cursor import Received
 from tooltap.daemon.client.subscription import Subscription
 from tooltap.protocol.display import AnyDisplayEvent, decode_display
 from tooltap.protocol.events import AnyEvent, decode
 from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.frames import Form, Gap, Subscribe
-
-__all__ = ["EventOrGap", "EventStream", "subscribe"]
 
 EventOrGap: TypeAlias = AnyEvent | Gap
 E = TypeVar("E")

@@ -19,8 +19,6 @@ from tooltap.daemon.client.connection import Client, connect
 from tooltap.protocol.frames import Ack, DaemonFrame, Done, Ingest, Ingesting, Suspended, ToAgent
 from tooltap.protocol.inputs import Answer, Direction, write_answer, write_tapped
 
-__all__ = ["OtherInputError", "Publisher", "ingest"]
-
 
 class OtherInputError(Exception):
     """The daemon has other lines under this stream id: this input needs a stream id of its own."""

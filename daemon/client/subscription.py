@@ -21,14 +21,12 @@ from typing import Self
 
 import anyio
 
-from tooltap.daemon.client.connection import Client, ConnectError, DisconnectedError
-from tooltap.daemon.client.discovery import pauses
-from tooltap.daemon.client.reading import Reading, Received
+from tooltap.daemon.client.connection import Client
+from tooltap.daemon.client.cursor import Reading, Received
+from tooltap.daemon.client.discovery import ConnectError, DisconnectedError, pauses
 from tooltap.protocol.display import AnyDisplayEvent, decode_display
 from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.frames import Form, Subscribe
-
-__all__ = ["Received", "Subscription", "subscribe"]
 
 
 class Subscription:

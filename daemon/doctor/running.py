@@ -13,7 +13,7 @@ from typing import Any
 
 from tooltap import __version__
 from tooltap.daemon.client.blocking import ask
-from tooltap.daemon.client.greeting import ConnectError, DaemonError, DisconnectedError, NoDaemonError
+from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError, NoDaemonError
 from tooltap.daemon.doctor.finding import Finding, fine, note, problem
 from tooltap.daemon.formats import counted
 from tooltap.daemon.system.paths import daemon_folders

@@ -35,8 +35,7 @@ from typing import Protocol
 
 import msgspec
 
-from tooltap.daemon.hub.batch import Chunk, Selection, display_of
-from tooltap.daemon.hub.hub import Hub
+from tooltap.daemon.hub.hub import Chunk, Hub, Selection, display_of
 from tooltap.daemon.journal.interface import JournalError, StoredEvent
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.stream.guard import place_of
@@ -53,8 +52,6 @@ from tooltap.protocol.frames import (
     Subscribe,
     Subscribed,
 )
-
-__all__ = ["Subscriber", "Subscription"]
 
 _log = get_logger("subscription")
 

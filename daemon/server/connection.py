@@ -15,10 +15,8 @@ from typing import cast
 
 import anyio
 
-from tooltap.daemon.hub.batch import Chunk
+from tooltap.daemon.hub.hub import Chunk
 from tooltap.protocol.frames import DaemonFrame, FrameError, encode_frame
-
-__all__ = ["Connection"]
 
 
 class Connection(asyncio.Protocol):

@@ -17,8 +17,6 @@ from typing import Literal, NamedTuple
 from tooltap.daemon.journal.interface import OutputSlice
 from tooltap.daemon.journal.slices import MAX_SLICE, count_lines, whole_lines
 
-__all__ = ["CannotFitError", "CachedOutput", "OutputCache"]
-
 _ID = re.compile(r"display-([0-9a-f]{16})-([0-9a-f]{8})")
 
 

@@ -12,8 +12,6 @@ from tooltap.daemon.server.connection import Connection
 from tooltap.daemon.system.loop.watchdog import name_task
 from tooltap.protocol.frames import Ack, DaemonFrame, ErrorFrame, FrameError, Ingest, Suspended, ToAgent
 
-__all__ = ["serve_publisher"]
-
 RECEIVE_BYTES = 65_536
 """Bytes parsed at once, while all other connections wait."""
 

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import anyio
 import msgspec
 
-from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError, NotEndedError, OutputSlice
-from tooltap.daemon.search.search import Search
-from tooltap.daemon.server.files import files_of
+from tooltap.daemon.journal.interface import (
+    CorruptError,
+    Journal,
+    JournalError,
+    NotEndedError,
+    OutputSlice,
+    StoredEvent,
+)
+from tooltap.daemon.search.query import Tally, Wanted, expression_of
+from tooltap.daemon.search.search import Answer, Search, UnavailableError
 from tooltap.daemon.server.output_cache import CannotFitError, OutputCache
-from tooltap.daemon.server.searching import search_result
 from tooltap.daemon.sessions.filter import FACETS, SessionFilter, SessionPlace, place_of
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.loop.watchdog import name_task
 from tooltap.daemon.views.results import view_id
 from tooltap.daemon.views.select import put_together, view_of
+from tooltap.normalizers.changes.session_files import KINDS, SessionFiles
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import ErrorCode, FrameError, Problem, Reply
+from tooltap.protocol.replies import FileChange, FileDiff, FilesResult, FoundEvent, FoundSession, SearchResult
 from tooltap.protocol.requests import (
     CallsRequest,
     EndRequest,
@@ -40,8 +48,6 @@ from tooltap.protocol.requests import (
     UsageRequest,
 )
 from tooltap.protocol.stats import Statistics
-
-__all__ = ["MAX_REPLY", "Part", "Requests", "failure"]
 
 MAX_REPLY = 1_048_576
 """Bytes of a reply's result."""
@@ -315,3 +321,141 @@ def _body(data: bytes, complete: bool) -> dict[str, Any]:
         if not complete and error.reason == "unexpected end of data" and error.start > 0:
             return {"text": data[: error.start].decode()}
         return {"b64": data}
+
+
+SESSIONS = 100
+"""Sessions in an answer."""
+MOST_SESSIONS = 5_000
+"""Sessions with hits whose status is looked up: those with the newest hits."""
+
+
+async def search_result(search: Search, journal: Journal, request: SearchRequest) -> dict[str, Any]:
+    """Raises `FrameError`, `JournalError`."""
+    expression = expression_of(request.query)
+    if not expression:
+        raise FrameError("bad-frame", "search: `query` needs at least one letter or digit")
+    wanted = Wanted(
+        expression,
+        sessions=request.session,
+        providers=request.provider,
+        kinds=request.kind,
+        tools=request.tool,
+        folders=request.project,
+        since=request.since,
+        until=request.until,
+    )
+    try:
+        if request.status is not None:
+            wanted = await _of_status(search, journal, wanted, request)
+        answer = await search.find(
+            wanted,
+            before=request.before,
+            limit=request.limit,
+            most_of_session=request.per_session,
+            counts=request.counts,
+        )
+    except UnavailableError as error:
+        raise FrameError("no-index", str(error)) from None
+    tallies = answer.tallies if request.counts else _tallies(answer)
+    rows = await _rows(journal, [one.session for one in tallies[:SESSIONS]])
+    result = SearchResult(
+        hits=[
+            FoundEvent(
+                seq=one.seq,
+                session=one.session,
+                stream=one.event.stream,
+                kind=one.event.kind,
+                ts=one.event.ts,
+                tool=one.event.tool,
+                text=one.snippet.text,
+                ranges=[list(found) for found in one.snippet.ranges],
+            )
+            for one in answer.hits
+        ],
+        # A session that is not in the journal any more has no hits: what the index has of it is about to be deleted.
+        sessions=[
+            FoundSession(
+                session=one.session,
+                provider=row["provider"],
+                title=row.get("title"),
+                project=row.get("project"),
+                status=row.get("status"),
+                last_ts=row.get("lastTs"),
+                hits=one.hits if request.counts else None,
+                latest=one.latest,
+            )
+            for one in tallies[:SESSIONS]
+            if (row := rows.get(one.session)) is not None
+        ],
+        total=sum(one.hits for one in tallies) if request.counts else None,
+        found_in=len(tallies) if request.counts else None,
+        next=answer.next,
+        complete=answer.complete,
+        upto=answer.upto,
+        behind=answer.behind,
+        floor=answer.floor or None,
+    )
+    described: dict[str, Any] = msgspec.to_builtins(result)
+    return described
+
+
+async def _of_status(search: Search, journal: Journal, wanted: Wanted, request: SearchRequest) -> Wanted:
+    """Only the sessions that have one of the statuses, among those that have hits."""
+    tallies, _ = await search.count(wanted, before=request.before)
+    rows = await _rows(journal, [one.session for one in tallies[:MOST_SESSIONS]], request.status)
+    return wanted._replace(sessions=list(rows))
+
+
+async def _rows(
+    journal: Journal, names: Sequence[str], status: tuple[str, ...] | None = None
+) -> dict[str, dict[str, Any]]:
+    wanted = SessionFilter(session=tuple(names), status=status)
+    found = await journal.sessions(limit=len(names), wanted=wanted) if names else []
+    return {one["session"]: one for one in found}
+
+
+def _tallies(answer: Answer) -> list[Tally]:
+    """The sessions of the hits themselves."""
+    found: dict[str, Tally] = {}
+    for one in answer.hits:
+        found.setdefault(one.session, Tally(one.session, one.event.provider, None, 0, one.seq))
+    return list(found.values())
+
+
+async def files_of(journal: Journal, request: FilesRequest, max_bytes: int) -> FilesResult:
+    """`max_bytes`: of the encoded result. Raises `FrameError` and `JournalError`."""
+    files = SessionFiles()
+    wanted = Filter(session=(request.session,), kind=KINDS)
+    after, last = journal.oldest - 1, journal.latest
+    is_known = False
+    while after < last:
+        found, after = await journal.read(after, wanted, up_to=last)
+        is_known = is_known or bool(found)
+        await anyio.to_thread.run_sync(_note, files, found)
+    if not is_known and not await journal.streams_of(request.session):
+        raise FrameError("not-found", f"there is no session {request.session!r}")
+    if request.file is None:
+        return await anyio.to_thread.run_sync(_list, files, max_bytes)
+    one = await anyio.to_thread.run_sync(files.diff, request.file)
+    if one is None:
+        raise FrameError("not-found", f"session {request.session!r} has not changed {request.file!r}")
+    result = FilesResult(files=[_without_diff(one)], complete=True, file=one)
+    if len(msgspec.json.encode(result)) > max_bytes:
+        raise FrameError("too-large", f"the diff of {request.file!r} does not fit into a reply")
+    return result
+
+
+def _note(files: SessionFiles, found: list[StoredEvent]) -> None:
+    for stored in found:
+        files.note(stored.seq, msgspec.json.decode(stored.body))
+
+
+def _list(files: SessionFiles, max_bytes: int) -> FilesResult:
+    result = FilesResult(files=files.changes(), complete=files.complete)
+    while len(msgspec.json.encode(result)) > max_bytes:
+        result = FilesResult(files=result.files[: len(result.files) // 2], complete=False)
+    return result
+
+
+def _without_diff(one: FileDiff) -> FileChange:
+    return FileChange(**{name: getattr(one, name) for name in FileChange.__struct_fields__})

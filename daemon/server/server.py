@@ -6,7 +6,9 @@ answered on the connection that made it and affects no other.
 
 from __future__ import annotations
 
+import asyncio
 import os
+from typing import Any
 
 from anyio.abc import TaskGroup
 
@@ -35,8 +37,6 @@ from tooltap.protocol.frames import (
     decode_client_frame,
 )
 from tooltap.protocol.requests import StoreRequest
-
-__all__ = ["Server"]
 
 _log = get_logger("server")
 
@@ -192,3 +192,22 @@ def _reply_to(error: FrameError) -> ErrorFrame | Reply:
 def _refuse(connection: Connection, code: ErrorCode, message: str) -> None:
     connection.send(ErrorFrame(code=code, message=message))
     connection.close()
+
+
+def report_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """The event loop's exception handler. A failure of a socket, which nobody awaits, is one sentence in the log, and
+    the connection is closed; anything else is a bug, logged with a traceback."""
+    error, message = context.get("exception"), context["message"]
+    if not isinstance(error, OSError):
+        _log.error("a callback failed", message=message, exc_info=error)
+        return
+    transport = context.get("transport") or _transport_of(context.get("handle"))
+    if isinstance(transport, asyncio.WriteTransport):
+        transport.abort()
+    what = "a connection cannot be accepted for now" if "accept" in message else "a connection failed"
+    _log.warning(what, reason=error.strerror or str(error))
+
+
+def _transport_of(handle: asyncio.Handle | None) -> object:
+    """The transport whose method the loop has called. The loop tells it only in what it prints."""
+    return getattr(getattr(handle, "_callback", None), "__self__", None)

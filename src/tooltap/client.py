@@ -18,7 +18,8 @@
 """
 
 from tooltap.daemon.client.blocking import ask
-from tooltap.daemon.client.connection import Client, ConnectError, DaemonError, DisconnectedError, connect, request
+from tooltap.daemon.client.connection import Client, connect, request
+from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
 from tooltap.daemon.client.events import EventOrGap, EventStream, subscribe
 from tooltap.daemon.client.publishing import OtherInputError, Publisher, ingest
 from tooltap.daemon.show.skins.display import display_events, display_of, display_text

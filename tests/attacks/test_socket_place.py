@@ -20,7 +20,7 @@ from tests.cli.command import here, sentence
 from tooltap.daemon.client import blocking, connection
 from tooltap.daemon.client.blocking import ask
 from tooltap.daemon.client.connection import request
-from tooltap.daemon.client.greeting import ConnectError, check_peer
+from tooltap.daemon.client.discovery import ConnectError, check_peer
 from tooltap.daemon.system.listener import Listener, ListenError
 
 

@@ -45,13 +45,17 @@ OWN_TEST = {
 """Tags of the shell blocks that have a test of their own, with what that test does differently."""
 
 OWN_WALK = {
+    "docs/contributing/card.md": "test_contributing.py: its card is made; the rest are parts of modules",
+    "docs/contributing/column.md": "parts of modules",
     "docs/contributing/dialect.md": "test_contributing.py: in a copy of the sources",
     "docs/contributing/stored-dialect.md": "test_contributing.py: in the same copy",
+    "docs/contributing/exporter.md": "test_contributing.py: its module writes a file",
+    "docs/contributing/tool.md": "parts of modules",
     "docs/how-to/drift.md": "test_drift_page.py: in a copy of the sources",
     "docs/how-to/scale.md": "test_scale_page.py: beside a nats-server and two daemons",
     "docs/reference/http.md": "test_http_page.py: beside a daemon with --web",
 }
-"""Pages whose untagged shell blocks are run by a module of their own."""
+"""Pages whose untagged blocks are run by a module of their own, or show parts of modules."""
 
 
 class Block(NamedTuple):

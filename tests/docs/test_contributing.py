@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.affected import affected
 from tests.docs.pages import DOCS, blocks_of, prose_of, tagged
 from tests.test_layout import ROOT
+from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.system.processes import users_environment
+from tooltap.protocol import tools
+from tooltap.protocol.events import Message
+from tooltap.protocol.payloads import ToolInput, ToolResultPayload
 
 PAGES = {"quill": DOCS / "contributing" / "dialect.md", "sepia": DOCS / "contributing" / "stored-dialect.md"}
 """Agent -> the walk that adds it."""
@@ -119,3 +125,46 @@ def test_dialects_are_added_as_written(copy: Path) -> None:
     assert "| `sepia-db` | Sepia's database |" in table
     assert "## quill-json" in coverage
     assert "## sepia-db" in coverage
+
+
+def module_of(page: str) -> dict[str, Any]:
+    """The names of the first module that the page has."""
+    block = next(one for one in blocks_of(DOCS / "contributing" / page) if one.language == "python")
+    names: dict[str, Any] = {}
+    exec(compile(block.text, page, "exec", dont_inherit=True), names)
+    return names
+
+
+def test_exporter_of_the_walk_writes_texts() -> None:
+    written = module_of("exporter.md")["JsonLines"]("title")
+    said = Message(
+        v=2,
+        id="s:1:0",
+        stream="s",
+        line=1,
+        session="s",
+        protocol="p",
+        provider="p",
+        dialect="d",
+        role="user",
+        text="Hello",
+    )
+
+    assert json.loads(written.add(said, {})) == {"role": "user", "text": "Hello"}
+    assert written.add_gap(1, 2) + written.end() == ""
+
+
+def test_card_of_the_walk_shows_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    class RunTestsInput(ToolInput):
+        path: str | None = None
+
+    class RunTestsResult(ToolResultPayload):
+        passed: int | None = None
+        failures: list[dict[str, Any]] | None = None
+
+    for struct in (RunTestsInput, RunTestsResult):
+        monkeypatch.setattr(tools, struct.__name__, struct, raising=False)
+    card = module_of("card.md")["CARDS"]["RunTests"]
+    result = RunTestsResult(passed=3, failures=[{"name": "test_a", "message": "1 != 2"}])
+
+    assert "test_a" in card.output(result, Look("full", lambda output_id: None))

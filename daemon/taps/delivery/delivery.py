@@ -28,7 +28,7 @@ from typing import TypeAlias, TypeGuard
 
 import anyio
 
-from tooltap.daemon.client.connection import ConnectError, DaemonError, DisconnectedError
+from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
 from tooltap.daemon.client.publishing import OtherInputError, Publisher, ingest
 from tooltap.daemon.taps.delivery.outbox import Entry, Outbox, StreamOptions
 from tooltap.daemon.taps.delivery.records import JOURNAL_REPLACED, encode, encode_end, encode_lost

@@ -16,7 +16,7 @@ import anyio
 import msgspec
 from anyio import to_thread
 
-from tooltap.daemon.client.connection import ConnectError, DaemonError
+from tooltap.daemon.client.discovery import ConnectError, DaemonError
 from tooltap.daemon.journal.slices import count_lines
 from tooltap.daemon.taps.mcp.commands import Commands, Ran
 from tooltap.daemon.taps.mcp.files import Body, NotShownError, Roots, read_image, read_text

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import anyio
 
-from tooltap.daemon.hub.batch import Chunk
-from tooltap.daemon.hub.hub import Hub
+from tooltap.daemon.hub.hub import Chunk, Hub
 from tooltap.daemon.hub.subscription import AT_INTERVAL, SUBSCRIBER_BYTES, Subscription
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.web.http.errors import WebError, from_frame_error

@@ -11,7 +11,7 @@ import pytest
 from tests.daemon.events import commit, message
 from tests.daemon.running import running
 from tooltap.daemon.client.blocking import ask
-from tooltap.daemon.client.greeting import DaemonError, DisconnectedError
+from tooltap.daemon.client.discovery import DaemonError, DisconnectedError
 from tooltap.protocol.frames import ErrorFrame, Welcome, encode_frame
 
 WELCOME = encode_frame(Welcome(protocol=1, schema=2, daemon="tooltap/9", journal="j", oldest=1, latest=0))

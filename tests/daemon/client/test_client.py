@@ -12,7 +12,8 @@ import pytest
 from tests.daemon.events import call, commit, message
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Running, running
-from tooltap.daemon.client.connection import ConnectError, DaemonError, DisconnectedError, connect, request
+from tooltap.daemon.client.connection import connect, request
+from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
 from tooltap.daemon.client.publishing import OtherInputError, Publisher, ingest
 from tooltap.daemon.client.subscription import Subscription, subscribe
 from tooltap.protocol.events import decode

@@ -20,8 +20,7 @@ from tests.daemon.events import commit, message
 from tests.daemon.running import TIMEOUT, running
 from tooltap import client
 from tooltap.daemon.client.blocking import ask
-from tooltap.daemon.client.discovery import connect, find_socket, pauses
-from tooltap.daemon.client.greeting import NoDaemonError
+from tooltap.daemon.client.discovery import NoDaemonError, connect, find_socket, pauses
 from tooltap.daemon.system.running_daemons import recorded
 
 

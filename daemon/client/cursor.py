@@ -1,4 +1,4 @@
-"""The cursor of a subscription: what each line from the daemon means for it. No I/O."""
+"""Cursor of a subscription, and how each line from the daemon moves it. No I/O."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from tooltap.daemon.client.greeting import DaemonError
+from tooltap.daemon.client.discovery import DaemonError
 from tooltap.protocol.frames import At, ErrorFrame, Gap, Live, Subscribe, Subscribed, decode_daemon_frame
-
-__all__ = ["Reading", "Received"]
 
 Received: TypeAlias = bytes | Subscribed | Live | At | Gap
 """An item of a subscription: an event line without its newline, or a control frame."""
