@@ -47,13 +47,13 @@ CONSTANTS = {
     "follow.turn_bytes": (FILE, FOLLOWER),
     "rewriting.waiting_bytes": ("tooltap.daemon.views.rewriter",),
     "rewriting.waiting_results": ("tooltap.daemon.views.rewriter",),
-    "web.cards": (f"{PAGE}.live", f"{PAGE}.page"),
+    "web.cards": (f"{PAGE}.live", f"{PAGE}.session"),
     "web.feeds": (FEED,),
     "web.heartbeat": ("tooltap.daemon.web.http.sse",),
     "web.page_bytes": ("tooltap.daemon.web.api.pages",),
     "web.page_events": ("tooltap.daemon.web.api.pages",),
     "web.patience": ("tooltap.daemon.web.application", "tooltap.daemon.web.server"),
-    "web.search_bytes": tuple(f"{PAGE}.{name}" for name in ("event_page", "live", "page", "share")),
+    "web.search_bytes": tuple(f"{PAGE}.{name}" for name in ("event", "live", "session", "share")),
 }
 """Name, in small letters -> the modules that use it."""
 

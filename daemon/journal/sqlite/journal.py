@@ -1,4 +1,11 @@
-"""The journal on one SQLite file: one writer thread, a few reader threads, and nothing that blocks the event loop."""
+"""The journal on one SQLite file: one writer thread, a few reader threads, and nothing that blocks the event loop.
+
+The other modules, in the order in which an event meets them: `tables.py` has the tables and the checksums of their
+rows. `file.py` locks and opens the file, with `side_files.py`, and `open_checks.py` compares what it says of itself
+with `high_water.py`. `writer.py` commits, and `projection.py` derives rows of sessions and open calls. `reader.py` and
+`streams.py` read it again; `damage.py` recognises damage. `sessions/` lists sessions, `retention.py` deletes, `upkeep/`
+checks, copies and repairs, and `offline.py` reads a file without a daemon.
+"""
 
 from __future__ import annotations
 

@@ -29,11 +29,11 @@ from tooltap.daemon.show.diff import Change, between, near
 from tooltap.daemon.show.markup import body_html, clock, code
 from tooltap.daemon.show.readable import Place, lines_of, objects_in, texts_in
 from tooltap.daemon.show.render_options import Look
+from tooltap.daemon.show.results import typed_text
 from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.show.tools.edits import changes_body
 from tooltap.daemon.show.tree import tree
-from tooltap.daemon.show.typed_text import typed_text
 from tooltap.daemon.views.select import View, whole_body
 from tooltap.daemon.views.text import result_text, without_meta
 from tooltap.daemon.web.http.errors import WebError, status_of
