@@ -1,6 +1,7 @@
 """`make dialects`: writes what is made of the folders in `normalizers/dialects/` and of their recordings.
 
-- the list of agents in README.md, and the tables of docs/reference/dialects.md and providers.md;
+- the list of agents in README.md, and the tables of docs/reference: dialects.md, providers.md, and the stores in
+  settings.md;
 - docs/coverage.md, from the recordings in tests/fixtures;
 - a curated fixture for each recorded dialect that has none, the events of all curated fixtures, and the snapshots of
   what recordings prove.
@@ -18,7 +19,7 @@ from pathlib import Path
 from textwrap import fill
 
 from tests.kit.coverage import WRITTEN, page
-from tooltap.normalizers.catalog.registry import builtin, products
+from tooltap.normalizers.catalog.registry import builtin, products, stores
 from tooltap.traces.fixtures.fixtures import Fixtures
 from tooltap.traces.recording.whole_file import write_whole
 
@@ -37,6 +38,7 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "README.md": lambda path: _between(path, "agents", _agents()),
     "docs/reference/dialects.md": lambda path: _between(path, "dialects", _table_of_dialects()),
     "docs/reference/providers.md": lambda path: _between(path, "providers", _table_of_providers()),
+    "docs/reference/settings.md": lambda path: _between(path, "stores", _table_of_stores()),
     "docs/coverage.md": lambda path: page(FIXTURES),
 }
 """Path of a page -> makes what it must contain."""
@@ -67,6 +69,15 @@ def _table_of_dialects() -> str:
 def _table_of_providers() -> str:
     rows = (f"| `{one.name}` | {one.tapped_with} | {one.arrives} | {one.omits} |" for one in builtin().values())
     return "\n".join(["| dialect | tapped with | arrives | left out |", "|---|---|---|---|", *rows])
+
+
+def _table_of_stores() -> str:
+    """The folder that a variable names holds `below`."""
+    rows = []
+    for agent, store in stores().items():
+        variable = f"`{store.variable}`" if store.variable else "–"
+        rows.append(f"| `{agent}` | {variable} | `{Path('~') / store.home}` | `{Path(store.below)}` |")
+    return "\n".join(["| agent | variable | folder | sessions in it |", "|---|---|---|---|", *rows])
 
 
 MANY_KEYS = 4
