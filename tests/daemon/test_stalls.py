@@ -25,6 +25,7 @@ from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.inputs import write_tapped
 
+pytestmark = pytest.mark.lab
 SCALE = float(os.environ.get("TOOLTAP_STALLS_SCALE", "0.03"))
 """1: the adversaries in full."""
 PATIENCE = 600 if SCALE > 0.1 else 2 * TIMEOUT

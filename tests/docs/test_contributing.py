@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.affected import affected
 from tests.docs.pages import DOCS, blocks_of, prose_of, tagged
 from tests.test_layout import ROOT
 from tooltap.daemon.show.render_options import Look
@@ -42,6 +43,8 @@ NO_DIALECTS = (
     "docs/test_contributing.py",
 )
 """In `tests`: what a dialect cannot change, and this module."""
+STARTING = "(process or timing)"
+"""What `make quick` leaves out of the tests that are touched."""
 
 
 WORDS = 600
@@ -78,6 +81,12 @@ def make(copy: Path, target: str) -> None:
     run(copy, "make", "-o", ".venv/.dev", target, f"BIN={Path(sys.executable).parent}")
 
 
+def touched(copy: Path) -> list[str]:
+    """The tests that `make affected` would choose in the copy, which is no repository."""
+    written = [block.tag for page in PAGES.values() for block in blocks_of(page) if "/" in block.tag]
+    return affected([*written, "README.md", "docs/coverage.md", "normalizers/catalog/registry.py"], copy)
+
+
 @pytest.mark.parametrize("agent", PAGES)
 def test_a_dialect_is_its_folder_and_its_recordings(agent: str) -> None:
     page = PAGES[agent]
@@ -99,7 +108,9 @@ def test_dialects_are_added_as_written(copy: Path) -> None:
 
     make(copy, "dialects")
     if os.environ.get("TOOLTAP_WHOLE_WALK"):
-        make(copy, "check")
+        make(copy, "quick")
+        run(copy, str(Path(sys.executable).parent / "lint-imports"))
+        run(copy, sys.executable, "-m", "pytest", "-q", "-n", "auto", "-m", f"{STARTING} and not lab", *touched(copy))
     else:
         make(copy, "lint")
         run(copy, sys.executable, "-m", "pytest", "-q", "-k", "quill or sepia", *FOLDERS)

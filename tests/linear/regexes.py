@@ -73,7 +73,7 @@ BOUNDED: dict[tuple[str, str], int] = {
 
 
 RULES_OF_SECRETS = "traces/recording/secret_rules.py"
-EACH = 1 if os.environ.get("TOOLTAP_LINEAR") else 25
+EACH = 1 if os.environ.get("TOOLTAP_LINEAR") == "whole" else 25
 """One of so many rules is tried: they are made by one program."""
 
 

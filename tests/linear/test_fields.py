@@ -16,7 +16,8 @@ from tests.linear.adversaries import Adversary
 from tests.linear.fields import FORMS, Field, fields_of, line_with, reading, recordings, texts_of
 from tests.linear.timing import cost, grows
 
-WHOLE = bool(os.environ.get("TOOLTAP_LINEAR"))
+pytestmark = pytest.mark.lab
+WHOLE = os.environ.get("TOOLTAP_LINEAR") == "whole"
 SEED = int(os.environ.get("TOOLTAP_SEED", "16"))
 FIELDS = 25
 """Fields of each dialect that the suite tries, …"""

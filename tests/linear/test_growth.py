@@ -21,7 +21,7 @@ from tooltap.traces.drift.watch import StreamWatch
 from tooltap.traces.recording.redact import Redactor
 from tooltap.traces.recording.secrets import mask_secrets
 
-WHOLE = bool(os.environ.get("TOOLTAP_LINEAR"))
+WHOLE = os.environ.get("TOOLTAP_LINEAR") == "whole"
 SIZES = (1_000_000, 8_000_000) if WHOLE else (100_000, 400_000)
 """Bytes."""
 

@@ -13,7 +13,8 @@ from tests.linear.timing import grows
 from tooltap.traces.recording.secret_rules import Literal, rules
 from tooltap.traces.recording.secrets import mask_lines
 
-WHOLE = bool(os.environ.get("TOOLTAP_LINEAR"))
+pytestmark = pytest.mark.lab
+WHOLE = os.environ.get("TOOLTAP_LINEAR") == "whole"
 SIZES = (250_000, 1_000_000) if WHOLE else (25_000, 100_000)
 EACH = 1 if WHOLE else 100
 """Of so many literals one is tried."""

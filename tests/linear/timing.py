@@ -9,12 +9,18 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["Cost", "cost", "grows"]
+from tests.steps import steps_grow
+
+__all__ = ["TIMED", "Cost", "cost", "grows"]
 
 MAX_EXPONENT = 1.1
-SECONDS_PER_BYTE = (0.5 if os.environ.get("TOOLTAP_LINEAR") else 3.0) / 1_000_000
+TIMED = "TOOLTAP_LINEAR" in os.environ
+"""Whether time is measured: `whole`, of everything, or `sample`. Otherwise steps are counted."""
+SECONDS_PER_BYTE = (0.5 if os.environ.get("TOOLTAP_LINEAR") == "whole" else 3.0) / 1_000_000
 """Processor time that a line may take for each of its bytes. Beside other tests, a processor does a third as much in
 the same time, or less: what a line may really take, `make lab-linear` measures alone."""
+STEPPED = 5
+"""How much smaller the input is whose steps are counted."""
 _NOISE = 0.004
 """Seconds that say nothing about growth: a collection of garbage, a page fault, a cold cache."""
 _MANY_BYTES = 1_000_000
@@ -67,6 +73,8 @@ def grows(make: Callable[[int], Callable[[], Any]], sizes: tuple[int, ...]) -> s
     Goes from the smallest size to the largest, so that what is not linear is seen before it takes minutes. What seems
     steep is measured again, and then with even more input: a step from one cache of the processor to the next is taken
     once, while what is not linear stays steep."""
+    if not TIMED:
+        return steps_grow(make, sizes[-2] // STEPPED, sizes[-1] // STEPPED)
     before: Cost | None = None
     for size in sizes:
         before, now, why = _step(make, before, size)

@@ -194,6 +194,7 @@ def test_clients_wait_for_a_daemon(tmp_path: Path) -> None:
     assert sorted(map(str, found)) == sorted(["{}", "{}", *(str((words[0], 0)) for words in COMMANDS)])
 
 
+@pytest.mark.timing
 def test_waiting_ends(tmp_path: Path) -> None:
     begun = time.monotonic()
     with pytest.raises(NoDaemonError):

@@ -35,7 +35,7 @@ STREAMS = [
 """Recordings whose streams are beside each other."""
 ERRORS = [Injected, MemoryError, TypeError, RecursionError]
 SEED = int(os.environ.get("TOOLTAP_SEED", "1"))
-SAMPLE = int(os.environ.get("TOOLTAP_SITES", "24"))
+SAMPLE = int(os.environ.get("TOOLTAP_SITES", "4"))
 """Call sites of each group; 0: all."""
 LINES = 30
 GROUPS = STREAMS[SEED % 2 : SEED % 2 + 1] if SAMPLE else STREAMS

@@ -11,6 +11,8 @@ import pytest
 
 from tests.daemon.running import TIMEOUT
 
+pytestmark = pytest.mark.timing
+
 SECONDS = 0.3
 HOLDERS = {
     "the event loop": "while True: pass",

@@ -11,7 +11,7 @@ import pytest
 
 from tooltap.daemon.system.loop.time_slices import TimeSlices
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timing]
 SECONDS = 0.002
 
 

@@ -13,11 +13,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
+import pytest
 from structlog.testing import capture_logs
 
 from tests.daemon.running import TIMEOUT
 from tooltap.daemon.system.loop.watchdog import Watchdog, Work, name_task
 from tooltap.protocol.stats import LoopStatistics, Stall
+
+pytestmark = pytest.mark.timing
 
 LIMIT = 0.02
 

@@ -27,6 +27,7 @@ def ended(connection: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.timing
 def test_stop_is_prompt_with_stuck_browsers(tmp_path: Path) -> None:
     with browsed(tmp_path) as (daemon, browser):
         daemon.commit(commit(*(message("x" * 10_000) for _ in range(500))))
