@@ -22,7 +22,8 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.sessions.running import RunningSession, find_running
+from tooltap.daemon.sessions.running import STATUSES, RunningSession, find_running, status_of
+from tooltap.daemon.sessions.title import name_of, project_of
 from tooltap.daemon.show.ansi import final_screen
 from tooltap.daemon.show.blocks import short
 from tooltap.daemon.show.shown import Fragment, key_of
@@ -35,7 +36,6 @@ from tooltap.daemon.web.http.sse import EventStream
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
-from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
 from tooltap.daemon.web.page.timeline import NEWEST
 from tooltap.daemon.web.templating import template
 from tooltap.normalizers.core.items import Produced

@@ -27,7 +27,8 @@ from starlette.routing import BaseRoute
 from tooltap.daemon.formats import amount, dollars, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.sessions.title import title_of, words_of
+from tooltap.daemon.sessions.running import STATUSES, status_of
+from tooltap.daemon.sessions.title import name_of, project_of, title_of, words_of
 from tooltap.daemon.show.diff import Change, Hunk, cut, hunks_of_diff
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.show.tools.edits import TAGS
@@ -35,7 +36,6 @@ from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
-from tooltap.daemon.web.page.session_head import STATUSES, name_of, project_of, status_of
 from tooltap.daemon.web.templating import template
 from tooltap.normalizers.changes.content import Content
 from tooltap.normalizers.changes.hunks import hunks_of, unified

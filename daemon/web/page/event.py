@@ -23,6 +23,7 @@ from starlette.routing import BaseRoute
 from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.sessions.title import name_of
 from tooltap.daemon.show.blocks import attachments, facts, note, plain
 from tooltap.daemon.show.diff import Change, between, near
 from tooltap.daemon.show.markup import body_html, clock, code
@@ -40,7 +41,6 @@ from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.calls import of_call, states_of
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, seq_of
-from tooltap.daemon.web.page.session_head import name_of
 from tooltap.daemon.web.page.timeline import SEARCH_BYTES
 from tooltap.protocol.events import Attachment
 from tooltap.protocol.filters import Filter

@@ -31,6 +31,8 @@ from starlette.types import ASGIApp
 from tooltap.daemon.formats import amount, dollars
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.filter import SessionFilter, SessionPlace, place_of
+from tooltap.daemon.sessions.running import STATUSES, status_of
+from tooltap.daemon.sessions.title import folder_name, name_of, project_of
 from tooltap.daemon.show.markup import clock
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.sanitize import visible
@@ -40,7 +42,7 @@ from tooltap.daemon.web.http.sse import EventStream, message
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
-from tooltap.daemon.web.page.session_head import STATUSES, asked_in, folder_name, name_of, project_of, status_of
+from tooltap.daemon.web.page.session_head import asked_in
 from tooltap.daemon.web.templating import template
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Subscribe

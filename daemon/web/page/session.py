@@ -22,6 +22,8 @@ from starlette.types import ASGIApp
 from tooltap.daemon.did_you_mean import similar
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.sessions.running import is_live
+from tooltap.daemon.sessions.title import name_of
 from tooltap.daemon.show.history import KINDS, History
 from tooltap.daemon.show.minimap import drawn
 from tooltap.daemon.show.render_options import LEVELS, Level
@@ -38,7 +40,7 @@ from tooltap.daemon.web.page.preferences import Preferences
 from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, seq_of
 from tooltap.daemon.web.page.section import section_of
-from tooltap.daemon.web.page.session_head import SessionHead, is_live, name_of, row_of
+from tooltap.daemon.web.page.session_head import SessionHead, row_of
 from tooltap.daemon.web.page.session_list import SessionList
 from tooltap.daemon.web.page.tabs import tabs
 from tooltap.daemon.web.page.timeline import (

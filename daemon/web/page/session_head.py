@@ -10,23 +10,11 @@ from markupsafe import Markup
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.sessions.filter import SessionFilter
 from tooltap.daemon.sessions.running import STATUSES, is_live, status_of
-from tooltap.daemon.sessions.title import folder_name, name_of, project_of
+from tooltap.daemon.sessions.title import name_of, project_of
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.templating import template
-
-__all__ = [
-    "STATUSES",
-    "SessionHead",
-    "asked_in",
-    "folder_name",
-    "is_live",
-    "name_of",
-    "project_of",
-    "row_of",
-    "status_of",
-]
 
 MAX_WAITING = 8
 

@@ -10,9 +10,9 @@ import anyio
 from markupsafe import Markup
 
 from tooltap.daemon.sessions.filter import SessionPlace, place_of
+from tooltap.daemon.sessions.title import name_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.session_head import name_of
 from tooltap.daemon.web.templating import template
 
 SESSIONS = 50

@@ -21,6 +21,7 @@ from tooltap.daemon.export.source import JournalSource, Part
 from tooltap.daemon.export.turns import TurnOfSession, Turns
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.sessions.title import name_of
 from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.passes import with_pass
@@ -28,7 +29,7 @@ from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.download import CUT, FORMS, Form, bodies_for, download
 from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, preferences_of, query_of
-from tooltap.daemon.web.page.session_head import name_of, row_of
+from tooltap.daemon.web.page.session_head import row_of
 from tooltap.daemon.web.page.timeline import SEARCH_BYTES
 from tooltap.protocol.events import AnyEvent, Event, Message, ToolCall, decode
 from tooltap.protocol.filters import Filter

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from tooltap.daemon.formats import amount, counted, spent
 from tooltap.daemon.journal.interface import StreamInfo
+from tooltap.daemon.sessions.running import STATUSES, status_of
 from tooltap.daemon.show.markup import product
-from tooltap.daemon.web.page.session_head import STATUSES, status_of
 from tooltap.normalizers.wire.values import records, string
 from tooltap.protocol.events import SessionEvent, decode
 

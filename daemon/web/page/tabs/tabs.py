@@ -15,11 +15,11 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
 from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.sessions.title import name_of
 from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, preferences_of, query_of
-from tooltap.daemon.web.page.session_head import name_of
 from tooltap.daemon.web.page.tabs.details import Announced, details_values
 from tooltap.daemon.web.page.tabs.digests import Digests, place_url
 from tooltap.daemon.web.page.tabs.files import NARROW, WIDE, ChangedFiles, files_values
