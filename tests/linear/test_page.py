@@ -79,7 +79,7 @@ PUMPS = (
 )
 TEXTS = list(itertools.product(HEADS, PUMPS))
 SAMPLE = 6
-SMALL, LARGE = 4_000, 64_000
+SMALL, LARGE = 4_000, 64_000 if TIMED else 16_000
 HUGE = 8_000_000
 SECONDS_A_CHARACTER = 5e-5
 """Several times what the slowest takes of ordinary text (Markdown: 1e-5), so that a slow machine passes."""

@@ -74,7 +74,8 @@ def grows(make: Callable[[int], Callable[[], Any]], sizes: tuple[int, ...]) -> s
     steep is measured again, and then with even more input: a step from one cache of the processor to the next is taken
     once, while what is not linear stays steep."""
     if not TIMED:
-        return steps_grow(make, sizes[-2] // STEPPED, sizes[-1] // STEPPED)
+        small, large = sizes[-2] // STEPPED, sizes[-1] // STEPPED
+        return steps_grow(make, small, large) and steps_grow(make, large, 4 * large)
     before: Cost | None = None
     for size in sizes:
         before, now, why = _step(make, before, size)
