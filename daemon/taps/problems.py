@@ -1,4 +1,4 @@
-"""Log when a tap's lines no longer reach the daemon, and when they do again."""
+"""Logs when a tap's lines no longer reach the daemon, and when they do again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream ids of files: what `normalize`, `ingest` and `serve --follow` call the stream of a path."""
+"""Stream ids of files, for `normalize`, `ingest` and `serve --follow`."""
 
 from __future__ import annotations
 

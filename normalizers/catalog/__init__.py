@@ -1,1 +1,1 @@
-"""The dialects and agents there are: how folders describe them, how a line is recognised. Knows `core` by type."""
+"""The catalog of agents and their dialects: what a folder declares, the registry, recognition. Knows `core` by type."""

@@ -1,4 +1,4 @@
-"""The dialects and agents there are, and their parsers, imported when first used.
+"""The registry of agents, dialects and stores, and of parsers, which are imported when first used.
 
 A folder in `dialects/` is all that a built-in dialect needs (`dialect.py`). A third-party package adds its own with an
 entry point of the group `tooltap.dialects` (name = dialect, value = `module:ParserClass`).

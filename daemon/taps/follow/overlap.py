@@ -1,4 +1,4 @@
-"""Which events of a followed file does another stream of the session report?
+"""Decides which events of a followed file are left out, because another stream of the session reports them.
 
 `sessions/joining.py` has the rules for a session on several streams. A tap that owns a session covers the time while
 its agent ran. Of the file's lines from that time, only prompts are ingested that the tap has not reported, and what

@@ -1,4 +1,4 @@
-"""The `[follow]` table of the configuration: how the agents' own session files are followed."""
+"""The `[follow]` table of the configuration: which agents' sessions are followed, and how."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where agents store their sessions, and how to list these folders."""
+"""Lists the sessions in the folders where agents store them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Who may use the gateway, and for what: it spends its user's money, and may reach servers that trust this machine.
+"""Access control of the gateway, by user, key, host, origin and path.
+
+The gateway spends its user's money, and may reach servers that trust this machine.
 
 - Our own user's programs on this machine need nothing. The kernel names the user of a connection; where it does not,
   and for other users and machines, a key is needed. Programs can often be told a URL and an API key only, so the key is

@@ -1,5 +1,5 @@
-"""The provider that the events of a conversation name: the server of the models, as far as its address says who it is,
-else the maker of the model."""
+"""Names the provider of a conversation: the owner of the server, if its address says who that is, else the maker of the
+model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAKERS = {
     "qwen": "alibaba",
     "qwq": "alibaba",
 }
-"""How names of models begin."""
+"""First word of the name of a model -> its maker."""
 _FIRST_WORD = re.compile(r"[a-z]+")
 
 
