@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from multiprocessing import util
+from multiprocessing.context import BaseContext
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -94,7 +95,9 @@ def _direct(function: FunctionType) -> tuple[frozenset[str], frozenset[Any]]:
     found: set[Any] = set()
     for name in names:
         value = function.__globals__.get(name)
-        if isinstance(value, ModuleType):
+        if isinstance(value, BaseContext) and names & MODULES["multiprocessing"]:
+            needs.add("process")
+        elif isinstance(value, ModuleType):
             if names & MODULES.get(value.__name__, frozenset()):
                 needs.add("process")
             if value.__name__.startswith("tests."):

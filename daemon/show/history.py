@@ -20,8 +20,6 @@ from tooltap.daemon.sessions.turn_costs import Ledger, Spent
 from tooltap.protocol.events import Usage
 from tooltap.protocol.heads import EventHead
 
-__all__ = ["CALLS", "KINDS", "TURNS", "Agent", "Call", "History", "Share", "Turn", "Wait"]
-
 KINDS = (
     *("session", "turn", "message", "tool-call", "tool-update", "tool-result"),
     *("permission-request", "permission-response", "usage"),

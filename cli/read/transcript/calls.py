@@ -18,8 +18,6 @@ from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import ToolCall, ToolResult
 from tooltap.protocol.model_view import model_text
 
-__all__ = ["Call", "call_line", "changes_of", "error_of", "output_of", "tool_name"]
-
 MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red")}
 MAX_ARGUMENT = 400
 MIN_ARGUMENT = 12

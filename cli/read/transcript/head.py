@@ -10,8 +10,6 @@ from tooltap.cli.common.printing import Clean, joined, short, styled
 from tooltap.cli.common.terminal.columns import wrapped
 from tooltap.daemon.formats import counted, dollars, duration, rounded
 
-__all__ = ["head_lines", "state_of", "title_of"]
-
 
 def head_lines(session: dict[str, Any], columns: int, *, colour: bool) -> Iterator[Clean]:
     """`session`: its row, of which an older daemon sends less."""

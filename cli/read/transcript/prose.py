@@ -11,8 +11,6 @@ from tooltap.cli.common.terminal.columns import wrapped
 from tooltap.daemon.formats import counted
 from tooltap.daemon.system.sanitize import sanitize
 
-__all__ = ["Line", "plain_lines", "prose"]
-
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 _HEADING = re.compile(r" {0,3}#{1,6} ")
 _ITEM = re.compile(r" {0,12}(?:[-*+]|[0-9]{1,3}[.)]) ")

@@ -34,8 +34,6 @@ from tooltap.protocol.events import (
     Unparsed,
 )
 
-__all__ = ["Transcript"]
-
 HELD = 200
 """Items that wait for the result of a call before them."""
 MAX_AGENTS = 10_000

@@ -15,8 +15,6 @@ from tooltap.daemon.web.page.timeline import Page, Selection
 from tooltap.protocol.filters import MAX_VALUES, Filter
 from tooltap.protocol.heads import CallKey
 
-__all__ = ["CALL_KINDS", "Calls", "States", "calls_of_page", "of_call", "parents_of", "states_of"]
-
 CALL_KINDS = ("tool-call", "tool-update", "tool-result", "permission-request", "permission-response")
 PARTS = ("tool-update", "permission-request", "permission-response")
 """Events about a call that, where the call is not shown, describe it at that time."""

@@ -23,8 +23,6 @@ from tooltap.protocol.events import AnyEvent, ToolCall, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.heads import CallKey, EventHead
 
-__all__ = ["Fragments", "Cache", "LevelOf", "rendered"]
-
 LOOK_BACK = 400
 """How many calls and updates of the stream are searched for the call of a result."""
 LOOK_BACK_BYTES = 1_048_576

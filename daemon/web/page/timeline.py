@@ -17,20 +17,6 @@ import msgspec
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.protocol.filters import Filter
 
-__all__ = [
-    "NEWEST",
-    "STATES",
-    "Selection",
-    "Bounds",
-    "Page",
-    "State",
-    "around",
-    "between",
-    "live_test",
-    "newer",
-    "older",
-]
-
 State: TypeAlias = Literal[
     "running", "awaiting-permission", "completed", "failed", "denied", "cancelled", "interrupted"
 ]

@@ -11,8 +11,6 @@ from tooltap.daemon.show.shown import Fragment, card_key
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.heads import EventHead
 
-__all__ = ["Turns", "numbered", "turn_numbers", "turns_of"]
-
 READ_BYTES = 262_144
 """Bytes of events that are read to count the turns before or after a page, or to find the end of one."""
 MOST = 2_000

@@ -163,6 +163,7 @@ def _status(descriptor: int) -> os.stat_result | None:
         return None
 
 
+@pytest.mark.process
 def test_long_file_does_not_delay_others(projects: Path, tmp_path: Path) -> None:
     """Files take turns of a number of bytes: the short one is ingested before the end of the long one."""
     append(projects / "long.jsonl", [prompt_line(str(number), number) for number in range(2_000)])

@@ -24,6 +24,7 @@ FOUND = [{"title": "Climate", "url": "https://example.org/", "snippet": "It chan
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+@pytest.mark.process
 def test_example_configuration(tmp_path: Path) -> None:
     """Who sees what of `read_file`, `write_file`, `exec`, `web_search`, `spawn_subagent`, `memory_search`,
     `index_file` and `ask_user`."""
