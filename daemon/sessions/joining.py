@@ -37,6 +37,10 @@ GUEST_NOTICES: Final = frozenset({"lost", "parser-reset"})
 """What a session file cannot have: questions to the user, and what happened to the tap's lines."""
 REMEMBERED: Final = 64
 """Latest sessions in which a stream remembers its role."""
+PROMPTS_REMEMBERED: Final = 64
+"""Latest prompts that a stream remembers."""
+BEGINNING: Final = 100
+"""Code points by which prompts are compared: an agent may add to a prompt what it was given on standard input."""
 
 
 class Joining:
@@ -124,7 +128,7 @@ def _is_guest(info: StreamInfo, session: str, others: Iterable[StreamInfo], conn
 
     def is_first(other: StreamInfo) -> bool:
         if is_file(other):
-            return _told(other) >= start or (is_gateway and other.stream in connected)
+            return _last_reported(other) >= start or (is_gateway and other.stream in connected)
         overlaps = other.state != "ended" or (other.last_t or 0) >= start
         if is_silent_gateway(other):
             return False
@@ -150,21 +154,15 @@ def _is_gateway(info: StreamInfo) -> bool:
     return (info.dialect or info.asked_dialect) in apis().values()
 
 
-def _told(info: StreamInfo) -> int:
+def _last_reported(info: StreamInfo) -> int:
     """Return when the latest line was written whose events a session file has reported; -1: it has reported none."""
-    if info.last_reported_ts is None:  # the journal is of an earlier version
+    if info.last_reported_ts is None:  # a session file that was published over the socket, not followed
         return (info.last_t or info.updated) if info.statistics.events else -1
     return info.last_reported_ts
 
 
 def _is_guest_notice(event: Produced) -> bool:
     return event.kind == "notice" and event.fields.code in GUEST_NOTICES
-
-
-PROMPTS_REMEMBERED: Final = 64
-"""Latest prompts that a stream remembers."""
-BEGINNING: Final = 100
-"""Code points by which prompts are compared: an agent may add to a prompt what it was given on standard input."""
 
 
 def is_prompt(item: Item) -> bool:

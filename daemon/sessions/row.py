@@ -277,8 +277,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         return described
 
     def complete(self, other: SessionRow) -> None:
-        """Take what this row, of an earlier version, says nothing of from one of the same session that was made of the
-        events that are left."""
+        """Fill what this row lacks from another row of the same session, rebuilt of the events that are left."""
         for field in msgspec.structs.fields(self):
             empty = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
             if getattr(self, field.name) == empty:
