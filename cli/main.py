@@ -13,8 +13,6 @@ import sys
 
 from tooltap.cli.common.guard import guard
 
-__all__ = ["main"]
-
 STARTING = 200_000
 """Objects that a command may make before garbage is collected for the first time: more than any command imports."""
 

@@ -22,8 +22,6 @@ from click.shell_completion import CompletionItem
 from tooltap import __version__
 from tooltap.cli.common.commands import Group
 
-__all__ = ["COMMANDS", "exit_code", "run", "tooltap"]
-
 
 class Entry(NamedTuple):
     folder: str

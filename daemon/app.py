@@ -56,8 +56,6 @@ from tooltap.traces.recording.writer import TRACE_BUFFER_BYTES, TraceWriter
 if TYPE_CHECKING:
     from tooltap.daemon.web.server import WebServer
 
-__all__ = ["SHUTDOWN_GRACE", "SHUTDOWN_TIMEOUT", "Daemon"]
-
 DAY_MS = 24 * 3600 * 1000
 STREAMS_LISTED = 1_000
 """Streams that `stats` lists: those with the newest commits."""

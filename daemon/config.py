@@ -18,8 +18,6 @@ from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.views.rules import Rewriting, ToolRule, check_tool
 from tooltap.normalizers.core.items import Limits
 
-__all__ = ["Config", "ConfigError", "Web", "load_config"]
-
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 Tables: TypeAlias = dict[str, dict[str, Any]]

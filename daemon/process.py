@@ -19,8 +19,6 @@ from tooltap.daemon.system.loop.watchdog import Watchdog
 from tooltap.daemon.system.open_files import allow_open_files
 from tooltap.daemon.system.services.systemd import notify_ready
 
-__all__ = ["run"]
-
 SPARE_FILES = 64
 """File descriptors for everything that is not a connection."""
 

@@ -23,8 +23,6 @@ from tooltap.cli.common.recordings import (
 if TYPE_CHECKING:
     from tooltap.traces.drift.baselines import Agent, Failure, Observed
 
-__all__ = ["command"]
-
 STRICT = "HAPPY_E2E_PROVIDER_STRICT_KEYS"
 MAX_CHANGE = 400
 """Code points of a printed change of a shape."""

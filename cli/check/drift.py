@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tooltap.traces.drift.drift import Drift, Finding, Report
     from tooltap.traces.recording.reader import Source
 
-__all__ = ["command"]
-
 MAX_NAME = 40
 """Code points of a provider, a version or a dialect: what is said of it is on the same line."""
 UNKNOWN = "unknown"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tooltap.traces.fixtures.fixtures import Fixtures
     from tooltap.traces.recording.reader import Source
 
-__all__ = ["command"]
-
 MAX_WIDTH = 100
 """Columns of the keys in a list; longer ones stand out."""
 

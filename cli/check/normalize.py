@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from tooltap.normalizers.stream.normalizer import Output
     from tooltap.protocol.stats import Statistics
 
-__all__ = ["command"]
-
 
 @click.command(
     "normalize",

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tooltap.traces.replay.event_diff import EventDiff
     from tooltap.traces.replay.replay import Covered, Place, Share
 
-__all__ = ["command"]
-
 MAX_NAMES = 200
 """Streams that a filter names; if there are more, all events are read."""
 

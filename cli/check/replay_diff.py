@@ -12,8 +12,6 @@ from tooltap.cli.common.printing import MAX_ID, short
 from tooltap.daemon.formats import counted
 from tooltap.traces.replay.event_diff import Change, EventDiff, FieldChange, Tally
 
-__all__ = ["as_json_value", "render"]
-
 SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 WIDTH = 60
 CONTEXT = 15

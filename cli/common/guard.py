@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-__all__ = ["MAX_LINE", "Guarded", "guard"]
-
 MAX_LINE = 5_000
 """Code points of a printed line: more than the longest path."""
 

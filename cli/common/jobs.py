@@ -14,8 +14,6 @@ from tooltap.cli.common.guard import guard
 if TYPE_CHECKING:
     from tooltap.daemon.system.workers import Workers
 
-__all__ = ["guarded_workers", "jobs_option", "worker_errors"]
-
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 

@@ -10,8 +10,6 @@ import click
 
 from tooltap.daemon.formats import counted
 
-__all__ = ["Masking", "redact_options"]
-
 F = TypeVar("F", bound=Callable[..., object])
 BEGINNING = 4
 """Characters of a secret that a preview shows."""

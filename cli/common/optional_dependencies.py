@@ -9,8 +9,6 @@ import click
 
 from tooltap.daemon.system.optional_packages import how_to_install
 
-__all__ = ["require_extra"]
-
 
 @contextmanager
 def require_extra(extra: str) -> Iterator[None]:

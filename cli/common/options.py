@@ -10,8 +10,6 @@ import click
 from tooltap.cli.common import completion
 from tooltap.cli.common.commands import did_you_mean
 
-__all__ = ["dialect_option", "provider_option"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 provider_option = click.option(

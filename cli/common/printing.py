@@ -18,28 +18,6 @@ from typing import Any, BinaryIO, TextIO
 from tooltap.cli.common.guard import MAX_LINE, Guarded
 from tooltap.daemon.system.sanitize import MAX_PART, one_line, sanitize, sanitize_json
 
-__all__ = [
-    "MAX_ID",
-    "Clean",
-    "at_terminal",
-    "binary_output",
-    "cleaned",
-    "flush",
-    "joined",
-    "lines_of",
-    "on_stderr",
-    "say",
-    "say_json",
-    "say_text",
-    "short",
-    "styled",
-    "terminal",
-    "wants_colour",
-    "warn",
-    "write_events",
-    "write_text",
-]
-
 MAX_ID = 200
 """Code points of the id of a stream or a session: as many as the id of a stream may have."""
 STYLES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}

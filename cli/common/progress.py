@@ -9,8 +9,6 @@ import click
 
 from tooltap.cli.common.printing import at_terminal, terminal
 
-__all__ = ["progress"]
-
 
 @contextmanager
 def progress(size: int, *, data_on_stdout: bool) -> Iterator[Callable[[int], None]]:

@@ -24,8 +24,6 @@ from tooltap.protocol.display import (
 )
 from tooltap.protocol.events import Attachment, Display
 
-__all__ = ["Renderer"]
-
 MARGIN = 4
 """Columns of a mark and of the bar of a subagent."""
 MAX_CALLS = 10_000

@@ -13,8 +13,6 @@ from tooltap.daemon.formats import counted
 if TYPE_CHECKING:
     from tooltap.protocol.stats import Statistics
 
-__all__ = ["describe_daemon", "describe_stream", "print_statistics", "statistics_options"]
-
 FIGURES = ("lines", "withEvents", "unparsed", "events", "bytes", "repaired")
 MAX_SPOOL = 500
 """Code points of what is said about one spool, or about what is wrong."""

@@ -8,8 +8,6 @@ from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.completion import SHELLS, VARIABLE
 from tooltap.cli.common.printing import say_text
 
-__all__ = ["command"]
-
 
 @click.command(
     "completion",

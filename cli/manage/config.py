@@ -10,8 +10,6 @@ from tooltap.cli.common.commands import Group
 from tooltap.cli.common.printing import say
 from tooltap.daemon.formats import counted
 
-__all__ = ["command"]
-
 
 class InvalidConfiguration(click.ClickException):
     exit_code = 2

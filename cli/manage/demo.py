@@ -33,8 +33,6 @@ from tooltap.daemon.show.skins.display import display_of
 from tooltap.normalizers.wire.recording import Line, Recording
 from tooltap.protocol.events import decode
 
-__all__ = ["command"]
-
 AGENTS = {"claude-code": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI", "opencode": "OpenCode"}
 """Name of the recording and of its stream -> the agent."""
 TIMEOUT = 30.0

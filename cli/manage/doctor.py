@@ -12,8 +12,6 @@ from tooltap.cli.common.printing import at_terminal, joined, say, say_json, shor
 from tooltap.cli.common.terminal.columns import terminal_columns, wrapped
 from tooltap.daemon.formats import counted
 
-__all__ = ["command"]
-
 TIMEOUT = 5.0
 COLOURS = {"ok": "green", "note": "yellow", "problem": "red"}
 WIDE, WIDE_INDENT = 80, 19

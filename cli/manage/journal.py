@@ -17,8 +17,6 @@ from tooltap.daemon.formats import counted
 if TYPE_CHECKING:
     from tooltap.daemon.journal.open import Place
 
-__all__ = ["command"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

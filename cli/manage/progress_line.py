@@ -13,8 +13,6 @@ from tooltap.daemon.client.blocking import ask
 from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
 from tooltap.daemon.formats import counted
 
-__all__ = ["Progress", "describe", "show_progress"]
-
 PERIOD = 1.0
 """Seconds between looks at the daemon, …"""
 SHARE = 4

@@ -22,8 +22,6 @@ from tooltap.cli.common.printing import at_terminal, say, say_json
 from tooltap.cli.common.statistics import describe_daemon
 from tooltap.cli.common.terminal.columns import print_table, say_wrapped
 
-__all__ = ["command"]
-
 STOP_TIMEOUT = 30.0
 POLL = 0.02
 

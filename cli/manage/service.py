@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tooltap.daemon.config import Config
     from tooltap.daemon.system.processes import Printed
 
-__all__ = ["command"]
-
 TIMEOUT = 30.0
 """Seconds for each systemctl command."""
 PATHS = ("config", "socket", "journal")

@@ -17,8 +17,6 @@ from tooltap.cli.common.printing import at_terminal, say, warn
 if TYPE_CHECKING:
     from tooltap.daemon.config import Config
 
-__all__ = ["command"]
-
 PORTS = range(8422, 8432)
 """Ports of the page that are tried, before any free one: a browser stays logged in at the same port."""
 PATIENCE = 10.0

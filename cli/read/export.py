@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from tooltap.daemon.export.source import Bodies, Body
     from tooltap.protocol.events import AnyEvent
 
-__all__ = ["command"]
-
 MAX_BODY = 1_048_576
 MAX_BODIES = 67_108_864
 PER_PAGE = 1 << 20

@@ -25,8 +25,6 @@ from tooltap.cli.common.printing import (
 from tooltap.cli.read.session_names import find_session
 from tooltap.daemon.formats import counted
 
-__all__ = ["command"]
-
 STYLES = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
 LETTERS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R"}
 OMITTED = {"binary": "is binary", "large": "is too large to be compared"}

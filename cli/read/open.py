@@ -13,8 +13,6 @@ from tooltap.cli.common.printing import on_stderr, say
 from tooltap.cli.common.terminal.browser import open_in_browser
 from tooltap.daemon.web.page.addresses import session_url
 
-__all__ = ["command"]
-
 
 @click.command("open", cls=Command, examples=("tooltap open", "tooltap open last"))
 @click.argument("session", required=False, metavar="[SESSION]", shell_complete=completion.sessions)

@@ -13,9 +13,6 @@ from tooltap.daemon.client.cursor import Received
 from tooltap.protocol.display import decode_display
 from tooltap.protocol.frames import Gap, Live
 
-__all__ = ["Printer"]
-
-
 _REASONS = {
     "retention": "they were too old",
     "reset": "this is another journal",

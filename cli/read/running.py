@@ -12,8 +12,6 @@ from tooltap.cli.read.transcript.head import title_of
 from tooltap.daemon.formats import counted, dollars, duration, rounded
 from tooltap.daemon.sessions.running import RunningSession, find_running
 
-__all__ = ["COLUMNS", "Running", "board", "row_of", "running_sessions"]
-
 COLUMNS = ("STATE", "SESSION", "AGENT", "MODEL", "CALL", "FOR", "TOKENS", "COST", "TITLE")
 STATES = ("waiting", "running")
 """The first is on top."""

@@ -12,8 +12,6 @@ from tooltap.cli.common.connection import request
 from tooltap.cli.common.printing import MAX_ID, short
 from tooltap.cli.read.sessions import list_sessions
 
-__all__ = ["AmbiguousSessionError", "UnknownSessionError", "find_session"]
-
 LAST = "last"
 """The session that was active last."""
 LISTED = 5

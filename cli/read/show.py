@@ -24,8 +24,6 @@ from tooltap.cli.common.printing import (
 )
 from tooltap.cli.common.terminal.pager import paged
 
-__all__ = ["command"]
-
 MAX_SEQ = 2**63 - 1
 
 

@@ -12,8 +12,6 @@ from tooltap.cli.common.printing import say_json, short
 from tooltap.cli.common.statistics import describe_daemon, describe_stream
 from tooltap.cli.common.terminal.columns import say_wrapped
 
-__all__ = ["command"]
-
 
 @click.command(
     "stats",

@@ -14,8 +14,6 @@ from tooltap.cli.common.commands import Choice, Command, did_you_mean
 from tooltap.cli.common.connection import daemon_errors, socket_option, wait_option, waiting
 from tooltap.cli.common.printing import warn
 
-__all__ = ["command"]
-
 FILTERS = {
     "session": (
         'Events of this session: its id, the beginning of it, words of its title, or "last".',

@@ -18,8 +18,6 @@ from tooltap.cli.common.terminal.live_screen import LiveScreen
 if TYPE_CHECKING:
     from tooltap.cli.read.running import Running
 
-__all__ = ["command"]
-
 SESSIONS = 200
 """Newest sessions that are looked at."""
 PAUSE = 0.3

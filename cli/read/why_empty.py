@@ -9,8 +9,6 @@ from tooltap.cli.common.commands import did_you_mean
 from tooltap.cli.common.connection import request
 from tooltap.daemon.formats import counted
 
-__all__ = ["NO_EVENTS", "why_nothing"]
-
 NO_EVENTS = "the journal has no events yet; start an agent with `tooltap run -- claude`"
 SESSIONS = 1_000
 """Newest sessions whose events are counted."""

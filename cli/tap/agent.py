@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tooltap.daemon.taps.delivery.tap import Tap
     from tooltap.protocol.inputs import Direction
 
-__all__ = ["AgentStart", "plain_start", "run_agent"]
-
 CANNOT_START = 127
 PLAIN = {"--dialect": "dialect", "--provider": "provider", "--session": "session", "--socket": "socket"}
 """Option -> field of `AgentStart`."""

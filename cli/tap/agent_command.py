@@ -15,8 +15,6 @@ from tooltap.cli.common.connection import publisher_options, socket_option
 from tooltap.cli.tap.agent import AgentStart, run_agent
 from tooltap.cli.tap.spool_options import spool_options
 
-__all__ = ["agent_command"]
-
 
 def agent_command(name: str, description: str, *, examples: tuple[str, ...]) -> Command:
     @click.command(

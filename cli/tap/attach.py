@@ -17,8 +17,6 @@ from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 if TYPE_CHECKING:
     from tooltap.daemon.taps.delivery.tap import Tap
 
-__all__ = ["command"]
-
 SILENCE = 90.0
 """Seconds. OpenCode 1.18 sends a heartbeat every 10 s, older versions every 30 s."""
 

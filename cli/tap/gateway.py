@@ -18,8 +18,6 @@ from tooltap.normalizers.wire.framing import MAX_LINE_BYTES
 if TYPE_CHECKING:
     from tooltap.daemon.system.tcp import Address
 
-__all__ = ["command"]
-
 LISTEN = "127.0.0.1:4010"
 UNIX = "unix:"
 CONVERSATIONS = 64

@@ -14,8 +14,6 @@ from tooltap.cli.common.progress import progress
 from tooltap.cli.common.recordings import STDIN, UnreadableError, files_argument, input_files, input_size, read_chunks
 from tooltap.cli.common.statistics import print_statistics, statistics_options
 
-__all__ = ["command"]
-
 
 @click.command(
     "ingest",

@@ -12,8 +12,6 @@ from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import socket_option
 from tooltap.daemon.system.optional_packages import how_to_install
 
-__all__ = ["command"]
-
 NEEDED = ("mcp", "pygments")
 MEBIBYTE = 1_048_576
 

@@ -12,8 +12,6 @@ from tooltap.daemon.taps.child import STDIN
 from tooltap.normalizers.catalog.agents import prompt_of
 from tooltap.protocol.frames import PROMPT_LENGTH
 
-__all__ = ["given_prompt"]
-
 PROMPT_BYTES = 192 * 1024
 """A prompt that is longer in JSON is left out: it must fit into a frame."""
 

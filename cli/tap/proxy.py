@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tooltap.cli.tap.agent_command import agent_command
 
-__all__ = ["command"]
-
 command = agent_command(
     "proxy",
     """Run an agent that speaks ACP or MCP, pass both directions through unchanged, and tap them.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tooltap.cli.tap.agent_command import agent_command
 
-__all__ = ["command"]
-
 command = agent_command(
     "run",
     """Run an agent, pass its output through unchanged, and tap it.

@@ -9,8 +9,6 @@ import click
 
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits
 
-__all__ = ["bytes_option", "spool_options"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

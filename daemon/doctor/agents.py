@@ -21,8 +21,6 @@ from tooltap.daemon.taps.follow.stores import Root, roots, scan
 from tooltap.normalizers.catalog.registry import stores
 from tooltap.traces.drift.baselines import PACKAGED, age, load
 
-__all__ = ["agents", "sessions"]
-
 MAX_FILES = 100_000
 """Session files of one agent that are counted."""
 ADAPTERS = frozenset({"acp"})

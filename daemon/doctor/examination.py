@@ -28,8 +28,6 @@ from tooltap.daemon.doctor.running import (
 )
 from tooltap.daemon.system.paths import config_path, spool_path
 
-__all__ = ["examine"]
-
 
 def examine(
     *, config_file: Path | None, socket_place: Path | None, commands: Mapping[str, str], timeout: float

@@ -6,8 +6,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Finding", "fine", "note", "problem"]
-
 
 class Finding(msgspec.Struct, frozen=True):
     level: Literal["ok", "note", "problem"]

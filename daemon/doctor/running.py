@@ -20,21 +20,6 @@ from tooltap.daemon.system.paths import daemon_folders
 from tooltap.daemon.system.running_daemons import recorded
 from tooltap.traces.recording.own_file import why_unsteady
 
-__all__ = [
-    "ask_daemon",
-    "damage",
-    "drift",
-    "journal_place",
-    "log",
-    "record",
-    "search_index",
-    "served_journal",
-    "socket",
-    "stalls",
-    "troubles",
-    "web",
-]
-
 AREA = "daemon"
 NAMED = 5
 """Daemons that one finding names."""

@@ -13,8 +13,6 @@ from tooltap.normalizers.tools.preview import preview
 from tooltap.protocol.events import AnyEvent, ToolCall, ToolUpdate, decode
 from tooltap.traces.recording.secrets import find_secrets, mask_secrets
 
-__all__ = ["Example", "Redaction", "masked_event", "masked_title", "remark"]
-
 BEGINNING = 4
 """Characters of a secret that an example shows."""
 EXAMPLES = 3

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from tooltap.daemon.show.blocks import short
 from tooltap.protocol.events import AnyEvent, Message, ToolCall, ToolResult, Turn
 
-__all__ = ["TurnOfSession", "Turns"]
-
 WORDS = 80
 """Characters of the prompt."""
 ERRORS = 5

@@ -11,8 +11,6 @@ import os
 import signal
 import threading
 
-__all__ = ["failpoint"]
-
 
 def _configured() -> tuple[str, int, str] | None:
     name, nth, effect, *_ = (os.environ.get("TOOLTAP_FAILPOINT", "") + "::").split(":")

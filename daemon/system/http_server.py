@@ -17,8 +17,6 @@ from tooltap.daemon.system.connections.quotas import Shares
 from tooltap.daemon.system.connections.strict_http import StrictConnection
 from tooltap.daemon.system.open_files import Acceptor
 
-__all__ = ["HEAD_BYTES", "HttpConnection", "HttpServer"]
-
 HEAD_BYTES = 65_536
 """Longest head of a request."""
 

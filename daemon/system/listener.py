@@ -20,8 +20,6 @@ from typing import Self
 
 from tooltap.traces.recording.own_file import LockedError, NotOursError, lock_own, steady_folder
 
-__all__ = ["BACKLOG", "ListenError", "Listener", "is_listening", "peer_uid"]
-
 BACKLOG = 1_024
 """Connections that may wait to be accepted. A non-blocking client takes a full queue for an open connection."""
 

@@ -25,18 +25,6 @@ from structlog.typing import EventDict, ExcInfo, FilteringBoundLogger, Processor
 
 from tooltap.daemon.system.sanitize import one_line, sanitize
 
-__all__ = [
-    "Faults",
-    "LineWriter",
-    "Logger",
-    "Trouble",
-    "configure",
-    "faults",
-    "flush",
-    "get_logger",
-    "lines_left_out",
-]
-
 Logger = FilteringBoundLogger
 
 PLACES = 1_000

@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 from tooltap.daemon.system.logs import Trouble, get_logger
 
-__all__ = ["Acceptor", "allow_open_files"]
-
 AT_ONCE = 128
 """Connections accepted before other work has its turn."""
 PAUSE = 1.0

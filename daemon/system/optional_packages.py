@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 import shlex
 
-__all__ = ["how_to_install"]
-
 DISTRIBUTION = "tooltap"
 _EXTRA = re.compile(r"""\bextra\s*==\s*["']([\w.-]+)["']""")
 

@@ -12,22 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = [
-    "SOCKET_VARIABLE",
-    "SPOOL_VARIABLE",
-    "config_path",
-    "daemon_folders",
-    "data_folder",
-    "gateway_key_path",
-    "indexes_folder",
-    "journal_path",
-    "journals_folder",
-    "socket_path",
-    "spool_folder",
-    "spool_path",
-    "web_token_path",
-]
-
 SOCKET_VARIABLE = "TOOLTAP_SOCKET"
 SPOOL_VARIABLE = "TOOLTAP_SPOOL"
 

@@ -18,8 +18,6 @@ import msgspec
 from tooltap.daemon.system.paths import daemon_folders
 from tooltap.traces.recording.own_file import open_own, private_folder, why_unsteady
 
-__all__ = ["Record", "RunningDaemon", "recorded"]
-
 SUFFIX = ".json"
 MAX_BYTES = 16_384
 MAX_RECORDS = 100

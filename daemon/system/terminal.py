@@ -12,8 +12,6 @@ import os
 import termios
 from typing import Self
 
-__all__ = ["OutputTerminal"]
-
 OUTPUT_FLAGS = 1
 """Index into the list that `tcgetattr` returns."""
 

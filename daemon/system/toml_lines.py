@@ -7,8 +7,6 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["line_of"]
-
 
 def line_of(text: str, path: Sequence[str]) -> int | None:
     """The line (1-based) of valid TOML that names the key; None if there is none."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
-__all__ = ["WorkerDiedError", "Workers"]
-
 WORTH = 1 << 20
 """Less work than this, as `weigh` says, is done in this process: to start others would take longer."""
 BATCH = 1 << 18

@@ -17,8 +17,6 @@ from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page import page
 from tooltap.daemon.web.page.login_page import doorstep
 
-__all__ = ["application"]
-
 
 def application(
     services: Services, *, token: str, logins: Logins, new_link: Callable[[], str], host: str, port: int

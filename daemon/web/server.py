@@ -23,8 +23,6 @@ from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.page import warm_up
 
-__all__ = ["WebServer"]
-
 KEEP_ALIVE = 75
 """Seconds until an idle connection is closed."""
 FINISHING = 1

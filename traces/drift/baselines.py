@@ -36,21 +36,6 @@ from tooltap.traces.drift.shapes import Shape, Source, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.reader import TracedStream
 
-__all__ = [
-    "PACKAGED",
-    "Agent",
-    "Baseline",
-    "BaselineError",
-    "Failure",
-    "Observed",
-    "age",
-    "check",
-    "load",
-    "nearest",
-    "normalizer_of",
-    "observe",
-]
-
 PACKAGED = Path(str(files("tooltap.traces"))) / "static" / "baselines"
 UNKNOWN = "unknown"
 FORMAT = 1

@@ -14,8 +14,6 @@ from typing import Any, Literal, NamedTuple
 
 from tooltap.traces.drift.shapes import ANYTHING, DATA_KEY, OBJECT, Fields, Shape, shape_of
 
-__all__ = ["Change", "brief", "compare", "example", "has_key", "objects_at", "render"]
-
 _ERROR = re.compile("err", re.IGNORECASE)
 _STEP = re.compile(r"\.(?P<key>[^.<\[]+)|(?P<item>\[\])|<(?P<tag>[^<>]*)>")
 

@@ -30,8 +30,6 @@ from tooltap.traces.drift.changes import Change, compare, has_key
 from tooltap.traces.drift.shapes import Shape
 from tooltap.traces.recording.redact import Redactor
 
-__all__ = ["AgentTotals", "Drift", "Finding", "Found", "Report", "Severity"]
-
 MAX_FINDINGS = 300
 GONE = 3
 """A key that so many lines of several streams lack, and none has, is gone."""

@@ -18,8 +18,6 @@ from tooltap.protocol.tools import TOOLS
 from tooltap.traces.drift.shapes import OBJECT, Shape, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 
-__all__ = ["fields_of", "key_of", "misfits", "payload_of", "payload_shape"]
-
 ADDED = frozenset({"_happy", "_raw", "_acp"})
 
 

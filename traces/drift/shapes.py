@@ -27,8 +27,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-__all__ = ["ANYTHING", "DATA_KEY", "OBJECT", "TAG_KEYS", "Fields", "Shape", "Source", "shape_of"]
-
 ANYTHING = "…"
 """The type of a value below the maximum depth. It is compatible with everything."""
 OBJECT = "object"

@@ -24,8 +24,6 @@ from tooltap.traces.drift.shapes import DATA_KEY, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.reader import TracedStream
 
-__all__ = ["StreamWatch", "Watched", "watch_stream"]
-
 OPEN_FACTOR = 4
 """An open stream may be silent for this many times as many lines as one that has ended."""
 MAX_UNPARSED = 0.1

@@ -10,8 +10,6 @@ from tooltap.normalizers.wire.framing import LongLine
 from tooltap.normalizers.wire.recording import Recording
 from tooltap.protocol.inputs import Direction, Lost
 
-__all__ = ["RecordingFeed"]
-
 
 class RecordingFeed:
     """Unwraps the lines of a recording, tapped or plain, and passes them to the normalizer."""

@@ -12,8 +12,6 @@ import msgspec
 
 from tooltap.normalizers.stream.normalizer import AUTO
 
-__all__ = ["MANIFEST", "Row", "read_manifest"]
-
 MANIFEST = "manifest.json"
 RECORDED = "recorded"
 

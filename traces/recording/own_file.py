@@ -15,19 +15,6 @@ import fcntl
 import os
 import stat
 
-__all__ = [
-    "LockedError",
-    "NotOursError",
-    "is_shared",
-    "lock_own",
-    "open_own",
-    "open_special",
-    "private_folder",
-    "steady_folder",
-    "why_unsteady",
-    "without_planted_links",
-]
-
 MAX_LINKS = 40
 MAX_PID = 20
 _STEP = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)

@@ -8,8 +8,6 @@ import msgspec
 
 from tooltap.protocol.inputs import Direction
 
-__all__ = ["Declared", "TraceRecord"]
-
 WIRE_NAMES = {"agent_version": "agentVersion", "declared": "told", "size": "bytes", "mcp_servers": "mcpServers"}
 
 

@@ -19,8 +19,6 @@ import orjson
 
 from tooltap.traces.recording.secrets import mask_secrets
 
-__all__ = ["Redactor"]
-
 REMOVED = "[removed]"
 MAX_STRING = 3_000
 """Characters of the longest string that is retained whole …"""

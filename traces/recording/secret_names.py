@@ -12,8 +12,6 @@ from collections.abc import Callable
 from math import log2
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["NAMES", "Look", "Span", "entropy", "is_placeholder", "named"]
-
 Span: TypeAlias = tuple[int, int, str]
 """First byte, end, and what it is."""
 Look: TypeAlias = Callable[[bytes, int, int], "Span | None"]

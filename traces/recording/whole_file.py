@@ -17,8 +17,6 @@ from typing import BinaryIO
 
 from tooltap.traces.recording.own_file import open_special, without_planted_links
 
-__all__ = ["sync_folder", "whole_file", "write_whole"]
-
 SUFFIX = ".part"
 MAX_NAME = 150
 """Bytes of the file's own name in the hidden one: file systems allow 255."""

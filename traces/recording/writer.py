@@ -26,8 +26,6 @@ from tooltap.traces.recording.record import TraceRecord
 from tooltap.traces.recording.rotation import RotatingFile
 from tooltap.traces.recording.secrets import mask_lines
 
-__all__ = ["TraceWriter", "trace_path"]
-
 ON = frozenset({"1", "true", "yes", "on"})
 PERIOD = 0.1
 """Seconds for which records are collected before they are written …"""

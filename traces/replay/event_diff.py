@@ -19,8 +19,6 @@ from tooltap.protocol.heads import EventHead, head_of
 from tooltap.traces.recording.secrets import mask_secrets
 from tooltap.traces.replay.replay import Covered
 
-__all__ = ["Change", "EventDiff", "FieldChange", "Tally"]
-
 What: TypeAlias = Literal["added", "removed", "changed"]
 Event: TypeAlias = dict[str, Any]
 

@@ -19,8 +19,6 @@ from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.recording.record import Declared, TraceRecord
 
-__all__ = ["END", "Covered", "Place", "Replay", "Share", "survey"]
-
 
 @dataclass
 class Covered:

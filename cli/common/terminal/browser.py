@@ -11,8 +11,6 @@ import threading
 
 from tooltap.daemon.system.processes import users_environment
 
-__all__ = ["open_in_browser"]
-
 NAMED = "BROWSER"
 """The user's own choice: a command, with `%s` for the address, and others after a colon."""
 REMOTE = ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")

@@ -14,8 +14,6 @@ from typing import Any, Self
 
 from tooltap.cli.common.printing import Clean, at_terminal, terminal
 
-__all__ = ["LiveScreen"]
-
 ENTER = "\x1b[?1049h\x1b[?25l"
 """The other screen, without a cursor."""
 LEAVE = "\x1b[?25h\x1b[?1049l"

@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 
 from tooltap.cli.common.printing import at_terminal, terminal, warn
 
-__all__ = ["paged"]
-
 LESS = "FRX"
 """Options of `less`, if the user has set none: to end if all fits on the screen, show colours, leave the text."""
 

@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 from tooltap.daemon.system.listener import peer_uid
 
-__all__ = ["Peer", "peer_of", "user_of_tcp"]
-
 THIS_MACHINE = "this machine"
 IPV6_SITE = 64
 """Bits of an IPv6 address that name a site: one machine may have all addresses that begin with them."""

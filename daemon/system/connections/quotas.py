@@ -6,8 +6,6 @@ from typing import Protocol
 
 from tooltap.daemon.system.connections.peer import Peer
 
-__all__ = ["Shares"]
-
 
 class Connection(Protocol):
     def give_way(self) -> None:

@@ -12,8 +12,6 @@ from typing import Any
 
 import h11
 
-__all__ = ["StrictConnection"]
-
 _END = re.compile(rb"\n\r?\n")
 _LENGTH = re.compile(rb"[0-9]{1,19}")
 

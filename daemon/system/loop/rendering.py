@@ -12,8 +12,6 @@ import anyio
 import anyio.to_thread
 from anyio.lowlevel import RunVar
 
-__all__ = ["in_thread"]
-
 T = TypeVar("T")
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("rendering")
 

@@ -29,8 +29,6 @@ from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.stats import LoopStatistics, Stall
 
-__all__ = ["Watchdog", "Work", "beside", "name_task"]
-
 RECENT = 20
 """Stalls that `stats` lists, the newest."""
 LONGEST_NAME = 200

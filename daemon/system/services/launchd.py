@@ -8,8 +8,6 @@ from pathlib import Path
 
 from tooltap.daemon.system.services.systemd import variables
 
-__all__ = ["LABEL", "MARK", "is_ours", "plist", "plist_path"]
-
 LABEL = "tooltap"
 MARK = "<!-- Written by `tooltap service install`, which writes it anew. -->"
 LOG = "Library/Logs/tooltap.log"

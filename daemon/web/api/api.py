@@ -32,8 +32,6 @@ from tooltap.protocol.requests import (
 )
 from tooltap.protocol.requests import Request as ClientRequest
 
-__all__ = ["routes"]
-
 NEWEST = 2**63 - 1
 
 T = TypeVar("T")

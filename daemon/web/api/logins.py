@@ -13,8 +13,6 @@ from tooltap.daemon.web.http.errors import WebError, json_response
 from tooltap.daemon.web.http.guard import LOGIN
 from tooltap.daemon.web.http.logins import Logins
 
-__all__ = ["routes"]
-
 
 def routes(logins: Logins, new_link: Callable[[], str]) -> list[Route]:
     """`new_link` makes a link."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["CONTENT_TYPE", "exposition"]
-
 CONTENT_TYPE = "text/plain; version=0.0.4"
 
 Labels = dict[str, str]

@@ -20,8 +20,6 @@ from tooltap.daemon.web.http.ranges import Span, UnsatisfiableError, requested_s
 from tooltap.protocol.frames import FrameError
 from tooltap.protocol.requests import OutputRequest
 
-__all__ = ["open_output"]
-
 SLICE = 262_144
 """Bytes of a body in memory at a time."""
 WRITE = 65_536

@@ -13,8 +13,6 @@ from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import ErrorFrame, Form, Gap, Live, Subscribe, decode_daemon_frame
 
-__all__ = ["page_after", "page_before"]
-
 PAGE_EVENTS = 1_000
 """Events in one response, at most and by default."""
 PAGE_BYTES = 1_048_576

@@ -11,8 +11,6 @@ from typing import Any
 from tooltap.daemon.system.connections.quotas import Shares
 from tooltap.daemon.system.http_server import HttpConnection
 
-__all__ = ["BrowserConnection"]
-
 
 class BrowserConnection(HttpConnection):
     """`patience`: seconds a client may stall; `options`: for uvicorn."""

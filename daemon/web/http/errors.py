@@ -12,8 +12,6 @@ from starlette.responses import Response
 from tooltap.daemon.journal.interface import CorruptError, JournalError
 from tooltap.protocol.frames import FrameError, Problem
 
-__all__ = ["HANDLERS", "WebError", "error_response", "from_frame_error", "json_response", "status_of"]
-
 STATUS = {
     "not-found": 404,
     "expired": 410,

@@ -20,8 +20,6 @@ from tooltap.daemon.web.http.errors import WebError, from_frame_error
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.frames import DaemonFrame, FrameError, Subscribe, encode_frame
 
-__all__ = ["Feed", "Feeds"]
-
 RETRY = {"Retry-After": "1"}
 FEEDS = 256
 """Connections that receive live events; one more is refused."""

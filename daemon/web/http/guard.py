@@ -28,8 +28,6 @@ from tooltap.daemon.web.http.logins import Login, Logins
 from tooltap.daemon.web.http.passes import split_pass
 from tooltap.daemon.web.http.token import is_token
 
-__all__ = ["LOGIN", "Guard"]
-
 NO_ENTRY = "this needs the link that `tooltap serve link` prints"
 TOKEN_IN_ADDRESS = (
     "a token in an address is not accepted: programs send it as `Authorization: Bearer TOKEN`, and browsers use the"

@@ -30,8 +30,6 @@ from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.http.passes import is_pass, make_pass
 from tooltap.traces.recording.whole_file import whole_file
 
-__all__ = ["PASS_SECONDS", "Entry", "Login", "Logins"]
-
 PASS_SECONDS = 60
 LOGIN_LINK = 600.0
 """Seconds for which a link can be used, once, to log a browser in."""

@@ -12,8 +12,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Origins"]
-
 ALLOWED_HEADERS = "Authorization, Last-Event-ID"
 PREFLIGHT_SECONDS = 600
 BROWSERS_OWN = (b"origin", b"cookie", b"sec-fetch-site")

@@ -9,8 +9,6 @@ from __future__ import annotations
 import base64
 import hmac
 
-__all__ = ["QUERY_KEY", "is_pass", "make_pass", "split_pass", "with_pass"]
-
 QUERY_KEY = "pass"
 FOREVER = 0
 DIGITS = 19

@@ -17,8 +17,6 @@ from tooltap.daemon.web.http.errors import WebError
 from tooltap.protocol.filters import Filter, Values
 from tooltap.protocol.frames import sentence_of
 
-__all__ = ["Filtered", "cursor_of", "parse_query"]
-
 MAX_VALUES = 1_000
 SEQ_DIGITS = 19
 

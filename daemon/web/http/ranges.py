@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["Span", "UnsatisfiableError", "requested_span"]
-
 # More digits than any body is long; `int` refuses very many.
 _ONE_RANGE = re.compile(r"bytes=\s*(?:(?P<first>[0-9]{1,18})-(?P<last>[0-9]{1,18})?|-(?P<suffix>[0-9]{1,18}))\s*", re.I)
 

@@ -11,8 +11,6 @@ from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.server.requests import Requests
 from tooltap.daemon.web.http.feed import Feeds
 
-__all__ = ["Services"]
-
 
 class Services(NamedTuple):
     config: Config

@@ -16,8 +16,6 @@ from tooltap.daemon.web.http.feed import Arrived, Feed
 from tooltap.daemon.web.http.services import Services
 from tooltap.protocol.frames import At, ErrorFrame, Live, Subscribe, decode_daemon_frame
 
-__all__ = ["EventStream", "message", "messages"]
-
 HEARTBEAT = 15.0
 """Seconds after which an idle feed is sent a comment."""
 REGULAR_PERIOD = 1.0

@@ -12,8 +12,6 @@ from tooltap.daemon.system.listener import ListenError
 from tooltap.traces.recording.own_file import open_own
 from tooltap.traces.recording.whole_file import whole_file
 
-__all__ = ["is_token", "load_token", "read_token"]
-
 _TOKEN = re.compile(rb"[A-Za-z0-9_-]{32,128}")
 TOKEN_BYTES = 32
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlencode
 
-__all__ = ["event_url", "session_url"]
-
 
 def session_url(session: str, **query: str | int | list[str]) -> str:
     """Return the address of a session's page, with these filters of its timeline, such as `state` or `at`."""

@@ -17,8 +17,6 @@ from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.taps.stream_ids import stream_name
 from tooltap.daemon.web.http.errors import WebError
 
-__all__ = ["CUT", "FORMS", "Form", "bodies_for", "download"]
-
 Form: TypeAlias = Literal["html", "md"]
 FORMS: tuple[tuple[Form, str, str], ...] = (
     ("html", "text/html; charset=utf-8", "HTML"),

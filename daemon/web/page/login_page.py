@@ -12,8 +12,6 @@ from tooltap.daemon.web.http.guard import LOGIN
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.page.routing import html, preferences_of
 
-__all__ = ["doorstep", "routes"]
-
 
 async def doorstep(request: Request) -> Response:
     """Return the page that looks for the browser's login. It has no data, and is the same at every address."""

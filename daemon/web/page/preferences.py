@@ -19,17 +19,6 @@ from tooltap.daemon.show.render_options import Level
 from tooltap.normalizers.catalog.registry import session_dialects
 from tooltap.protocol.heads import EventHead
 
-__all__ = [
-    "COOKIE",
-    "Form",
-    "PreferenceError",
-    "Preferences",
-    "Tap",
-    "from_cookie",
-    "from_form",
-    "to_cookie",
-]
-
 COOKIE = "tooltap_preferences"
 MAX_COOKIE = 3_800
 """Characters of the value. Browsers store at least 4,096 bytes per cookie, with its name and attributes."""

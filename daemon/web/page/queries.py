@@ -11,8 +11,6 @@ from tooltap.daemon.web.http.query import Filtered
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.timeline import Selection, State
 
-__all__ = ["CardQuery", "CardsQuery", "LiveQuery", "MapQuery", "PageQuery", "SelectionQuery"]
-
 Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 TextKey: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
 FILTERS = ("session", "stream", "provider", "agent", "kind", "tool", "state", "text")

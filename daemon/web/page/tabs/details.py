@@ -12,8 +12,6 @@ from tooltap.daemon.show.markup import product
 from tooltap.normalizers.wire.values import records, string
 from tooltap.protocol.events import SessionEvent, decode
 
-__all__ = ["Announced", "Command", "details_values"]
-
 STREAMS = 50
 SERVERS = 200
 TOOLS = 1_000

@@ -18,8 +18,6 @@ from tooltap.normalizers.changes.session_files import KINDS, SessionFiles
 from tooltap.normalizers.changes.steps import FILE_TOOLS
 from tooltap.protocol.replies import FileChange, FileDiff, Hunk
 
-__all__ = ["ChangedFiles", "Limits", "NARROW", "WIDE", "files_values"]
-
 CALLS = 100_000
 """Calls of a session that a hunk can name with turn and time."""
 LINKS = 6

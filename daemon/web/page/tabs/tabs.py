@@ -26,8 +26,6 @@ from tooltap.daemon.web.page.tabs.files import NARROW, WIDE, ChangedFiles, files
 from tooltap.daemon.web.page.tabs.plan import TodoLists, plan_values
 from tooltap.daemon.web.page.tabs.usage import Spending, costs_of, usage_values
 
-__all__ = ["TITLES", "Tab", "routes", "tabs_of"]
-
 TabName: TypeAlias = Literal["files", "usage", "plan", "details"]
 TITLES: dict[TabName, str] = {"files": "Files", "usage": "Usage", "plan": "Plan", "details": "Details"}
 MAX_OPEN = 50
