@@ -144,10 +144,24 @@ def test_pipe_gets_a_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("columns", [60, 100, 160])
 def test_board_fits(columns: int) -> None:
     sessions: list[dict[str, Any]] = [
-        {"session": f"s{number}", "state": "open", "turn": "started", "title": "Long 標題 " * 40, "provider": "p" * 50}
+        {
+            "session": f"s{number}",
+            "status": "running",
+            "state": "open",
+            "turn": "started",
+            "title": "Long 標題 " * 40,
+            "provider": "p" * 50,
+        }
         for number in range(20)
     ]
-    sessions[3] |= {"model": "m" * 90, "inputTokens": 10**12, "costUsd": -1e308, "cwd": "/" + "d" * 300, "lastTs": 1}
+    sessions[3] |= {
+        "status": "waiting",
+        "model": "m" * 90,
+        "inputTokens": 10**12,
+        "costUsd": -1e308,
+        "cwd": "/" + "d" * 300,
+        "lastTs": 1,
+    }
     permission = {"session": "s3", "name": "Bash", "title": "x" * 400, "ts": 10**15}
     calls = [{"session": f"s{number}", "name": "n" * 90, "preview": "y" * 40, "ts": 5} for number in range(20)]
     going_on = running_sessions(sessions, {"permissions": [permission], "calls": calls})
