@@ -57,7 +57,7 @@ def test_stream_that_cannot_be_deleted_keeps_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     before = faults.counts.total()
-    with running(tmp_path) as daemon:
+    with running(tmp_path, retention_days=0) as daemon:
         fill(daemon)
         with monkeypatch.context() as patch, capture_logs() as logs:
             fail(patch, "_next_events", lambda connection, column, name, limit: name == "a", error)
@@ -76,7 +76,7 @@ def test_trouble_of_the_file_is_not_that_of_a_stream(tmp_path: Path, monkeypatch
     error = sqlite3.OperationalError("database or disk is full")
     error.sqlite_errorcode = sqlite3.SQLITE_FULL
     fail(monkeypatch, "_next_events", lambda *arguments: True, error)
-    with running(tmp_path) as daemon:
+    with running(tmp_path, retention_days=0) as daemon:
         fill(daemon)
         with pytest.raises(JournalError, match="the journal cannot be written: database or disk is full"):
             daemon.expire(100)
@@ -84,7 +84,7 @@ def test_trouble_of_the_file_is_not_that_of_a_stream(tmp_path: Path, monkeypatch
 
 def test_number_of_streams_that_fail_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deletion, "MOST_NEW", 1)
-    with running(tmp_path) as daemon:
+    with running(tmp_path, retention_days=0) as daemon:
         fill(daemon)
         with monkeypatch.context() as patch:
             fail(patch, "_shrink", lambda connection, stream, budget: stream != "c", TypeError("put in by the test"))
@@ -97,7 +97,7 @@ def test_number_of_streams_that_fail_is_bounded(tmp_path: Path, monkeypatch: pyt
 
 def test_session_that_cannot_be_removed_keeps_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = faults.counts.total()
-    with running(tmp_path) as daemon, daemon.connect() as wire:
+    with running(tmp_path, retention_days=0) as daemon, daemon.connect() as wire:
         fill(daemon)
         with monkeypatch.context() as patch:
             fail(patch, "_shrink", lambda connection, stream, budget: stream == "a", TypeError("put in by the test"))
@@ -121,7 +121,7 @@ def test_stream_that_cannot_be_deleted_on_nats_keeps_no_other(
             raise TypeError("put in by the test")
         return await usual(self, row)
 
-    with running(tmp_path, journal=str(nats_place)) as daemon:
+    with running(tmp_path, journal=str(nats_place), retention_days=0) as daemon:
         fill(daemon)
         with monkeypatch.context() as patch:
             patch.setattr(Retention, "_purge", purge)

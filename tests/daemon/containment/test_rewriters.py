@@ -17,7 +17,7 @@ from tooltap.daemon.views import pending as pending
 from tooltap.daemon.views import rewriter
 from tooltap.daemon.views.rewriter import RewriteProcesses
 
-pytestmark = pytest.mark.usefixtures("toy")
+pytestmark = [pytest.mark.usefixtures("toy"), pytest.mark.process]
 
 STREAMS = ("b", "c", "a")
 """Missing views are looked for in the reverse order: first where it fails."""
