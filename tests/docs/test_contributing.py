@@ -167,4 +167,5 @@ def test_card_of_the_walk_shows_failures(monkeypatch: pytest.MonkeyPatch) -> Non
     card = module_of("card.md")["CARDS"]["RunTests"]
     result = RunTestsResult(passed=3, failures=[{"name": "test_a", "message": "1 != 2"}])
 
-    assert "test_a" in card.output(result, Look("full", lambda output_id: None))
+    _, table = card.output(result, Look("full", lambda output_id: None))
+    assert [[one.text for one in row] for row in table.values["rows"]] == [["test_a", "1 != 2"]]
