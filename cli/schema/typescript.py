@@ -44,7 +44,7 @@ def _interface(definition: Definition) -> str:
 
 def _key(key: str, schema: Schema, required: bool) -> str:
     doc = textwrap.indent(_comment(schema.get("description", "")), "  ")
-    return f"{doc}  {key}{'' if required else '?'}: {type_of(schema)};\n"
+    return f"{doc}  {_quoted(key)}{'' if required else '?'}: {type_of(schema)};\n"
 
 
 def _tools(schema: Schema) -> str:
@@ -53,8 +53,13 @@ def _tools(schema: Schema) -> str:
 
 
 def _results(schema: Schema) -> str:
-    rows = [f"  {op}: {type_of(result)};\n" for op, result in schema["properties"].items()]
+    rows = [f"  {_quoted(op)}: {type_of(result)};\n" for op, result in schema["properties"].items()]
     return f"{_comment(schema['description'])}export interface Results {{\n{''.join(rows)}}}\n"
+
+
+def _quoted(key: str) -> str:
+    """Return a key as TypeScript takes it: in quotes if it is no identifier."""
+    return key if key.isidentifier() else json.dumps(key)
 
 
 def _payloads(sides: dict[str, Schema]) -> str:

@@ -16,14 +16,12 @@ import time
 from collections.abc import Iterator
 from typing import cast
 
-import msgspec
 import pytest
 
 from tests.cli.command import CLAUDE, environment, serving, tooltap
 from tests.daemon.running import Wire
 from tests.daemon.web.browsing import store
 from tests.docs.pages import DOCS, blocks_of
-from tooltap.daemon.config import Web
 from tooltap.daemon.web.api import logins
 from tooltap.daemon.web.api.api import routes
 from tooltap.daemon.web.http.logins import Logins
@@ -88,12 +86,6 @@ def test_commands_print_as_shown(tag: str, command: str, printed: str, variables
 
             assert pattern(printed).fullmatch(said.strip()), said
             assert child.wait(TIMEOUT) == 0
-
-
-def test_keys_of_web_table_are_listed() -> None:
-    [sentence] = re.findall(r"The table `\[web\]`.*?\n\n", PAGE.read_text(), re.DOTALL)
-
-    assert set(re.findall(r"`(\w+)`", sentence)) == {field.name for field in msgspec.structs.fields(Web)}
 
 
 def test_endpoints_are_described() -> None:

@@ -1719,6 +1719,6 @@ export interface Results {
   end: Statistics;
   remove: RemoveResult;
   store: StoreResult;
-  to-agent: ToAgentResult;
+  "to-agent": ToAgentResult;
   ping: PingResult;
 }
