@@ -95,7 +95,7 @@ def test_arrows_choose_and_wrap_around(site: Site, page: Page) -> None:
 
 
 def test_escape_returns_to_where_the_reader_was(site: Site, page: Page) -> None:
-    site.enter(page, "/", session=SESSION)
+    site.enter(page, session=SESSION)
     head = page.locator("article.tool-call > header .head").last
     head.focus()
     page.keyboard.press("/")
@@ -156,7 +156,7 @@ def test_a_new_tab(site: Site, tab: Tab) -> None:
 
 
 def test_actions_of_the_page(site: Site, page: Page) -> None:
-    site.enter(page, "/", session=SESSION, at="1")
+    site.enter(page, session=SESSION, at="1")
     opened(page, "next failed")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("state=failed"))
