@@ -137,6 +137,7 @@ def test_skips_fail_where_not_allowed(tmp_path: Path) -> None:
         ]
         clean = {name: value for name, value in os.environ.items() if name != "TOOLTAP_NO_SKIP"}
         clean["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        clean["PYTHONPATH"] = str(ROOT)
         finished = subprocess.run(
             command, cwd=tmp_path, env=clean | environment, capture_output=True, text=True, check=False, timeout=60
         )
