@@ -16,7 +16,8 @@ FILE, STREAM, SOCKET = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 
 
 def frames_until(op: str, frames: Iterator[bytes]) -> dict[str, Any]:
-    for frame in map(json.loads, frames):
+    for line in frames:
+        frame: dict[str, Any] = json.loads(line)
         if frame["op"] == op:
             return frame
         if frame["op"] == "error":
