@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tooltap.daemon.journal.open import Place
-from tooltap.daemon.journal.sqlite.side_files import steady_place
+from tooltap.daemon.journal.sqlite.file import steady_place
 from tooltap.daemon.system.paths import indexes_folder
 from tooltap.traces.recording.own_file import LockedError, lock_own, private_folder
 
