@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
-from tooltap.daemon.journal.interface import OutputSlice
-from tooltap.daemon.journal.slices import MAX_SLICE, count_lines, whole_lines
+from tooltap.daemon.journal.interface import MAX_SLICE, OutputSlice, count_lines, whole_lines
 
 _ID = re.compile(r"display-([0-9a-f]{16})-([0-9a-f]{8})")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.journal.slices import MAX_SLICE
+from tooltap.daemon.journal.interface import MAX_SLICE, Journal
 from tooltap.protocol.model_view import bodies_of, model_blocks
 
 View: TypeAlias = Literal["assistant", "display", "raw"]

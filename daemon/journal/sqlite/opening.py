@@ -12,8 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tooltap.daemon.journal.gaps import Gaps
-from tooltap.daemon.journal.interface import OutputSlice, StoredEvent
+from tooltap.daemon.journal.interface import Gaps, OutputSlice, StoredEvent
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
 from tooltap.daemon.journal.sqlite.file import HighWater, open_read_only, read_high_water
 from tooltap.daemon.journal.sqlite.reader import KnownDamage, read, read_output
