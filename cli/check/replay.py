@@ -275,7 +275,7 @@ def _daemon_limits(socket: Path | None) -> Limits:
 
 
 def _take_from_daemon(difference: EventDiff, socket: Path | None) -> None:
-    from tooltap.daemon.client.subscription import subscribe
+    from tooltap.daemon.client.asynchronous import subscribe
 
     async def read() -> None:
         async with subscribe(

@@ -131,7 +131,7 @@ OTHERWISE = {
     "daemon/journal/sqlite/file.py": "SQLite writes the journal and the files beside it; a note of fixed length",
     "daemon/journal/sqlite/backup.py": "SQLite writes the copy, which is linked into place when it is whole",
     "daemon/search/index.py": "SQLite writes the index, which can be made again",
-    "daemon/search/place.py": "the lock beside the index is empty",
+    "daemon/search/search.py": "the lock beside the index is empty",
     "daemon/system/running_daemons.py": "a record is renamed into place with its lock; a crash ends it",
     "daemon/journal/nats/identity.py": "a note, renamed into place; a power failure may take it",
     "daemon/system/loop/watchdog.py": "standard error, opened once more",
