@@ -22,8 +22,8 @@ All of these may only happen for durable lines.
 
 Whatever raises while lines are fed or committed costs the line it belongs to, and only that. If nothing else contains
 it (`normalizers/stream/guard.py` does for the parser), the stream is rebuilt from the journal, and what it was given
-since is given to it again, in ever smaller parts (`commit_in_parts`). A line that cannot be committed alone is committed as
-`unparsed`.
+since is given to it again, in ever smaller parts (`commit_in_parts`). A line that cannot be committed alone is
+committed as `unparsed`.
 
 On a tapped connection, a line that is not a tapped line is an error of the connection. The lines before it are
 committed, the stream is suspended, and the publisher still has that line and all later ones.
