@@ -21,13 +21,12 @@ from tooltap.daemon.system.logs import configure, get_logger
 from tooltap.daemon.system.open_files import allow_open_files
 from tooltap.daemon.system.tcp import Address, listen, url_of
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
-from tooltap.daemon.taps.delivery.tap import Tap
+from tooltap.daemon.taps.delivery.tap import Tap, report_problems
 from tooltap.daemon.taps.gateway.admission import Admission
 from tooltap.daemon.taps.gateway.conversations import Conversations, Place
 from tooltap.daemon.taps.gateway.forward import Gateway
 from tooltap.daemon.taps.gateway.provider import provider_of
 from tooltap.daemon.taps.gateway.tap import GatewayTap
-from tooltap.daemon.taps.problems import report_problems
 
 KEEP_ALIVE = 75
 """Seconds until an idle connection is closed."""
