@@ -40,9 +40,7 @@ from tooltap.daemon.system.processes import run_briefly
 from tooltap.daemon.system.running_daemons import recorded
 from tooltap.daemon.system.services.systemd import NAME, ask_systemctl, unit_path
 from tooltap.daemon.taps.delivery.spool import SpoolError, is_unread, quarantine_folder, read_header, spools
-from tooltap.daemon.taps.follow.database import Database
-from tooltap.daemon.taps.follow.reading import Found
-from tooltap.daemon.taps.follow.stores import Root, roots, scan
+from tooltap.daemon.taps.follow.stores import Database, Found, Root, roots, scan
 from tooltap.normalizers.catalog.registry import stores
 from tooltap.traces.drift.baselines import PACKAGED, age, load
 from tooltap.traces.recording.own_file import why_unsteady
