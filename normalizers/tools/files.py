@@ -18,7 +18,7 @@ from tooltap.normalizers.tools.payload import (
     objects,
     strings,
 )
-from tooltap.normalizers.wire.between import between
+from tooltap.normalizers.wire.values import between
 
 PATH_KEYS = ("file_path", "path", "filepath", "filePath", "absolute_path", "abs_path", "target_file", "file")
 CONTENT_KEYS = ("file_content", "file_text", "new_content", "text", "data", "newText", "new_text", "contents")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.dialects.acp.content import blocks, text_of, texts_of
 from tooltap.normalizers.dialects.acp.inputs import ToolUse, decoded
@@ -26,8 +26,7 @@ from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.dialects.vibe.answers import read_state
 from tooltap.normalizers.tools.outcome import stated_status, status_in_words, status_word
 from tooltap.normalizers.tools.views import by_structure, by_view, printed
-from tooltap.normalizers.wire.between import between, last_part
-from tooltap.normalizers.wire.values import first_string, record, records, string, whole
+from tooltap.normalizers.wire.values import between, first_string, last_part, record, records, string, whole
 from tooltap.protocol.events import Display
 
 _ABORTED_KINDS = ("interrupted", "cancelled")

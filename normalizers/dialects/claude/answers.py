@@ -12,12 +12,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.tools.outcome import stated_status, status_in_words
 from tooltap.normalizers.tools.views import diff_of
-from tooltap.normalizers.wire.between import last_part
 from tooltap.normalizers.wire.decode import decode_text
-from tooltap.normalizers.wire.values import record, string, strings, whole
+from tooltap.normalizers.wire.values import last_part, record, string, strings, whole
 from tooltap.protocol.events import Display
 
 _EXIT_CODE = re.compile(r"Exit code (-?\d{1,15})(?:\n|$)")

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.dialects.codex.items import duration_of
 from tooltap.normalizers.tools.outcome import stated_status, status_in_words, status_word

@@ -19,14 +19,12 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bodies import take_bodies
-from tooltap.normalizers.core.bounded import put
-from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
+from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.live_output import LiveOutput
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call
+from tooltap.normalizers.core.state import Call, put
+from tooltap.normalizers.core.texts import LiveOutput
+from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.codex.answers import (
     dynamic_answer,
     end_of_process,
