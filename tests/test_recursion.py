@@ -34,7 +34,7 @@ NOT_ITSELF = "calls another function or method of this name"
 BOUNDED = {
     "protocol/payloads.py:_read": "the types of a payload, which are ours",
     "protocol/payloads.py:_written": "the types of a payload, which are ours",
-    "normalizers/catalog/recognition.py:recognise": "of an array it recognises the objects, which are no arrays",
+    "normalizers/catalog/registry.py:recognise": "of an array it recognises the objects, which are no arrays",
     "normalizers/dialects/happier/__init__.py:_is_legacy": LINE,
     "normalizers/dialects/codex/answers.py:read_answer": LINE,
     "normalizers/dialects/codex/items.py:snake_keys": LINE,

@@ -30,7 +30,7 @@ from tooltap.daemon.client.discovery import ConnectError
 from tooltap.daemon.client.publishing import ingest
 from tooltap.daemon.client.subscription import Subscription, subscribe
 from tooltap.daemon.show.skins.display import display_of
-from tooltap.normalizers.wire.recording import Line, Recording
+from tooltap.normalizers.wire.framing import Line, Recording
 from tooltap.protocol.events import decode
 
 AGENTS = {"claude-code": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI", "opencode": "OpenCode"}

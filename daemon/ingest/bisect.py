@@ -10,7 +10,7 @@ from tooltap.daemon.ingest.inputs import DROPPABLE, Input, parts_of, replacement
 from tooltap.daemon.ingest.live_stream import LiveStream
 from tooltap.daemon.journal.interface import JournalError, StreamConflictError, UnstorableError
 from tooltap.daemon.system.logs import faults
-from tooltap.normalizers.stream.guard import place_of, reason_of
+from tooltap.normalizers.stream.reset import place_of, reason_of
 
 
 def is_final(error: Exception) -> bool:

@@ -21,7 +21,7 @@ The order in a commit matters: first the commit, then the `ack`, then the trace 
 All of these may only happen for durable lines.
 
 Whatever raises while lines are fed or committed costs the line it belongs to, and only that. If nothing else contains
-it (`normalizers/stream/guard.py` does for the parser), the stream is rebuilt from the journal, and what it was given
+it (`normalizers/stream/reset.py` does for the parser), the stream is rebuilt from the journal, and what it was given
 since is given to it again, in ever smaller parts (`bisect.py`). A line that cannot be committed alone is committed as
 `unparsed`.
 
@@ -56,8 +56,8 @@ from tooltap.daemon.system.loop.watchdog import Work
 from tooltap.daemon.views.results import Rewrite
 from tooltap.daemon.views.rewriter import Outcomes
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.normalizers.stream.guard import place_of, reason_of
 from tooltap.normalizers.stream.normalizer import Keep, Output
+from tooltap.normalizers.stream.reset import place_of, reason_of
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.protocol.events import decode
 from tooltap.protocol.frames import (

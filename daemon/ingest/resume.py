@@ -27,9 +27,8 @@ from tooltap.daemon.views.results import StreamViews
 from tooltap.normalizers.catalog.registry import UnknownDialectError
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.core.state import Call, PendingPermission
-from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
-from tooltap.normalizers.stream.reset import LeftOpen
+from tooltap.normalizers.stream.reset import LeftOpen, place_of
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.inputs import Close, Line, Lost, each
 from tooltap.traces.drift.drift import Drift

@@ -49,8 +49,8 @@ from tooltap.daemon.views.results import Policy, Rewrite, StreamViews
 from tooltap.daemon.views.rewriter import Outcomes
 from tooltap.normalizers.catalog.registry import UnknownDialectError
 from tooltap.normalizers.core.items import Limits
-from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.frames import DaemonFrame, FrameError, Ingest
 from tooltap.protocol.inputs import Close
 from tooltap.protocol.stats import Statistics

@@ -38,8 +38,8 @@ from tooltap.daemon.views.pending import find_pending
 from tooltap.daemon.views.results import Rewrite, view_id, with_display
 from tooltap.daemon.views.rules import Rewriting, Rules
 from tooltap.normalizers.core.items import Limits, Produced
-from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import Output
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.events import Display, Notice, ToolResult, ToolUpdate
 
 CHUNK = 65_536

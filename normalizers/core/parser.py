@@ -27,8 +27,7 @@ from tooltap.normalizers.core.permissions import Permissions
 from tooltap.normalizers.core.state import Call, OpenTurn, State
 from tooltap.normalizers.core.texts import Texts
 from tooltap.normalizers.core.writer import Writer
-from tooltap.normalizers.wire.decode import FRAMING, decode_line, is_clean
-from tooltap.normalizers.wire.documents import OPENING_BYTES, Documents
+from tooltap.normalizers.wire.decode import FRAMING, OPENING_BYTES, Documents, decode_line, is_clean
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import Event, Message, Notice, OutputRef, Reasoning, SessionEvent, Turn, Unparsed
 from tooltap.protocol.inputs import Direction

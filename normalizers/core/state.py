@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 import msgspec
 
 from tooltap.normalizers.core.items import Context, Item, OutputChunk
-from tooltap.normalizers.wire.documents import Documents
+from tooltap.normalizers.wire.decode import Documents
 from tooltap.protocol.events import OutputRef
 
 SHORT = 4_096

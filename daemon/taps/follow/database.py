@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager
 from urllib.parse import quote
 
 from tooltap.daemon.taps.follow.reading import Chunk, Found, Position, ReplacedError
-from tooltap.normalizers.catalog.stores import DatabaseReader, Query, SessionGoneError
+from tooltap.normalizers.catalog.dialect import DatabaseReader, Query, SessionGoneError
 
 ROW_BYTES = 1_024
 """Size of a row for the progress of a backfill, which is in bytes."""

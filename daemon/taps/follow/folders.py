@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 
 from tooltap.daemon.taps.follow.reading import Chunk, Found, Position, opened, position_after, read_from, read_head
-from tooltap.normalizers.catalog.stores import FolderReader
+from tooltap.normalizers.catalog.dialect import FolderReader
 
 ATTEMPTS = 3
 BLOCK = 1024 * 1024

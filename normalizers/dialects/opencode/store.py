@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Mapping
 
 import orjson
 
-from tooltap.normalizers.catalog.stores import Query, Row, SessionGoneError, StoredSession
+from tooltap.normalizers.catalog.dialect import Query, Row, SessionGoneError, StoredSession
 from tooltap.normalizers.core.state import make_room
 
 TIME_BITS = 36
