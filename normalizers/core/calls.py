@@ -38,10 +38,8 @@ from tooltap.normalizers.core.model_view import model_view
 from tooltap.normalizers.core.state import Call, CallsState, Restore, Tombstone, Unfinished, tombstone_of
 from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.tools.names import canonical_name
-from tooltap.normalizers.tools.preview import preview
-from tooltap.normalizers.tools.registry import tool_input, tool_output
-from tooltap.normalizers.tools.truncate import truncate_raw
-from tooltap.normalizers.tools.views import by_view
+from tooltap.normalizers.tools.payload import by_view, truncate_raw
+from tooltap.normalizers.tools.registry import preview, tool_input, tool_output
 from tooltap.protocol.events import Attachment, Display, Event, OutputRef, ToolCall, ToolResult, ToolUpdate
 
 
@@ -70,8 +68,6 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""
         return msgspec.structs.replace(self, **changes)
-
-
 
 
 K = TypeVar("K")

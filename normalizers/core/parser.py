@@ -6,7 +6,7 @@ closes sessions and turns, and makes sure that each line is in exactly one class
 has `calls`, `permissions` and `texts`, which emit theirs. The helpers of a dialect get the parser to emit with, and
 their part of its state; they never feed it lines.
 
-A parser may raise: whoever drives the stream contains that (`stream/guard.py`), so that it costs one line.
+A parser may raise: whoever drives the stream contains that (`stream/reset.py`), so that it costs one line.
 
 Everything in an event follows from the context, the lines and their times alone.
 """

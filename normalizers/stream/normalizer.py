@@ -93,7 +93,7 @@ _BEFORE = frozenset({"session", "notice", "unparsed"})
 
 
 class GivenPrompt(msgspec.Struct, omit_defaults=True):
-    """The prompt that the publisher of a stream knows, because it has started the agent with it: one message of the user.
+    """The prompt that the publisher of a stream knows, because it has started the agent with it: a message of the user.
 
     Where the dialect's streams never show such a prompt (`Dialect.shows_prompts`), it follows the start of the first
     turn. Elsewhere it is used only if the stream begins without it: if something else is said or done before.

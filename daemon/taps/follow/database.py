@@ -1,6 +1,6 @@
 """Reads the sessions in an agent's SQLite database, each as if it were a file of lines: a row is a line.
 
-So the number of lines that a stream has is its position, as it is for files. The agent's reader (`catalog/stores.py`)
+So the number of lines that a stream has is its position, as it is for files. The agent's reader (`catalog/dialect.py`)
 knows the tables.
 
 The agent must not notice: connections only read, are open for one short transaction, and create no files. While nobody

@@ -1,6 +1,6 @@
 """Reads the sessions of an agent that are folders of files, each as a document that is made of them.
 
-The agent's reader (`catalog/stores.py`) knows the files. The agent may delete one that another names, because there is
+The agent's reader (`catalog/dialect.py`) knows the files. The agent may delete one that another names, because there is
 a newer one; then the document is made again.
 """
 

@@ -31,6 +31,7 @@ from tooltap.normalizers.dialects.codex.answers import (
     mcp_answer,
     model_output,
     patch_answer,
+    printed,
     process_of,
     read_answer,
 )
@@ -47,9 +48,7 @@ from tooltap.normalizers.dialects.codex.items import (
 )
 from tooltap.normalizers.dialects.codex.threads import CodexState, HeldResult, Threads
 from tooltap.normalizers.tools.outcome import stated_status
-from tooltap.normalizers.tools.payload import decode_json
-from tooltap.normalizers.tools.truncate import truncate_raw
-from tooltap.normalizers.tools.views import printed
+from tooltap.normalizers.tools.payload import decode_json, truncate_raw
 from tooltap.normalizers.wire.values import first_string, record, string
 from tooltap.protocol.events import OutputRef
 

@@ -136,7 +136,7 @@ def test_line_whose_recognition_raises_is_unparsed_and_the_next_one_decides(
     found = events(reloaded.feed(line(do="say", text="y")))
 
     assert [one.__class__.__name__ for one in found] == ["Unparsed", "Message"]
-    assert shown(found)[0] == ("parser-error: MemoryError at normalizers.stream.undecided:_recognise",)
+    assert shown(found)[0] == ("parser-error: MemoryError at normalizers.stream.normalizer:_recognise",)
     assert reloaded.statistics.lines == 2
 
 
