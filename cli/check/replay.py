@@ -246,7 +246,7 @@ def _compare(files: list[Path], journal: Path | None, socket: Path | None, jobs:
 
 def _take_from_file(difference: EventDiff, journal: Path) -> None:
     from tooltap.daemon.journal.interface import JournalError
-    from tooltap.daemon.journal.sqlite.offline import event_bodies
+    from tooltap.daemon.journal.sqlite.opening import event_bodies
 
     try:
         for line in event_bodies(journal, _streams_of(difference)):
@@ -275,7 +275,7 @@ def _daemon_limits(socket: Path | None) -> Limits:
 
 
 def _take_from_daemon(difference: EventDiff, socket: Path | None) -> None:
-    from tooltap.daemon.client.subscription import subscribe
+    from tooltap.daemon.client.asynchronous import subscribe
 
     async def read() -> None:
         async with subscribe(

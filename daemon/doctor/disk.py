@@ -17,8 +17,7 @@ from typing import Any
 from tooltap.daemon.doctor.finding import Finding, fine, note, problem
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.sqlite.file import format_of
-from tooltap.daemon.journal.sqlite.upkeep.scrub_note import last_scrub
+from tooltap.daemon.journal.sqlite.file import format_of, last_scrub
 from tooltap.daemon.system.listener import is_listening
 from tooltap.daemon.taps.delivery.spool import SpoolError, is_unread, quarantine_folder, read_header, spools
 from tooltap.traces.recording.own_file import why_unsteady

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from tooltap.daemon.client.publishing import OtherInputError
+from tooltap.daemon.client.asynchronous import OtherInputError
 from tooltap.daemon.taps.delivery.background import BackgroundDelivery
 from tooltap.daemon.taps.delivery.outbox import Outbox, StreamOptions
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, Line, LongLine, Recording, Splitter

@@ -16,10 +16,9 @@ from tests.attacks.loops import in_a_loop
 from tests.attacks.stranger import Stranger
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.nats.identity import Memory
-from tooltap.daemon.journal.sqlite.file import JournalLock
-from tooltap.daemon.journal.sqlite.high_water import HighWaterFile, high_water_path
+from tooltap.daemon.journal.sqlite.backup import backup
+from tooltap.daemon.journal.sqlite.file import HighWaterFile, JournalLock, high_water_path
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.upkeep.backup import backup
 from tooltap.daemon.system.listener import Listener, ListenError
 from tooltap.daemon.taps.delivery.announcement import Announced, announce, announced
 from tooltap.daemon.taps.delivery.spool import Header, QuarantineLimits, Spool, SpoolError, quarantine

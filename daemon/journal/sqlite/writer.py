@@ -51,11 +51,10 @@ from tooltap.daemon.journal.interface import (
     UnstorableError,
 )
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
-from tooltap.daemon.journal.sqlite.file import copy_log
-from tooltap.daemon.journal.sqlite.high_water import HighWater, HighWaterFile
-from tooltap.daemon.journal.sqlite.open_checks import OpenState, Tally, write_tally
-from tooltap.daemon.journal.sqlite.projection import SqliteProjection
+from tooltap.daemon.journal.sqlite.file import HighWater, HighWaterFile, copy_log
+from tooltap.daemon.journal.sqlite.opening import OpenState, Tally, write_tally
 from tooltap.daemon.journal.sqlite.retention import DeletionStep, StuckError
+from tooltap.daemon.journal.sqlite.sessions import SqliteProjection
 from tooltap.daemon.journal.sqlite.streams import put_stream
 from tooltap.daemon.journal.sqlite.tables import (
     event_sum,

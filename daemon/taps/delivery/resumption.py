@@ -11,9 +11,8 @@ from pathlib import Path
 
 from anyio.to_thread import run_sync
 
-from tooltap.daemon.client.connection import connect
+from tooltap.daemon.client.asynchronous import connect, ingest
 from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
-from tooltap.daemon.client.publishing import ingest
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.spool import SUFFIX, Spool, SpoolError
 from tooltap.daemon.taps.delivery.tap import Tap

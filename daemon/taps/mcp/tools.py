@@ -17,7 +17,7 @@ import msgspec
 from anyio import to_thread
 
 from tooltap.daemon.client.discovery import ConnectError, DaemonError
-from tooltap.daemon.journal.slices import count_lines
+from tooltap.daemon.journal.interface import count_lines
 from tooltap.daemon.taps.mcp.commands import Commands, Ran
 from tooltap.daemon.taps.mcp.files import Body, NotShownError, Roots, read_image, read_text
 from tooltap.daemon.taps.mcp.stream import DisplayStream

@@ -1,19 +1,24 @@
-"""Checks when a journal is opened: what its `meta` table says of it, mended where that is damaged or gone."""
+"""Opening a journal: what its `meta` table says of it is checked, and written again where it is damaged or gone.
+
+`JournalFile` reads a file without a daemon, and without changing it.
+"""
 
 from __future__ import annotations
 
 import secrets
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from tooltap.daemon.journal.gaps import Gaps
+from tooltap.daemon.journal.interface import Gaps, OutputSlice, StoredEvent
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
-from tooltap.daemon.journal.sqlite.high_water import HighWater, read_high_water
-from tooltap.daemon.journal.sqlite.reader import KnownDamage, read
-from tooltap.daemon.journal.sqlite.tables import row_sum, set_meta, verified_meta
+from tooltap.daemon.journal.sqlite.file import HighWater, open_read_only, read_high_water
+from tooltap.daemon.journal.sqlite.reader import KnownDamage, read, read_output
+from tooltap.daemon.journal.sqlite.tables import get_meta, row_sum, set_meta, verified_meta
 from tooltap.daemon.system.logs import get_logger
-from tooltap.protocol.filters import ALL_EVENTS
+from tooltap.protocol.filters import ALL_EVENTS, Filter
 
 BACKUP = "backup"
 """Key in `meta` of a copy: whoever opens it first decides whether it continues the journal it was copied from."""
@@ -169,3 +174,47 @@ def _oldest(connection: sqlite3.Connection, next_seq: int, gaps: Gaps) -> int | 
             raise
     found = read(connection, 0, next_seq - 1, ALL_EVENTS, 1, KnownDamage(list(gaps)))
     return found.events[0].seq if found.events else None
+
+
+# -- reading without a daemon -----------------------------------------------------------------------------------------
+
+CHUNK_BYTES = 1024 * 1024
+
+
+class JournalFile:
+    """The events and bodies of a file, as far as it is written; a daemon may write to it meanwhile. Raises
+    `JournalError`."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = open_read_only(path)
+        self.corrupt: Gaps = read_gaps(self._connection, Damages())
+        self.latest = int(get_meta(self._connection, "next_seq") or 1) - 1
+        self.last_expired = int(get_meta(self._connection, "expired") or 0)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    async def read(self, after: int, *, up_to: int | None = None) -> tuple[list[StoredEvent], int]:
+        end = self.latest if up_to is None else up_to
+        known = KnownDamage(self.corrupt.within(after + 1, end))
+        found = read(self._connection, after, end, ALL_EVENTS, CHUNK_BYTES, known)
+        for first, last in found.damaged:
+            self.corrupt.add(first, last)
+        return found.events, found.searched
+
+    async def output(
+        self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
+    ) -> OutputSlice | None:
+        return read_output(self._connection, output_id, offset, length, unit)
+
+
+def event_bodies(path: Path, wanted: Filter) -> Iterator[bytes]:
+    """The encoded events, without `seq`. Raises `JournalError`."""
+    with closing(open_read_only(path)) as connection:
+        latest = int(get_meta(connection, "next_seq") or 1) - 1
+        after = 0
+        while after < latest:
+            found = read(connection, after, latest, wanted, CHUNK_BYTES, KnownDamage())
+            after = found.searched
+            for event in found.events:
+                yield event.body

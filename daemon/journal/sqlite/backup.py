@@ -1,7 +1,7 @@
 """A consistent copy of a journal, also while a daemon writes to it.
 
 The copy is written beside its place, checked, and renamed. It is marked as a copy: whoever opens it in the place of
-the journal finds in the file of `high_water.py` how far the journal had come, and continues after that; elsewhere it
+the journal finds in the high-water mark how far the journal had come, and continues after that; elsewhere it
 becomes a separate journal, so that no cursor of the original is valid.
 """
 
@@ -15,11 +15,11 @@ from contextlib import closing
 from pathlib import Path
 
 from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.sqlite.check import check_file
 from tooltap.daemon.journal.sqlite.damage import is_corrupt
 from tooltap.daemon.journal.sqlite.file import connect, open_read_only, sync_folder
-from tooltap.daemon.journal.sqlite.open_checks import BACKUP
+from tooltap.daemon.journal.sqlite.opening import BACKUP
 from tooltap.daemon.journal.sqlite.tables import set_meta
-from tooltap.daemon.journal.sqlite.upkeep.check import check_file
 
 STEPS = 20_000
 """Steps of SQLite between two pauses."""
