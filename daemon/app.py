@@ -44,7 +44,7 @@ from tooltap.daemon.taps.follow.follower import Follower
 from tooltap.daemon.views.results import Policy, Rules
 from tooltap.daemon.views.rewriter import Rewriter
 from tooltap.daemon.web.http.token import load_token
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.replies import StreamState
 from tooltap.traces.drift.baselines import PACKAGED, load
 from tooltap.traces.drift.drift import SILENT_LINES, Drift, Finding

@@ -35,7 +35,7 @@ from tooltap.daemon.show.skins.display import display_body
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.system.loop.watchdog import Work
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.events import event_lines, numbered_lines
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Form

@@ -75,8 +75,8 @@ from tooltap.daemon.system.loop.watchdog import Work
 from tooltap.daemon.views.results import Rewrite
 from tooltap.daemon.views.rewriter import Outcomes
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.normalizers.stream.guard import place_of, reason_of
 from tooltap.normalizers.stream.normalizer import Keep, Output
+from tooltap.normalizers.stream.reset import place_of, reason_of
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.protocol.events import decode
 from tooltap.protocol.frames import (

@@ -18,7 +18,7 @@ If the journal is to hold no secrets, lines are masked before they are parsed, s
 the bodies, the parser's state or the tail. A secret that came in pieces, in several lines, is whole only in the event
 that they become: so events are masked, too. It may still be in the state and in the tail until the next snapshot.
 
-A line at which something raised (`normalizers/stream/guard.py`) is never read again: the commit that has it has a
+A line at which something raised (`normalizers/stream/reset.py`) is never read again: the commit that has it has a
 snapshot as well. So a rebuilt parser is in the state that the line has left, whether it would raise again or not.
 """
 
@@ -39,8 +39,8 @@ from tooltap.daemon.sessions.subagents import Spawned
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.views.results import Rewrite, StreamViews
 from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk, Produced
-from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import REPORTED_ELSEWHERE, Keep, Output, StreamNormalizer
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.normalizers.tools.tasks import spawned_agent
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol import inputs

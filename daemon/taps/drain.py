@@ -41,7 +41,7 @@ from tooltap.daemon.taps.delivery.spool import (
     quarantine_folder,
     spools,
 )
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.frames import DaemonFrame, Done, ErrorFrame, FrameError, Ingest, Ingesting, Suspended
 
 EVERYONES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)

@@ -38,8 +38,8 @@ from tooltap.daemon.system.processes import users_environment
 from tooltap.daemon.views.results import Rewrite, Rewriting, Rules, rewrite_of, view_id, with_display
 from tooltap.daemon.views.select import without_meta
 from tooltap.normalizers.core.items import Limits, Produced
-from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import Output
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.events import Display, Notice, ToolCall, ToolResult, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
 

@@ -25,8 +25,7 @@ import orjson
 from tooltap.cli.common.guard import guard
 from tooltap.cli.common.printing import on_stderr, say
 from tooltap.normalizers.catalog.registry import dialects
-from tooltap.normalizers.wire.framing import LongLine
-from tooltap.normalizers.wire.recording import Line
+from tooltap.normalizers.wire.framing import Line, LongLine
 from tooltap.traces.drift.baselines import PACKAGED, Agent, load, observe
 from tooltap.traces.drift.changes import objects_at
 from tooltap.traces.drift.drift import Drift, Finding

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tooltap.normalizers.stream.guard import reason_of
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
-from tooltap.normalizers.wire.framing import LongLine
-from tooltap.normalizers.wire.recording import Recording
+from tooltap.normalizers.stream.reset import reason_of
+from tooltap.normalizers.wire.framing import LongLine, Recording
 from tooltap.protocol.inputs import Direction, Lost
 
 

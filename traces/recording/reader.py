@@ -18,8 +18,7 @@ import msgspec
 import orjson
 
 from tooltap.normalizers.stream.normalizer import AUTO
-from tooltap.normalizers.wire.framing import LongLine
-from tooltap.normalizers.wire.recording import Line, read_recording
+from tooltap.normalizers.wire.framing import Line, LongLine, read_recording
 from tooltap.traces.recording.record import TraceRecord
 
 _decoder = msgspec.json.Decoder(TraceRecord)

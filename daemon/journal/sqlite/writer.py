@@ -69,7 +69,7 @@ from tooltap.daemon.journal.sqlite.tables import (
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 
 CHUNK_BYTES = 262_144
 """Longest chunk of an output body: a slice of a body reads few of them."""

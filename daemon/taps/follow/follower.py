@@ -54,7 +54,7 @@ from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.follow.stores import ROW_BYTES, Database, Found, ReplacedError, Root, roots
 from tooltap.daemon.taps.follow.watch import watch_database, watch_root
 from tooltap.daemon.taps.stream_ids import real_path_id
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.frames import ErrorFrame, FrameError
 from tooltap.protocol.stats import BackfillStatistics, FollowStatistics
 
