@@ -21,7 +21,7 @@ The order in a commit matters: first the commit, then the `ack`, then the trace 
 All of these may only happen for durable lines.
 
 Whatever raises while lines are fed or committed costs the line it belongs to, and only that. If nothing else contains
-it (`normalizers/stream/guard.py` does for the parser), the stream is rebuilt from the journal, and what it was given
+it (`normalizers/stream/reset.py` does for the parser), the stream is rebuilt from the journal, and what it was given
 since is given to it again, in ever smaller parts (`commit_in_parts`). A line that cannot be committed alone is
 committed as `unparsed`.
 

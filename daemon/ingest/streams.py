@@ -58,9 +58,8 @@ from tooltap.daemon.views.rewriter import Outcomes
 from tooltap.normalizers.catalog.registry import UnknownDialectError
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.core.state import Call, PendingPermission
-from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
-from tooltap.normalizers.stream.reset import LeftOpen
+from tooltap.normalizers.stream.reset import LeftOpen, place_of
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.frames import DaemonFrame, FrameError, Ingest
 from tooltap.protocol.inputs import Close, Line, Lost, each

@@ -24,9 +24,8 @@ from urllib.parse import quote
 
 import orjson
 
-from tooltap.normalizers.catalog.dialect import Store
+from tooltap.normalizers.catalog.dialect import DatabaseReader, FolderReader, Query, SessionGoneError, Store
 from tooltap.normalizers.catalog.registry import load, stores
-from tooltap.normalizers.catalog.stores import DatabaseReader, FolderReader, Query, SessionGoneError
 
 MARK_BYTES = 4_096
 BLOCK = 65_536
