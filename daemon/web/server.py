@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tooltap.daemon.system.connections.quotas import Shares
+from tooltap.daemon.system.connections import Shares
 from tooltap.daemon.system.http_server import HttpServer
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.system.loop.watchdog import name_task
+from tooltap.daemon.system.loop import name_task
 from tooltap.daemon.system.tcp import url_of
 from tooltap.daemon.web.application import application
 from tooltap.daemon.web.http.connection import BrowserConnection

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tooltap.daemon.system.connections.quotas import Shares
+from tooltap.daemon.system.connections import Shares
 from tooltap.daemon.system.http_server import HttpConnection
 
 
