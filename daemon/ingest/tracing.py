@@ -14,8 +14,7 @@ from tooltap.daemon.ingest.inputs import RECORD_BYTES
 from tooltap.daemon.ingest.live_stream import LiveStream, masked_prompt
 from tooltap.daemon.journal.interface import Commit, StreamInfo
 from tooltap.protocol.inputs import Close, Line, Lost, each, lines_of
-from tooltap.traces.recording.record import Declared, TraceRecord
-from tooltap.traces.recording.writer import TraceWriter
+from tooltap.traces.recording.writer import Declared, TraceRecord, TraceWriter
 
 NOTHING = Declared()
 
