@@ -43,9 +43,8 @@ MAY = {
     "daemon/system/loop/watchdog.py": ({"/proc/self/fd/2"}, "writes where the code of tooltap is, when all else hangs"),
     "daemon/taps/child.py": (
         {"subprocess.Popen", "/dev/tty"},
-        "passes on what an agent prints, of which nothing is changed",
+        "passes on what an agent prints, of which nothing is changed, and reads who is at the terminal",
     ),
-    "daemon/taps/sent_signals.py": ({"/dev/tty"}, "reads who is at the terminal"),
     "daemon/taps/mcp/keeper.py": ({"os.fork", "os.execv"}, "becomes a display tool's command, whose output is a pipe"),
     "daemon/show/ansi.py": ({"rich"}, "reads colours; it prints nothing"),
 }

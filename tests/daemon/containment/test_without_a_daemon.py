@@ -20,7 +20,7 @@ from tests.daemon.publishing import NOW, daemon, publish
 from tooltap.daemon.ingest import offload
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.taps.follow import backfill_worker as portions
-from tooltap.daemon.taps.follow.reading import Position
+from tooltap.daemon.taps.follow.stores import Position
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
