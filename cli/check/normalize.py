@@ -129,7 +129,7 @@ def _normalize(
     from tooltap.normalizers.stream.normalizer import StreamNormalizer
     from tooltap.normalizers.stream.reset import reason_of
     from tooltap.normalizers.wire.framing import Splitter
-    from tooltap.traces.recording.feed import RecordingFeed
+    from tooltap.traces.recording.reader import RecordingFeed
 
     normalizer = StreamNormalizer(Context(stream=recording.stream, provider=provider, partials=partials), dialect)
     feed = RecordingFeed(normalizer).feed

@@ -50,9 +50,8 @@ from tooltap.protocol.replies import StreamState
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.drift.drift import Drift
 from tooltap.traces.drift.watch import StreamWatch
-from tooltap.traces.recording.record import Declared, TraceRecord
 from tooltap.traces.recording.secrets import mask_lines, mask_secrets
-from tooltap.traces.recording.writer import TraceWriter
+from tooltap.traces.recording.writer import Declared, TraceRecord, TraceWriter
 
 RECORD_BYTES = 64
 """About what a record of the tail costs in addition to its line."""

@@ -26,8 +26,8 @@ from tooltap.daemon.web.http.token import load_token
 from tooltap.protocol.frames import Ingest
 from tooltap.traces.recording import own_file
 from tooltap.traces.recording.own_file import NotOursError, lock_own, open_own, without_planted_links
-from tooltap.traces.recording.rotation import RotatingFile
 from tooltap.traces.recording.whole_file import whole_file, write_whole
+from tooltap.traces.recording.writer import RotatingFile
 
 MINE = b"mine\n"
 LINK = "is a link of another user"

@@ -125,7 +125,7 @@ def _umask() -> int:
 OTHERWISE = {
     "traces/recording/whole_file.py": "it is the one place that does it",
     "traces/recording/own_file.py": "it opens what others write",
-    "traces/recording/rotation.py": "a trace grows; a torn record at its end is closed by the next writer",
+    "traces/recording/writer.py": "a trace grows; a torn record at its end is closed by the next writer",
     "daemon/taps/delivery/spool.py": "a spool grows; each record has a checksum",
     "daemon/taps/delivery/announcement.py": "a note is renamed into place with its lock; a crash ends it",
     "daemon/journal/sqlite/file.py": "SQLite writes the journal and the files beside it; a note of fixed length",
