@@ -15,7 +15,7 @@ from tooltap.daemon.system.paths import journal_path, socket_path, web_token_pat
 from tooltap.daemon.system.tcp import parse_address
 from tooltap.daemon.system.toml_lines import line_of
 from tooltap.daemon.taps.follow.settings import Follow
-from tooltap.daemon.views.rules import Rewriting, ToolRule, check_tool
+from tooltap.daemon.views.results import Rewriting, ToolRule, check_tool
 from tooltap.normalizers.core.items import Limits
 
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]

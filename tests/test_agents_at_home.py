@@ -27,7 +27,7 @@ EXCEPTIONS = {
     "cli/tap/attach.py": "its command for an agent, with help of its own, which looks up the server in the catalog",
     "daemon/sessions/prices.py": "vendors of models in the names of models",
     "daemon/sessions/title.py": "the words that an extension of an editor writes before a prompt",
-    "daemon/taps/gateway/provider.py": "names of models",
+    "daemon/taps/gateway/conversations.py": "names of models",
     "normalizers/tools/names.py": "providers' spellings of tools, which are facts of a tool",
     "normalizers/tools/outcome.py": "sentences in the place of a result, with the agents that they were seen in",
     "normalizers/tools/registry.py": "providers' spellings of tools, which are facts of a tool",

@@ -38,7 +38,7 @@ from tooltap.daemon.show.diff import Change, near
 from tooltap.daemon.show.markup import clock, product
 from tooltap.daemon.show.readable import lines_of
 from tooltap.daemon.system.sanitize import sanitize, visible
-from tooltap.daemon.views.text import result_text, without_meta
+from tooltap.daemon.views.select import result_text, without_meta
 from tooltap.protocol.events import (
     AnyEvent,
     Attachment,

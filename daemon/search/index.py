@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.journal.sqlite.side_files import SIDE_FILES, claim_side_files
+from tooltap.daemon.journal.sqlite.file import SIDE_FILES, claim_side_files
 from tooltap.normalizers.stream.searchable import VERSION, Searchable, searchable, spaced
 from tooltap.traces.recording.own_file import open_own
 

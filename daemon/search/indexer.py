@@ -22,7 +22,7 @@ from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError
 from tooltap.daemon.journal.sqlite.damage import is_corrupt
 from tooltap.daemon.search.index import Index, Source, delete_file
 from tooltap.daemon.system.logs import faults, get_logger
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.filters import Filter
 
 BATCH = 2_000

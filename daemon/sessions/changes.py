@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from tooltap.normalizers.changes.content import split_lines
-from tooltap.normalizers.changes.paths import absolute
-from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, steps
+from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, absolute, steps
 from tooltap.normalizers.core.items import Produced
 
 MAX_FILES = 500

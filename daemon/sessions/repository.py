@@ -16,8 +16,8 @@ import msgspec
 from anyio import to_thread
 
 from tooltap.daemon.sessions.next_commit import NextCommit
-from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.core.state import make_room
 
 MOST_KNOWN = 4_096
 DEPTH = 64

@@ -19,7 +19,7 @@ from tooltap.daemon.show.tools.edits import changes_body
 from tooltap.daemon.show.tools.files import source
 from tooltap.daemon.show.tools.registry import error_body, output_body
 from tooltap.daemon.show.tree import text_or_tree, tree
-from tooltap.daemon.views.text import result_text
+from tooltap.daemon.views.select import result_text
 from tooltap.protocol.events import Attachment, Display, ToolResult, ToolUpdate
 from tooltap.protocol.model_view import model_blocks, model_text
 

@@ -36,8 +36,7 @@ from tooltap.daemon.show.names import distinct_title, tool_name
 from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.show.results import result_body, result_facts, update_body
 from tooltap.daemon.show.tools.registry import input_body, tool_card
-from tooltap.normalizers.tools.preview import preview
-from tooltap.normalizers.tools.registry import family_of
+from tooltap.normalizers.tools.registry import family_of, preview
 from tooltap.protocol.events import (
     Event,
     Message,

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tooltap.daemon.system.connections.quotas import Shares
 from tooltap.daemon.system.http_server import HttpConnection, HttpServer
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.system.loop.watchdog import name_task
+from tooltap.daemon.system.loop import name_task
 from tooltap.daemon.system.tcp import url_of
 from tooltap.daemon.web.api import api
 from tooltap.daemon.web.http.guard import PATIENCE, Guard, Origins

@@ -13,8 +13,7 @@ from tooltap.daemon.formats import duration
 from tooltap.daemon.show import changes, names
 from tooltap.daemon.show.diff import Change, whole
 from tooltap.daemon.system.sanitize import one_line
-from tooltap.normalizers.tools.preview import preview
-from tooltap.normalizers.tools.registry import family_of
+from tooltap.normalizers.tools.registry import family_of, preview
 from tooltap.protocol.events import ToolCall, ToolResult
 from tooltap.protocol.model_view import model_text
 

@@ -27,7 +27,7 @@ from tooltap.daemon.journal.interface import JournalError, NotEndedError, Unstor
 from tooltap.daemon.journal.sqlite.damage import is_unreadable
 from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, set_meta
 from tooltap.daemon.system.logs import faults
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.events import decode
 
 STEP = 500

@@ -51,11 +51,10 @@ from tooltap.daemon.journal.interface import (
     UnstorableError,
 )
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
-from tooltap.daemon.journal.sqlite.file import copy_log
-from tooltap.daemon.journal.sqlite.high_water import HighWater, HighWaterFile
-from tooltap.daemon.journal.sqlite.open_checks import OpenState, Tally, write_tally
-from tooltap.daemon.journal.sqlite.projection import SqliteProjection
+from tooltap.daemon.journal.sqlite.file import HighWater, HighWaterFile, copy_log
+from tooltap.daemon.journal.sqlite.opening import OpenState, Tally, write_tally
 from tooltap.daemon.journal.sqlite.retention import DeletionStep, StuckError
+from tooltap.daemon.journal.sqlite.sessions import SqliteProjection
 from tooltap.daemon.journal.sqlite.streams import put_stream
 from tooltap.daemon.journal.sqlite.tables import (
     event_sum,
@@ -70,7 +69,7 @@ from tooltap.daemon.journal.sqlite.tables import (
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 
 CHUNK_BYTES = 262_144
 """Longest chunk of an output body: a slice of a body reads few of them."""

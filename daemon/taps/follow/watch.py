@@ -16,10 +16,8 @@ from collections.abc import Callable, Iterable
 from watchfiles import watch
 
 from tooltap.daemon.system.logs import faults
-from tooltap.daemon.taps.follow.database import Database, state_of
-from tooltap.daemon.taps.follow.reading import Found
-from tooltap.daemon.taps.follow.stores import Root, look_at, scan
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.daemon.taps.follow.stores import Database, Found, Root, look_at, scan, state_of
+from tooltap.normalizers.stream.reset import place_of
 
 DEBOUNCE_MS = 50
 STEP_MS = 20

@@ -15,9 +15,8 @@ from typing import Any, TypeVar
 import anyio
 import orjson
 
-from tooltap.daemon.client.connection import connect
+from tooltap.daemon.client.asynchronous import Publisher, connect, ingest
 from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
-from tooltap.daemon.client.publishing import Publisher, ingest
 from tooltap.daemon.system.clock import wall_clock
 
 PATIENCE = 10.0

@@ -12,13 +12,11 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bodies import Bodies
-from tooltap.normalizers.core.bounded import put
-from tooltap.normalizers.core.calls import UNKNOWN_TOOL
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call
+from tooltap.normalizers.core.state import Call, put
+from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.acp.answers import ended_shells, printed_so_far, read_result, started_shell
 from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, text_of
 from tooltap.normalizers.dialects.acp.inputs import ToolUse, json_object, read_input

@@ -12,12 +12,11 @@ from zlib import crc32
 
 import msgspec
 
-from tooltap.normalizers.core.bounded import is_short, learn, make_room
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.tokens import token_fields
+from tooltap.normalizers.core.state import is_short, learn, make_room
 from tooltap.normalizers.dialects.acp.state import AcpSession, AcpState, PendingRequest
-from tooltap.normalizers.wire.values import dollars, record, records, string, whole
+from tooltap.normalizers.wire.values import dollars, record, records, string, token_fields, whole
 from tooltap.protocol.events import SessionEvent, Usage
 
 SESSIONS = 64

@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.state import State
-from tooltap.normalizers.core.text_buffer import TextBuffer
+from tooltap.normalizers.core.state import State, TextBuffer
 
 
 class PendingRequest(msgspec.Struct, omit_defaults=True):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import put
 from tooltap.normalizers.wire.values import record, string, whole
 
 STREAMED = 64

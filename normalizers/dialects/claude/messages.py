@@ -11,13 +11,11 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bodies import Bodies
-from tooltap.normalizers.core.bounded import put
-from tooltap.normalizers.core.calls import UNKNOWN_TOOL
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser, best
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import State, put
+from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.claude.answers import (
     BACKGROUND_TOOLS,
     read_answer,

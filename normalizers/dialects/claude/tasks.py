@@ -18,12 +18,10 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bounded import put
-from tooltap.normalizers.core.calls import UNKNOWN_TOOL
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call
+from tooltap.normalizers.core.state import Call, put
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.wire.values import first_string, record, string, whole
 from tooltap.protocol.events import Notice

@@ -15,11 +15,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
-from tooltap.normalizers.core.state import OpenTurn, State
+from tooltap.normalizers.core.state import OpenTurn, State, put
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING, QUEUE, bookkeeping, glance
 from tooltap.normalizers.dialects.claude.deltas import Deltas

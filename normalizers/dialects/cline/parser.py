@@ -11,14 +11,13 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.bodies import Bodies
-from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.live_output import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, SessionState, State
+from tooltap.normalizers.core.state import Call, SessionState, State, make_room
+from tooltap.normalizers.core.texts import LiveOutput, LiveOutputState
+from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.cline.answers import read_result
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.wire.values import dollars, milliseconds, record, string, whole

@@ -19,20 +19,19 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bodies import take_bodies
-from tooltap.normalizers.core.bounded import put
-from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
+from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.live_output import LiveOutput
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call
+from tooltap.normalizers.core.state import Call, put
+from tooltap.normalizers.core.texts import LiveOutput
+from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.codex.answers import (
     dynamic_answer,
     end_of_process,
     mcp_answer,
     model_output,
     patch_answer,
+    printed,
     process_of,
     read_answer,
 )
@@ -49,9 +48,7 @@ from tooltap.normalizers.dialects.codex.items import (
 )
 from tooltap.normalizers.dialects.codex.threads import CodexState, HeldResult, Threads
 from tooltap.normalizers.tools.outcome import stated_status
-from tooltap.normalizers.tools.payload import decode_json
-from tooltap.normalizers.tools.truncate import truncate_raw
-from tooltap.normalizers.tools.views import printed
+from tooltap.normalizers.tools.payload import decode_json, truncate_raw
 from tooltap.normalizers.wire.values import first_string, record, string
 from tooltap.protocol.events import OutputRef
 

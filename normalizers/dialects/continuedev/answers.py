@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.tools.outcome import status_in_words, status_word
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.values import records, string

@@ -13,13 +13,12 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import SessionState
+from tooltap.normalizers.core.state import History, SessionState
+from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.continuedev.answers import blocks_of, read_result
 from tooltap.normalizers.tools.payload import blocks_text
-from tooltap.normalizers.wire.history import History
 from tooltap.normalizers.wire.values import dollars, record, records, string, whole
 from tooltap.protocol.events import Message, Usage
 

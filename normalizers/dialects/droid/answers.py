@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.tools.outcome import status_in_words
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bodies import Bodies
-from tooltap.normalizers.core.calls import UNKNOWN_TOOL
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import SessionState
+from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.droid.answers import read_result
 from tooltap.normalizers.wire.values import milliseconds, record, records, string
 from tooltap.protocol.events import Message

@@ -17,13 +17,11 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bodies import take_bodies
-from tooltap.normalizers.core.bounded import make_room
-from tooltap.normalizers.core.calls import UNKNOWN_TOOL
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import State, make_room
+from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.gemini.answers import (
     learn_server,
     mcp_name,

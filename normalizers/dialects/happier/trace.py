@@ -14,14 +14,13 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bodies import Bodies
-from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL
+from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.live_output import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, State
+from tooltap.normalizers.core.texts import LiveOutput, LiveOutputState
+from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.claude.answers import read_answer, text_of
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.outcome import stated_status, status_word

@@ -11,12 +11,11 @@ import re
 from typing import Any
 from zlib import crc32
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, State
+from tooltap.normalizers.core.state import Call, State, keep_newest
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.dialects.opencode.client import OpencodeClient, method_and_path
 from tooltap.normalizers.dialects.opencode.parts import (

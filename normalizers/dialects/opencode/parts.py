@@ -13,18 +13,16 @@ from __future__ import annotations
 from typing import Any
 from zlib import crc32
 
-from tooltap.normalizers.core.bodies import take_bodies
-from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT
 from tooltap.normalizers.core.lines import Line, Skip
-from tooltap.normalizers.core.live_output import LiveOutput
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call
-from tooltap.normalizers.core.tokens import token_fields
+from tooltap.normalizers.core.state import Call, keep_newest
+from tooltap.normalizers.core.texts import LiveOutput
+from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.opencode.answers import INVALID, attachments_of, mcp_name, read_result
 from tooltap.normalizers.dialects.opencode.state import MESSAGES, OpencodeMessage, OpencodePart, OpencodeState
 from tooltap.normalizers.tools.outcome import error_words, status_word
-from tooltap.normalizers.wire.values import dollars, first_string, record, whole
+from tooltap.normalizers.wire.values import dollars, first_string, record, token_fields, whole
 from tooltap.protocol.events import Message
 
 _ENDED = ("completed", "error")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 from zlib import crc32
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bounded import keep_newest, learn
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.text_buffer import TextBuffer
+from tooltap.normalizers.core.state import TextBuffer, keep_newest, learn
 from tooltap.normalizers.dialects.opencode.parts import model_name, read_usage
 from tooltap.normalizers.dialects.opencode.state import MESSAGES, BusState, OpencodeSession
 from tooltap.normalizers.wire.values import first_string, record, records

@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.live_output import LiveOutputState
-from tooltap.normalizers.core.state import State
-from tooltap.normalizers.core.text_buffer import TextBuffer
+from tooltap.normalizers.core.state import State, TextBuffer
+from tooltap.normalizers.core.texts import LiveOutputState
 
 MESSAGES = 1_024
 """Messages, and parts of messages, that are remembered: the newest."""

@@ -14,12 +14,11 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.bodies import Bodies, take_bodies
-from tooltap.normalizers.core.bounded import is_short, put
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, SessionState
+from tooltap.normalizers.core.state import Call, SessionState, is_short, put
+from tooltap.normalizers.core.writer import Bodies, take_bodies
 from tooltap.normalizers.dialects.pi.answers import ShownOutput, read_result
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import dollars, milliseconds, record, records, string, whole

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import SessionState
+from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.tools.outcome import error_words
 from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole

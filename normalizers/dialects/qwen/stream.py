@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.messages import message_of

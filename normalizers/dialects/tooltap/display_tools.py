@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.tools.names import OWN_SERVER

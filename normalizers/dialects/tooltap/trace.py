@@ -16,8 +16,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.catalog.recognition import recognise
-from tooltap.normalizers.catalog.registry import UnknownDialectError, dialects, parser_class
+from tooltap.normalizers.catalog.registry import UnknownDialectError, dialects, parser_class, recognise
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import Parser, outcome_of

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
-from tooltap.normalizers.core.bodies import Bodies
-from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, State
+from tooltap.normalizers.core.state import Call, State, make_room
+from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.vibe.answers import read_state
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import number, record, string, whole

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.state import History
 from tooltap.normalizers.dialects.vibe.parser import VibeJson, VibeState
-from tooltap.normalizers.wire.history import History
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Usage
 

@@ -15,7 +15,7 @@ from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Context, Limits, Produced
 from tooltap.normalizers.dialects.gemini.chat import GeminiChat
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
-from tooltap.normalizers.wire.documents import beginning
+from tooltap.normalizers.wire.decode import beginning
 from tooltap.protocol.events import Event, Message, Unparsed
 from tooltap.testing import Line, check_recording, read_recording
 
