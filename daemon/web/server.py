@@ -14,7 +14,7 @@ import anyio
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tooltap.daemon.system.connections.quotas import Shares
+from tooltap.daemon.system.connections import Shares
 from tooltap.daemon.system.http_server import HttpConnection, HttpServer
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.loop import name_task

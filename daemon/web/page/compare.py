@@ -35,8 +35,7 @@ from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, row_of, template
-from tooltap.normalizers.changes.content import Content
-from tooltap.normalizers.changes.hunks import hunks_of, unified
+from tooltap.normalizers.changes.content import Content, hunks_of, unified
 from tooltap.normalizers.changes.session_files import SessionFiles
 from tooltap.normalizers.changes.steps import FILE_TOOLS
 from tooltap.normalizers.tools.registry import family_of

@@ -33,8 +33,7 @@ from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.show.tools.edits import changes_body
 from tooltap.daemon.show.tree import tree
-from tooltap.daemon.views.select import View, whole_body
-from tooltap.daemon.views.text import result_text, without_meta
+from tooltap.daemon.views.select import View, result_text, whole_body, without_meta
 from tooltap.daemon.web.http.requests import WebError, status_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.fragments import Fragments
