@@ -34,8 +34,16 @@ from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.follow.backfill_worker import Portion, Request
 from tooltap.daemon.taps.follow.overlap import Span, covering, keeps, spans
-from tooltap.daemon.taps.follow.settings import Follow
-from tooltap.daemon.taps.follow.stores import Files, Position, Reader, ReplacedError, Root, find_moved, read_note
+from tooltap.daemon.taps.follow.stores import (
+    Files,
+    Follow,
+    Position,
+    Reader,
+    ReplacedError,
+    Root,
+    find_moved,
+    read_note,
+)
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.catalog.dialect import Store
 from tooltap.normalizers.core.items import Context, OutputChunk, Produced
