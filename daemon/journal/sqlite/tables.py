@@ -5,7 +5,7 @@ what it is (kind, provider and tool). So a filter is a few sources and a few lab
 Messages and reasoning, most events of a stream, have negative labels and are not in the indexes of labels: whoever
 wants them finds them without.
 
-Checksums. What is read is what was written, or it is not served. Each row has a checksum of its own, not each commit: a
+Checksums. What is read is what was written, or it is not served. Each row has its own checksum, not each commit: a
 reader with a filter reads some events of many commits, and a request for an event reads one; they verify what they read
 without the rest. And the checksum of a commit would not say which of its rows is damaged. A checksum covers every
 column of its row, so that a changed number or name is noticed too, and it begins with a number of its table: a row of

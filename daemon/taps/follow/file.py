@@ -2,7 +2,7 @@
 
 The journal is the only memory of the position: it counts the bytes and lines of a stream, in the same transaction as
 their events. So each line takes effect once, also after a crash. The CRC of the last line shows whether the file is
-still the same. If not, it is a new input and gets a stream of its own, with the CRC of its first line in the id.
+still the same. If not, it is a new input and gets its own stream, with the CRC of its first line in the id.
 
 A `.jsonl` file grows by lines, and so does a session in a database. A `.json` file is a document that the agent
 rewrites as a whole, or that is made of the files of a session: each version is one line of its stream, and the parser
