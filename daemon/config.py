@@ -119,12 +119,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stream: Stream = Stream()
     """Bounds of each stream's parser."""
     follow: Follow = Follow()
-    """See `taps/follow/settings.py`. `follow = "all"` is short for a table with `agents = ["all"]`."""
+    """See `taps/follow/stores.py`. `follow = "all"` is short for a table with `agents = ["all"]`."""
     web: Web = Web()
     tools: dict[str, ToolRule] = {}
     """How results are shown to the user, by the tool's canonical name; `"*"`: for every tool."""
     rewriting: Rewriting = Rewriting()
-    """Bounds of the commands that make views: see `views/rules.py`."""
+    """Bounds of the commands that make views: see `views/results.py`."""
 
     @property
     def socket_path(self) -> Path:
