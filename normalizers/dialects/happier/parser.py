@@ -375,9 +375,9 @@ class Legacy(PayloadParser):
         {"role": "agent", "content": {"type": "acp"|"codex"|"output"|"event", "provider"?, "data"}, "meta"?}
         {"role": "user", "content": {"type": "text", "text"}}
 
-    each alone or in the server's envelope (`{"id", "createdAt", "content": {"role", …}}`), or the `data` alone. `acp`
-    and `codex` data are payloads (`HappierTrace`); `output` data are lines of a Claude transcript, and are read as such.
-    Missing names are inferred, strings of JSON are decoded where they can be nothing else, and what was already
+    each alone, or in the server's envelope (`{"id", "createdAt", "content": {"role", …}}`), or the `data` alone. `acp`
+    and `codex` data are payloads (`HappierTrace`); `output` data are lines of a Claude transcript, and are read as
+    such. Missing names are inferred, strings of JSON are decoded where they can be nothing else, and what was already
     normalized stays as it was stored.
     """
 

@@ -11,8 +11,8 @@ from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.messages import message_of
+from tooltap.normalizers.dialects.claude.reports import Usages, turn_usage
 from tooltap.normalizers.dialects.claude.stream import ClaudeStream, ClaudeStreamState, StreamMessages
-from tooltap.normalizers.dialects.claude.usage import Usages, turn_usage
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.tools.outcome import error_words
 from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole
