@@ -137,8 +137,6 @@ class AcpSessions:
 
     A turn runs from a prompt to its answer, in v2 to the state `idle`. Where only the agent's side is on the wire, or
     the agent acts on its own, content opens a turn.
-
-    Keeps the sessions of a connection, sets the scope of its lines, and opens and ends turns.
     """
 
     request = Lines("method")

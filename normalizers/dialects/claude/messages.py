@@ -64,8 +64,6 @@ class Deltas:
 
     Every block comes whole in a later `assistant` line, which replaces its deltas. A text that never comes whole is
     emitted from its deltas when its turn ends, unless the agent asked the model again.
-
-    Receives the deltas of messages, and drops those of blocks that came whole.
     """
 
     def __init__(self, parser: Parser, state: DeltasState) -> None:

@@ -637,8 +637,6 @@ class CodexApprovals:
     An approval is asked for by an event, and by `codex mcp-server` once more as a JSON-RPC request
     (`elicitation/create`), which is answered; both are one permission request, known by the id of the call it is about.
     Where the client's side is not on the wire, the course of the call shows the answer (`settle`).
-
-    Reads Codex's requests to the user, and the client's answers.
     """
 
     events = Lines()

@@ -119,8 +119,6 @@ class OpencodeParts:
 
     A tool part is one object per call, sent again whenever its `state` changes. `state.status` goes from pending over
     running to completed or error. The input is empty while the model writes it.
-
-    Reads the parts of messages.
     """
 
     def __init__(self, parser: Parser, state: OpencodeState) -> None:
