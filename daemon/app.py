@@ -33,7 +33,7 @@ from tooltap.daemon.server.server import Server
 from tooltap.daemon.system.clock import ClockWatch, wall_clock
 from tooltap.daemon.system.listener import Listener
 from tooltap.daemon.system.logs import faults, get_logger, lines_left_out
-from tooltap.daemon.system.loop.watchdog import Watchdog
+from tooltap.daemon.system.loop import Watchdog
 from tooltap.daemon.system.paths import spool_path
 from tooltap.daemon.system.running_daemons import Record, RunningDaemon
 from tooltap.daemon.system.tcp import listen, parse_address

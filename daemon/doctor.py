@@ -38,7 +38,7 @@ from tooltap.daemon.system.optional_packages import how_to_install
 from tooltap.daemon.system.paths import config_path, daemon_folders, spool_path
 from tooltap.daemon.system.processes import run_briefly
 from tooltap.daemon.system.running_daemons import recorded
-from tooltap.daemon.system.services.systemd import NAME, ask_systemctl, unit_path
+from tooltap.daemon.system.services import NAME, ask_systemctl, unit_path
 from tooltap.daemon.taps.delivery.spool import SpoolError, is_unread, quarantine_folder, read_header, spools
 from tooltap.daemon.taps.follow.stores import Database, Found, Root, roots, scan
 from tooltap.normalizers.catalog.registry import stores

@@ -70,8 +70,7 @@ from tooltap.daemon.sessions.repository import Repositories
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import Trouble, faults
-from tooltap.daemon.system.loop.time_slices import TimeSlices
-from tooltap.daemon.system.loop.watchdog import Work
+from tooltap.daemon.system.loop import TimeSlices, Work
 from tooltap.daemon.views.results import Rewrite
 from tooltap.daemon.views.rewriter import Outcomes
 from tooltap.normalizers.core.items import OutputChunk, Produced

@@ -22,7 +22,7 @@ import anyio
 from anyio import to_process, to_thread
 
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.system.loop.watchdog import beside
+from tooltap.daemon.system.loop import beside
 from tooltap.daemon.system.processes import import_nothing_from_here, usable_cores
 from tooltap.normalizers.core.items import Context, OutputChunk, Produced
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer

@@ -51,8 +51,7 @@ from tooltap.daemon.sessions.repository import Repositories
 from tooltap.daemon.sessions.subagents import Spawned, Subagents
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import Trouble, faults, get_logger
-from tooltap.daemon.system.loop.time_slices import TimeSlices
-from tooltap.daemon.system.loop.watchdog import Work
+from tooltap.daemon.system.loop import TimeSlices, Work
 from tooltap.daemon.views.results import Policy, Rewrite, StreamViews
 from tooltap.daemon.views.rewriter import Outcomes
 from tooltap.normalizers.catalog.registry import UnknownDialectError

@@ -31,7 +31,7 @@ from tooltap.daemon.search.query import Tally, Wanted, expression_of
 from tooltap.daemon.search.search import Answer, Search, UnavailableError
 from tooltap.daemon.sessions.filter import FACETS, SessionFilter, SessionPlace, place_of
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.system.loop.watchdog import name_task
+from tooltap.daemon.system.loop import name_task
 from tooltap.daemon.views.results import view_id
 from tooltap.daemon.views.select import put_together, view_of
 from tooltap.normalizers.changes.session_files import KINDS, SessionFiles

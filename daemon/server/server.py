@@ -21,10 +21,10 @@ from tooltap.daemon.ingest.streams import IN_FLIGHT_BYTES, Streams
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.server.connection import Connection
 from tooltap.daemon.server.requests import Requests, failure
+from tooltap.daemon.system.connections import Acceptor
 from tooltap.daemon.system.listener import Listener, ListenError, peer_uid
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.system.loop.watchdog import name_task
-from tooltap.daemon.system.open_files import Acceptor
+from tooltap.daemon.system.loop import name_task
 from tooltap.protocol import PROTOCOL_VERSION, SCHEMA_VERSION
 from tooltap.protocol.frames import (
     Ack,

@@ -291,7 +291,7 @@ def state_of(path: str) -> object:
 
 class Database:
     """The sessions in an agent's SQLite database, each as if it were a file of lines: a row is a line. So the number of
-    lines that a stream has is its position, as it is for files. The agent's reader (`catalog/stores.py`) knows the
+    lines that a stream has is its position, as it is for files. The agent's reader (`catalog/dialect.py`) knows the
     tables.
 
     The agent must not notice: connections only read, are open for one short transaction, and create no files. While
@@ -393,7 +393,7 @@ DOCUMENT_BLOCK = 1024 * 1024
 
 class SessionFolders:
     """The sessions of an agent that are folders of files, each as a document that is made of them. The agent's reader
-    (`catalog/stores.py`) knows the files. The agent may delete one that another names, because there is a newer one;
+    (`catalog/dialect.py`) knows the files. The agent may delete one that another names, because there is a newer one;
     then the document is made again. The path of a session is that of its first file (`FolderReader.files`)."""
 
     def __init__(self, reader: FolderReader) -> None:

@@ -22,12 +22,11 @@ import httpx
 import orjson
 from anyio.to_thread import run_sync
 
-from tooltap.daemon.system.connections.quotas import Shares
+from tooltap.daemon.system.connections import Shares, allow_open_files
 from tooltap.daemon.system.foreground import OnStop
 from tooltap.daemon.system.http_server import HttpConnection, HttpServer
 from tooltap.daemon.system.listener import Listener
 from tooltap.daemon.system.logs import configure, get_logger
-from tooltap.daemon.system.open_files import allow_open_files
 from tooltap.daemon.system.tcp import Address, is_loopback, listen, url_of
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.tap import Tap, report_problems

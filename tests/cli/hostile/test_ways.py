@@ -40,7 +40,7 @@ MAY = {
     "cli/subcommands.py": ({"sys.stdout"}, "flushes, and silences a closed pipe"),
     "cli/tap/agent.py": ({"os.execvp"}, "becomes the agent, of which nothing is changed"),
     "daemon/system/logs.py": ({"sys.stderr", "structlog"}, "writes the log, whose fields it makes harmless"),
-    "daemon/system/loop/watchdog.py": ({"/proc/self/fd/2"}, "writes where the code of tooltap is, when all else hangs"),
+    "daemon/system/loop.py": ({"/proc/self/fd/2"}, "writes where the code of tooltap is, when all else hangs"),
     "daemon/taps/child.py": (
         {"subprocess.Popen", "/dev/tty"},
         "passes on what an agent prints, of which nothing is changed, and reads who is at the terminal",

@@ -377,7 +377,7 @@ def test_service_state_is_reported(
     unit = home / "config" / "systemd" / "user" / "tooltap.service"
     unit.parent.mkdir(parents=True)
     unit.touch()
-    monkeypatch.setattr("tooltap.daemon.system.services.systemd.BOOTED", home)
+    monkeypatch.setattr("tooltap.daemon.system.services.BOOTED", home)
     (home / "bin" / "systemctl").write_text(f"#!/bin/sh\n{answer}\n")
     (home / "bin" / "systemctl").chmod(0o755)
     [reported] = examined().findings["service"]

@@ -134,7 +134,7 @@ OTHERWISE = {
     "daemon/search/search.py": "the lock beside the index is empty",
     "daemon/system/running_daemons.py": "a record is renamed into place with its lock; a crash ends it",
     "daemon/journal/nats/identity.py": "a note, renamed into place; a power failure may take it",
-    "daemon/system/loop/watchdog.py": "standard error, opened once more",
+    "daemon/system/loop.py": "standard error, opened once more",
     "daemon/system/listener.py": "a lock holds the process id, for a message",
     "daemon/system/failpoints.py": "only tests set it",
     "daemon/export/source.py": "output bodies in a temporary folder",

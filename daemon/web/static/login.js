@@ -1,9 +1,9 @@
-// The script of the doorstep: the page that every address answers with until a page of our own origin opens it. It logs
-// the browser in if the address has a link's code, and opens the address with a pass.
+// The script of the login page, with which every address answers until a page of our own origin opens it. It logs the
+// browser in if the address has a link's code, and opens the address with a signature.
 
 import { LoggedOut, admitted, codeIn, enter, expiry, forget, here, wasIn } from "./origin.js";
 
-const JUST_NOW = 55_000; // milliseconds that a fresh pass has left, at least
+const JUST_NOW = 55_000; // milliseconds that a fresh signature has left, at least
 
 const target = here();
 const code = codeIn(location.hash);

@@ -13,9 +13,9 @@ from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.page.routing import html, preferences_of
 
 
-async def doorstep(request: Request) -> Response:
-    """Return the page that looks for the browser's login. It has no data, and is the same at every address."""
-    return await html("doorstep.html", preferences=preferences_of(request))
+async def login_page(request: Request) -> Response:
+    """Return the page whose script looks for the browser's login. It has no data, and is the same at every address."""
+    return await html("login.html", preferences=preferences_of(request))
 
 
 def routes(logins: Logins) -> list[BaseRoute]:

@@ -1,4 +1,4 @@
-"""Notices what blocks the event loop, and logs it.
+"""The event loop: a watchdog notices what blocks it, and long work takes turns on it.
 
 While one piece of work runs, nothing else does: no reply, no delivery, no shutdown. `Watchdog` measures every turn of
 the loop exactly, where the loop goes to wait and comes back (`_Selector`), which costs nothing while the loop waits. A
@@ -8,6 +8,10 @@ stacks to standard error. A turn that is long because other processes had the pr
 
 Work says what it is: `Work` around what does not await (a batch of lines, a commit), `name_task` for what does (a
 request, a page).
+
+Long work is done in portions (`TimeSlices`). Before each portion its task asks whether the slice, which all such tasks
+share, is over. If it is, the task waits until the loop has served everything else: clients that ask, subscribers,
+signals.
 """
 
 from __future__ import annotations
@@ -295,3 +299,43 @@ def _error_file() -> int | None:
         return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
+
+
+# -- time slices ------------------------------------------------------------------------------------------------------
+
+SECONDS = 0.01
+"""Length of a slice."""
+WOKEN = 8
+"""Waiting tasks woken at once: more would find the slice over again."""
+
+
+class TimeSlices:
+    """The slices that several tasks share. `seconds`: the length of each."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+        self._until = 0.0
+        """When the current slice is over; 0 if none has begun."""
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def is_over(self) -> bool:
+        """Whether the current slice is over. Begins one if there is none."""
+        now = time.perf_counter()
+        if not self._until:
+            self._until = now + self._seconds
+            asyncio.get_running_loop().call_soon(self._end)
+        return now >= self._until
+
+    async def next(self) -> None:
+        """Wait for the next slice."""
+        while self.is_over():
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await future
+
+    def _end(self) -> None:
+        self._until = 0.0
+        for _ in range(min(WOKEN, len(self._waiting))):
+            future = self._waiting.popleft()
+            if not future.done():  # the waiting task was cancelled
+                future.set_result(None)

@@ -1,4 +1,5 @@
-"""The daemon as a service of systemd's user manager: the unit, and queries to systemd."""
+"""The daemon as a service of the system: a unit of systemd's user manager, with queries to it, and an agent of
+launchd."""
 
 from __future__ import annotations
 
@@ -163,3 +164,40 @@ def notify_ready() -> None:
             sender.sendall(b"READY=1")
         except OSError:
             pass
+
+
+# -- launchd ----------------------------------------------------------------------------------------------------------
+
+LABEL = "tooltap"
+PLIST_MARK = "<!-- Written by `tooltap service install`, which writes it anew. -->"
+LOG = "Library/Logs/tooltap.log"
+_BEGIN = "<plist "
+
+
+def plist(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The property list (launchd.plist(5)). `command`: the absolute path of a program, and its arguments.
+    `environment`: provides `variables`."""
+    import plistlib  # only where there is launchd
+
+    text = plistlib.dumps(
+        {
+            "Label": LABEL,
+            "ProgramArguments": list(command),
+            "EnvironmentVariables": {name: environment[name] for name in variables() if environment.get(name)},
+            "RunAtLoad": True,
+            "KeepAlive": {"SuccessfulExit": False},
+            "Umask": 0o077,
+            "StandardErrorPath": str(Path.home() / LOG),
+        },
+        sort_keys=False,
+    ).decode()
+    return text.replace(_BEGIN, f"{PLIST_MARK}\n{_BEGIN}", 1)
+
+
+def plist_path() -> Path:
+    return Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+
+
+def is_our_plist(path: Path) -> bool:
+    """Whether tooltap wrote the file. Raises `OSError` if it cannot be read."""
+    return PLIST_MARK in path.read_text(errors="replace")

@@ -1,24 +1,30 @@
-"""Query strings: which events, from where, how many. The answer to a mistake is one sentence.
+"""The queries of requests, and the answers to requests that fail: a status, a code and one sentence, as JSON.
 
-An empty value counts as none, because a form sends one for each empty field.
+An empty value in a query counts as none, because a form sends one for each empty field.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 import msgspec.inspect
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
-from tooltap.daemon.web.http.errors import WebError
+from tooltap.daemon.journal.interface import CorruptError, JournalError
 from tooltap.protocol.filters import Filter, Values
-from tooltap.protocol.frames import sentence_of
+from tooltap.protocol.frames import FrameError, Problem, sentence_of
 
 MAX_VALUES = 1_000
 SEQ_DIGITS = 19
+NEWEST = 2**63 - 1
+"""The largest `seq` there can be."""
 
 T = TypeVar("T")
 
@@ -86,3 +92,76 @@ def _repeats(kind: msgspec.inspect.Type) -> bool:
 
 def _mistake(sentence: str) -> WebError:
     return WebError(400, "bad-query", sentence)
+
+
+STATUS = {
+    "not-found": 404,
+    "expired": 410,
+    "corrupt": 410,
+    "too-large": 413,
+    "journal": 503,
+    "no-index": 503,
+    "internal": 500,
+}
+"""Code -> status, where it is not 400."""
+SENTENCES = {
+    404: ("not-found", "there is nothing at this address"),
+    405: ("method-not-allowed", "this address does not allow this method"),
+}
+
+
+class WebError(Exception):
+    """A request that fails; the message is one sentence for the client."""
+
+    def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.headers = headers
+
+
+def status_of(code: str) -> int:
+    """Return the HTTP status for one of the socket's error codes (`ERROR_CODES`)."""
+    return STATUS.get(code, 400)
+
+
+def from_frame_error(error: FrameError) -> WebError:
+    return WebError(status_of(error.code), error.code, str(error))
+
+
+def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
+
+
+def error_response(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    return json_response({"error": Problem(code=code, message=message)}, status, headers)
+
+
+async def _web_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, WebError)
+    return error_response(error.status, error.code, str(error), error.headers)
+
+
+async def _http_exception(request: Request, error: Exception) -> Response:
+    """Answer for Starlette's routing."""
+    assert isinstance(error, HTTPException)
+    code, sentence = SENTENCES.get(error.status_code, ("bad-request", str(error.detail)))
+    return error_response(error.status_code, code, sentence, error.headers)
+
+
+async def _journal_error(request: Request, error: Exception) -> Response:
+    code = "corrupt" if isinstance(error, CorruptError) else "journal"
+    return error_response(status_of(code), code, str(error))
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    """The reply to a bug. Starlette sends this and raises the error again, for the log."""
+    return error_response(500, "internal", "the request failed; the daemon's log says why")
+
+
+HANDLERS = {
+    WebError: _web_error,
+    HTTPException: _http_exception,
+    JournalError: _journal_error,
+    Exception: _fault,
+}
