@@ -37,8 +37,8 @@ BOOKKEEPING = {
     **dict.fromkeys(("isolation-latch", "relocated", "speculation-accept", "worktree-state"), "session-metadata"),
 }
 """Lines of transcripts that only Claude Code itself needs: type -> the reason why they are skipped. They are most of a
-file's bytes (2.1.330 writes out every request and prompt). A queued prompt comes again when it is taken: as a prompt, or
-as an attachment."""
+file's bytes (2.1.330 writes out every request and prompt). A queued prompt comes again when it is taken: as a prompt,
+or as an attachment."""
 
 _TRANSCRIPT_LINES = {
     "ai-title": "aiTitle",
