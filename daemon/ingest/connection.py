@@ -124,7 +124,7 @@ class Setting:
     partials_wanted: Callable[[], bool]
     """Whether any subscriber wants partials; called for each chunk received."""
     spawned: Callable[[LiveStream], None]
-    """Called after each commit: some agents have files of their own, which do not say what call has started them."""
+    """Called after each commit: some agents have their own files, which do not say what call has started them."""
     trouble: Trouble
     """What keeps commits from the journal."""
     rewrite: Callable[[Sequence[Rewrite]], None]

@@ -131,7 +131,7 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Encoded events that wait for the display of their result, before they are committed: see
     `sessions/display_results.py`."""
     rewriting: dict[str, str] = {}
-    """Ids of results for which a command makes a view -> the daemon that was to run it (`views/pending.py`)."""
+    """Ids of results for which a command makes a view -> the daemon that was to run it (`views/rewriter.py`)."""
     repeated: list[str] = []
     """Ids of other streams' prompts that this stream has left out, each for one of its own."""
     statistics: Statistics

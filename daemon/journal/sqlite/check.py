@@ -179,7 +179,7 @@ def _is_after(key: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
 
 
 def _snapshots(connection: sqlite3.Connection, sql: str) -> Iterator[Any]:
-    """The values of a column, each to be looked at in a transaction of its own."""
+    """The values of a column, each to be looked at in its own transaction."""
     for (value,) in connection.execute(sql).fetchall():
         with read_transaction(connection):
             yield value

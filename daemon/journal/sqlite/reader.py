@@ -1,4 +1,4 @@
-"""Reading events, open calls and output bodies: each function is one short query on a connection of its own, in a
+"""Reading events, open calls and output bodies: each function is one short query on its own connection, in a
 reader thread.
 
 No function leaves a SQLite cursor open when it returns: an open cursor pins the write-ahead log, which then grows

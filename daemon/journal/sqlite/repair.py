@@ -80,7 +80,7 @@ class Repaired(NamedTuple):
     """The damaged file, under its new name."""
 
 
-def repair(path: Path, progress: Callable[[int, int], None] = lambda done, pages: None) -> Repaired:
+def repair(path: Path) -> Repaired:
     """Raises `JournalError`, also if a daemon uses the journal, and for one of another format."""
     if not path.exists():
         raise JournalError(f"there is no journal {path}")
@@ -88,7 +88,7 @@ def repair(path: Path, progress: Callable[[int, int], None] = lambda done, pages
     lock = JournalLock(path)
     try:
         finish_swap(path)
-        rows = salvage(path, progress)
+        rows = salvage(path)
         if not rows["meta"] and not rows["events"]:
             raise JournalError(f"{path} is not a tooltap journal, or no part of it is intact")
         if (version := rows["meta"].get(("format",), ("", FORMAT))[1]) != FORMAT:
@@ -351,14 +351,12 @@ Rows: TypeAlias = dict[str, dict[Any, tuple[Any, ...]]]
 """Table -> key -> row, with all columns."""
 
 
-def salvage(path: Path, progress: Callable[[int, int], None] = lambda done, pages: None) -> Rows:
-    """The rows of each table. `progress`: called with the number of pages that were read, and of all."""
+def salvage(path: Path) -> Rows:
+    """The intact rows of each table."""
     pages = Pages(path)
     try:
         rows: Rows = {table: {} for table in _TABLES}
         for number in pages.live_pages():
-            if number % 1_000 == 0:
-                progress(number, pages.count)
             for cell in pages.cells(number):
                 _sort_in(rows, cell)
     finally:
