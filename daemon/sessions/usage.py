@@ -22,8 +22,8 @@ import msgspec
 from tooltap.daemon.sessions.prices import BOUNDS, Rates, find, known_prices
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, Usage
+from tooltap.protocol.frames import UsageRequest
 from tooltap.protocol.replies import PricesInfo, UsageKey, UsageResult, UsageRow
-from tooltap.protocol.requests import UsageRequest
 
 PARTS = 512
 """Of one session. What comes after that is summed up by scope and day alone, and has no price."""

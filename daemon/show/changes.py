@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tooltap.daemon.show.diff import Change, Hunk, between, changes_of_diff, hunks_of_diff, whole
-from tooltap.protocol.file_tools import Change as PatchChange
-from tooltap.protocol.file_tools import DiffInput, EditInput, Modification, MultiEditInput, PatchInput, SingleEdit
 from tooltap.protocol.payloads import ToolInput
-from tooltap.protocol.tools import TOOLS
+from tooltap.protocol.tools import TOOLS, DiffInput, EditInput, Modification, MultiEditInput, PatchInput, SingleEdit
+from tooltap.protocol.tools import Change as PatchChange
 
 
 def changes_of(name: str, payload: dict[str, Any]) -> list[Change]:

@@ -7,9 +7,8 @@ from tooltap.daemon.show.blocks import Body, block
 from tooltap.daemon.show.render_options import Look, excerpt
 from tooltap.daemon.show.tools.card import ToolCard
 from tooltap.daemon.show.tools.shell import shell_input
-from tooltap.protocol.file_tools import BashInput
 from tooltap.protocol.payloads import ToolInput
-from tooltap.protocol.tools import McpResult, ToolTypes
+from tooltap.protocol.tools import BashInput, McpResult, ToolTypes
 
 
 class DisplayFileInput(ToolInput):

@@ -14,8 +14,8 @@ from tooltap.daemon.show.diff import (
 )
 from tooltap.daemon.show.render_options import SUMMARY_LINES, Look, excerpt
 from tooltap.daemon.show.tools.card import ToolCard
-from tooltap.protocol.file_tools import Change as PatchChange
-from tooltap.protocol.file_tools import (
+from tooltap.protocol.tools import Change as PatchChange
+from tooltap.protocol.tools import (
     ChangeResult,
     DeleteInput,
     DeleteResult,

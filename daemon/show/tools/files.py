@@ -8,9 +8,8 @@ from tooltap.daemon.show.blocks import Body, block
 from tooltap.daemon.show.render_options import Look, excerpt
 from tooltap.daemon.show.tools.card import ToolCard
 from tooltap.daemon.show.tools.edits import change_output
-from tooltap.protocol.file_tools import ChangeResult, FileInput, FileText, ReadInput, ReadResult, WriteInput
 from tooltap.protocol.payloads import ToolInput
-from tooltap.protocol.tools import ToolTypes
+from tooltap.protocol.tools import ChangeResult, FileInput, FileText, ReadInput, ReadResult, ToolTypes, WriteInput
 
 
 class NotebookEditInput(ToolInput):

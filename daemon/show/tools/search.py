@@ -14,7 +14,7 @@ from tooltap.daemon.show.ansi import final_screen
 from tooltap.daemon.show.blocks import Body, block
 from tooltap.daemon.show.render_options import BRIEF, SUMMARY_LINES, Look, brief, excerpt
 from tooltap.daemon.show.tools.card import ToolCard
-from tooltap.protocol.file_tools import (
+from tooltap.protocol.tools import (
     CodeSearchInput,
     GlobInput,
     GlobResult,

@@ -9,9 +9,8 @@ from tooltap.daemon.show.ansi import final_screen
 from tooltap.daemon.show.blocks import Body, block
 from tooltap.daemon.show.render_options import Excerpt, Look, excerpt
 from tooltap.daemon.show.tools.card import ToolCard
-from tooltap.protocol.file_tools import BashInput, BashResult
 from tooltap.protocol.payloads import ToolInput
-from tooltap.protocol.tools import ToolTypes
+from tooltap.protocol.tools import BashInput, BashResult, ToolTypes
 
 
 class FollowerInput(ToolInput):
