@@ -196,7 +196,7 @@ UNKNOWN_CALL = _Call({}, None, None, 0)
 
 
 class StreamViews:
-    """`daemon`: the one that makes the views."""
+    """Applies the rules to the results of one stream. `daemon`: the one that makes the views."""
 
     def __init__(self, policy: Policy, limits: Limits, daemon: str) -> None:
         self._daemon = daemon

@@ -179,7 +179,7 @@ _log = get_logger("rewriter")
 
 
 class _NoViewError(RewriteError):
-    """The command wants none."""
+    """The command wants no view."""
 
 
 class Rewriter:
