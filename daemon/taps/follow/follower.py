@@ -50,7 +50,8 @@ from tooltap.daemon.taps.follow.file import (
     open_file,
     read_to,
 )
-from tooltap.daemon.taps.follow.stores import ROW_BYTES, Database, Follow, Found, ReplacedError, Root, roots
+from tooltap.daemon.taps.follow.settings import Follow
+from tooltap.daemon.taps.follow.stores import ROW_BYTES, Database, Found, ReplacedError, Root, roots
 from tooltap.daemon.taps.follow.watch import watch_database, watch_root
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.stream.reset import place_of
