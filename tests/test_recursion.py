@@ -39,7 +39,6 @@ BOUNDED = {
     "normalizers/dialects/codex/answers.py:read_answer": LINE,
     "normalizers/dialects/codex/items.py:snake_keys": LINE,
     "normalizers/dialects/claude/reports.py:_hook": NOT_ITSELF,
-    "normalizers/dialects/claude/transcript.py:glance": NOT_ITSELF,
     "daemon/taps/follow/stores.py:position_after": NOT_ITSELF,
     "daemon/taps/follow/stores.py:read_from": NOT_ITSELF,
     "normalizers/dialects/opencode/__init__.py:_is_bus": LINE,

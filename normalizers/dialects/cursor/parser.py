@@ -13,8 +13,8 @@ from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.messages import message_of
+from tooltap.normalizers.dialects.claude.reports import Usages, turn_usage
 from tooltap.normalizers.dialects.claude.stream import ClaudeStream
-from tooltap.normalizers.dialects.claude.usage import Usages, turn_usage
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import decode_json
