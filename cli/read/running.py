@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 from tooltap.cli.common.printing import Clean, joined, short, styled
 from tooltap.cli.common.terminal.columns import columns_of, fit, padded
-from tooltap.cli.read.transcript.calls import tool_name
-from tooltap.cli.read.transcript.head import title_of
+from tooltap.cli.read.transcript import title_of, tool_name
 from tooltap.daemon.formats import counted, dollars, duration, rounded
-from tooltap.daemon.sessions.running import RunningSession, find_running
+from tooltap.daemon.sessions.row import RunningSession, find_running
 
 COLUMNS = ("STATE", "SESSION", "AGENT", "MODEL", "CALL", "FOR", "TOKENS", "COST", "TITLE")
 STATES = ("waiting", "running")

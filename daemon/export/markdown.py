@@ -33,10 +33,9 @@ from tooltap.daemon.export.turns import Turns
 from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.show.ansi import final_screen
 from tooltap.daemon.show.blocks import short
-from tooltap.daemon.show.changes import changes_of
-from tooltap.daemon.show.diff import Change, near
+from tooltap.daemon.show.diff import Change, changes_of, near
 from tooltap.daemon.show.markup import clock, product
-from tooltap.daemon.show.readable import lines_of
+from tooltap.daemon.show.tree import lines_of
 from tooltap.daemon.system.sanitize import sanitize, visible
 from tooltap.daemon.views.text import result_text, without_meta
 from tooltap.protocol.events import (

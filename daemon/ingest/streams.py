@@ -37,8 +37,7 @@ from tooltap.daemon.journal.interface import (
     StreamConflictError,
     StreamInfo,
 )
-from tooltap.daemon.sessions.display_results import Displays, take_held
-from tooltap.daemon.sessions.joining import Joining, is_tap
+from tooltap.daemon.sessions.joining import Displays, Joining, is_tap, take_held
 from tooltap.daemon.sessions.repository import Repositories
 from tooltap.daemon.sessions.subagents import Spawned, Subagents
 from tooltap.daemon.system.clock import Clock, wall_clock
@@ -76,7 +75,7 @@ class Streams:
     by a snapshot. `max_streams`: when so many streams have not ended, a new one is refused. `drift` observes all lines.
     `policy`: how results are shown. `missing_views` makes those of a stream that is resumed. `agents`: names of agents
     that are followed or about to be tapped. `display_patience`: seconds for which display servers' events wait for
-    agents' results (`sessions/display_results.py`). `masks`: no secret is committed (`masking.py`). The other
+    agents' results (`sessions/joining.py`). `masks`: no secret is committed (`masking.py`). The other
     options are those of `Setting`."""
 
     def __init__(

@@ -16,9 +16,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from markupsafe import Markup
 
-from tooltap.daemon.formats import counted, dollars, spent
-from tooltap.daemon.show.blocks import HEADER, Body, short
-from tooltap.daemon.show.events import (
+from tooltap.daemon.formats import counted, distinct_title, dollars, spent, tool_name
+from tooltap.daemon.show.blocks import HEADER, Body, Look, short
+from tooltap.daemon.show.bodies import (
     context_share,
     cost,
     message_body,
@@ -26,15 +26,15 @@ from tooltap.daemon.show.events import (
     permission_body,
     reasoning_body,
     response_body,
+    result_body,
+    result_facts,
     session_body,
     turn_body,
     unparsed_body,
+    update_body,
     usage_body,
 )
 from tooltap.daemon.show.facts import Fact, said
-from tooltap.daemon.show.names import distinct_title, tool_name
-from tooltap.daemon.show.render_options import Look
-from tooltap.daemon.show.results import result_body, result_facts, update_body
 from tooltap.daemon.show.tools.registry import input_body, tool_card
 from tooltap.normalizers.tools.preview import preview
 from tooltap.normalizers.tools.registry import family_of

@@ -57,7 +57,7 @@ from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, set_meta,
 from tooltap.daemon.journal.sqlite.upkeep.scrub import Scrub
 from tooltap.daemon.journal.sqlite.upkeep.scrub_note import SCRUB_NOTE, Scrubbed
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
-from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.stream.guard import place_of

@@ -21,12 +21,10 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.did_you_mean import similar
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
-from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.sessions.running import is_live
-from tooltap.daemon.sessions.title import name_of
+from tooltap.daemon.sessions.row import SessionFilter, is_live, name_of
+from tooltap.daemon.show.blocks import LEVELS, Level
 from tooltap.daemon.show.history import KINDS, History
 from tooltap.daemon.show.minimap import drawn
-from tooltap.daemon.show.render_options import LEVELS, Level
 from tooltap.daemon.show.skins.html import RowHtml, Rows, card_html
 from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.show.tools.registry import TOOL_CARDS

@@ -14,7 +14,7 @@ from tests.cli.command import COMMAND, environment, here, sentence
 from tests.cli.screen import started
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, running
-from tooltap.cli.read.transcript.transcript import HELD
+from tooltap.cli.read.transcript import HELD
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import (
     Message,

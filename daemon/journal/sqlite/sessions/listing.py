@@ -14,7 +14,7 @@ import msgspec
 
 from tooltap.daemon.journal.sqlite.damage import Damages
 from tooltap.daemon.journal.sqlite.tables import SUMS
-from tooltap.daemon.sessions.filter import FACETS, MOST_COUNTED, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.listing import FACETS, MOST_COUNTED, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.sessions.row import SessionRow
 from tooltap.daemon.sessions.usage import report
 from tooltap.protocol.replies import StreamState, UsageResult

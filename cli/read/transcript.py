@@ -1,24 +1,23 @@
-"""Turns the events of one session into lines, in their order, with bounded memory.
-
-A call is one line, so it waits for its result, and later items wait for the call. It does not wait for long:
-after `HELD` items, or when a subagent begins to work for it, the call is shown as open, and its end gets a line of its
-own.
-"""
+"""What is above a session: its title, and what is known of it."""
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 
-from tooltap.cli.common.printing import Clean, joined, styled
-from tooltap.cli.common.terminal.columns import fit
-from tooltap.cli.read.transcript.calls import Call, call_line, changes_of, error_of, output_of, tool_name
-from tooltap.cli.read.transcript.prose import Line, plain_lines, prose
-from tooltap.daemon.formats import counted, duration
-from tooltap.daemon.system.sanitize import one_line
+from tooltap.cli.common.printing import Clean, joined, short, styled
+from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end, wrapped
+from tooltap.daemon.formats import counted, dollars, duration, rounded
+from tooltap.daemon.show import diff, names
+from tooltap.daemon.show.diff import Change, whole
+from tooltap.daemon.system.sanitize import one_line, sanitize
+from tooltap.normalizers.tools.preview import preview
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import (
     Event,
@@ -33,6 +32,72 @@ from tooltap.protocol.events import (
     Turn,
     Unparsed,
 )
+from tooltap.protocol.model_view import model_text
+
+
+def head_lines(session: dict[str, Any], columns: int, *, colour: bool) -> Iterator[Clean]:
+    """`session`: its row, of which an older daemon sends less."""
+    for line in wrapped(title_of(session), columns):
+        yield styled(line, "bold") if colour else joined([line])
+    facts = " · ".join(_head_facts(session))
+    for line in wrapped(facts, columns):
+        yield styled(line, "dim") if colour else joined([line])
+
+
+def title_of(session: dict[str, Any]) -> str:
+    return short(session.get("title") or session.get("cwd") or session["session"], 200)
+
+
+def state_of(session: dict[str, Any]) -> str:
+    """One word: as the daemon says or, if it is older, from its stream and its last turn."""
+    if said := session.get("status"):
+        return short(said, 20)
+    turn = session.get("turn")
+    if session.get("state") == "open":
+        return "running" if turn == "started" else "waiting"
+    return {"failed": "failed", "cancelled": "interrupted", "started": "interrupted"}.get(str(turn), "completed")
+
+
+def _head_facts(session: dict[str, Any]) -> Iterator[str]:
+    yield short(" ".join(str(one) for one in (session.get("provider"), session.get("agentVersion")) if one), 60)
+    models = session.get("models") or [session.get("model")]
+    yield from (short(one, 60) for one in models if isinstance(one, str))
+    if where := session.get("project") or session.get("cwd"):
+        branch = session.get("branch")
+        yield short(f"{where} ({branch})" if branch else where, 100)
+    yield state_of(session)
+    first, last = session.get("firstTs"), session.get("lastTs")
+    if isinstance(first, int) and isinstance(last, int):
+        if began := _date(first):
+            yield began
+        took = session.get("durationMs")
+        yield duration(took if isinstance(took, int) else last - first)
+    for key, one in (("turns", "turn"), ("calls", "call"), ("errors", "error")):
+        if isinstance(number := session.get(key), int) and number:
+            yield counted(number, one)
+    tokens = [session.get(key) for key in ("inputTokens", "outputTokens")]
+    if any(isinstance(number, int) for number in tokens):
+        given, written = (rounded(number) if isinstance(number, int) else "?" for number in tokens)
+        yield f"{given} in, {written} out"
+    cost = session.get("costUsd")
+    if isinstance(cost, int | float) and (shown := dollars(cost)):
+        yield shown
+    yield short(session["session"], 100)
+
+
+def _date(milliseconds: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(milliseconds / 1_000):%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+# § Turns the events of one session into lines, in their order, with bounded memory.
+# §
+# § A call is one line, so it waits for its result, and later items wait for the call. It does not wait for long:
+# § after `HELD` items, or when a subagent begins to work for it, the call is shown as open, and its end gets a line of its
+# § own.
+
 
 HELD = 200
 """Items that wait for the result of a call before them."""
@@ -334,3 +399,167 @@ _KINDS: dict[type[Event], Callable[[Transcript, Any], None]] = {
     Unparsed: Transcript._unparsed,
     Turn: Transcript._turn,
 }
+
+
+# § One call as one line: its tool, its telling argument, how it ended; and what it changed and gave.
+
+
+MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red")}
+MAX_ARGUMENT = 400
+MIN_ARGUMENT = 12
+"""Columns reserved for the argument, however long the text after it is."""
+TEXTS = ("stdout", "stderr", "content", "text", "message", "output", "result")
+"""Keys of payloads whose texts are shown, if the stream does not say what the model saw."""
+
+
+class Call(NamedTuple):
+    """A call and, once it has ended, its result."""
+
+    call: ToolCall
+    argument: str
+    added: int
+    removed: int
+    result: ToolResult | None = None
+
+    @classmethod
+    def of(cls, call: ToolCall, cwd: str | None) -> Call:
+        changed = changes_of(call)
+        argument = preview(call.name, call.input, cwd, MAX_ARGUMENT) or call.preview or call.title or ""
+        added, removed = sum(one.added for one in changed), sum(one.removed for one in changed)
+        return cls(call, one_line(argument, MAX_ARGUMENT), added, removed)
+
+    @property
+    def reads(self) -> bool:
+        return family_of(self.call.name) == "read"
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it only read or searched, and nothing is to be said of it."""
+        result = self.result
+        return result is not None and result.status == "completed" and family_of(self.call.name) in names.FOLDED
+
+
+def tool_name(name: str) -> str:
+    return one_line(names.tool_name(name), 60)
+
+
+def call_line(call: Call, columns: int, *, colour: bool) -> Clean:
+    result = call.result
+    glyph, style = ("▸", "yellow") if result is None else MARKS.get(result.status, ("■", "magenta"))
+    name = fit(tool_name(call.call.name), max(columns // 3, 10))
+    facts = " · ".join(_call_facts(call))
+    room = columns - columns_of(name) - 3
+    facts = fit(facts, max(room - MIN_ARGUMENT - 2, 8))
+    left = room - (columns_of(facts) + 2 if facts else 0)
+    argument = fit_end(call.argument, left) if family_of(call.call.name) == "read" else fit(call.argument, left)
+    line = [_styled(glyph, style, colour), " ", _styled(name, "bold", colour)]
+    if argument:
+        line += [" ", argument]
+    if facts:
+        line += ["  ", _styled(facts, "dim", colour)]
+    return joined(line)
+
+
+def _call_facts(call: Call) -> Iterator[str]:
+    if call.added or call.removed:
+        yield f"+{call.added} −{call.removed}"
+    result = call.result
+    if result is None:
+        return
+    if result.async_:
+        yield "continues in the background"
+    elif result.status != "completed":
+        yield result.status
+    code = result.output.get("exit_code")
+    if isinstance(code, int) and code:
+        yield f"exit {code}"
+    if result.duration_ms is not None:
+        yield duration(result.duration_ms)
+
+
+def _styled(text: str, style: str, colour: bool) -> str:
+    return styled(text, style) if colour else text
+
+
+def error_of(result: ToolResult) -> str:
+    """What the agent says of a call that did not complete."""
+    if result.status == "completed":
+        return ""
+    for key in ("errorMessage", "stderr", "message", "text", "stdout"):
+        value = result.output.get(key)
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+    return ""
+
+
+def output_of(result: ToolResult) -> str:
+    """What the model saw of it or, if that is not known, the texts of its payload."""
+    if result.silent:
+        return ""
+    seen = model_text(msgspec.to_builtins(result), lambda _: None)
+    if seen is not None:
+        return seen
+    texts = [result.output[key] for key in TEXTS if isinstance(result.output.get(key), str)]
+    return "\n".join(text for text in texts if text)
+
+
+def changes_of(call: ToolCall) -> list[Change]:
+    """What it changes in files, as far as its input says so: of a file that is written, all lines."""
+    if call.name == "Write":
+        path, content = (call.input.get(key) for key in ("file_path", "content"))
+        lines = whole(content if isinstance(content, str) else "", "+")
+        return [Change.of(path if isinstance(path, str) else "", "", lines)]
+    return diff.changes_of(call.name, call.input)
+
+
+# § Texts of people and models as lines that fit: Markdown without its marks, code as it is.
+
+
+_FENCE = re.compile(r" {0,3}(?:```|~~~)")
+_HEADING = re.compile(r" {0,3}#{1,6} ")
+_ITEM = re.compile(r" {0,12}(?:[-*+]|[0-9]{1,3}[.)]) ")
+_STRONG = re.compile(r"\*\*([^*\n]{1,300})\*\*")
+_CODE = re.compile(r"`([^`\n]{1,300})`")
+_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\(([^()\s]{1,500})\)")
+
+
+class Line(NamedTuple):
+    text: str
+    style: str = ""
+    """One of those of `printing.py`, or none."""
+
+
+def prose(text: str, columns: int) -> Iterator[Line]:
+    """Markdown as lines of at most so many columns."""
+    is_code = False
+    for line in sanitize(text).expandtabs(4).strip("\n").split("\n"):
+        if _FENCE.match(line):
+            is_code = not is_code
+        elif is_code:
+            yield from (Line(part, "cyan") for part in wrapped(f"    {line}", columns, hanging=4))
+        elif heading := _HEADING.match(line):
+            yield from (Line(part, "bold") for part in wrapped(_bare(line[heading.end() :]), columns))
+        else:
+            item = _ITEM.match(line)
+            hanging = item.end() if item else len(line) - len(line.lstrip())
+            yield from map(Line, wrapped(_bare(line.rstrip()), columns, hanging=min(hanging, columns // 2)))
+
+
+def plain_lines(text: str, columns: int, most: int | None = None) -> Iterator[str]:
+    """A text as it is, wrapped. `most`: how many lines; then a line says how many more there are."""
+    lines = (part for line in _lines(text) for part in wrapped(line, columns))
+    if most is None:
+        yield from lines
+        return
+    yield from islice(lines, most)
+    if rest := sum(1 for _ in lines):
+        yield f"… {counted(rest, 'more line')}"
+
+
+def _lines(text: str) -> list[str]:
+    return sanitize(text).expandtabs(4).strip("\n").split("\n")
+
+
+def _bare(line: str) -> str:
+    """Without the marks inside a line."""
+    return _LINK.sub(r"\1 (\2)", _CODE.sub(r"\1", _STRONG.sub(r"\1", line)))
