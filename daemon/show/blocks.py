@@ -16,6 +16,8 @@ from tooltap.protocol.tools import ToolTypes
 Level: TypeAlias = Literal["title", "summary", "full"]
 LEVELS: tuple[Level, ...] = ("title", "summary", "full")
 
+HEADER = 100
+"""Most characters of each text in a header."""
 SUMMARY_LINES = 12
 SUMMARY_CHARACTERS = 2_000
 BRIEF = 1_000
@@ -44,6 +46,10 @@ class Look(NamedTuple):
     """Returns the URL of an event's page by `seq`."""
     replaces_inferred: bool | None = None
     """For results that replace another one: whether that was inferred, if it is known."""
+    cwd: str | None = None
+    """The folder that paths in previews are relative to."""
+    room: int = HEADER
+    """Most characters of the preview of a call."""
 
     @property
     def is_full(self) -> bool:
@@ -89,8 +95,6 @@ def brief(value: str) -> str:
 
 SUMMARY_ITEMS = 20
 FULL_ITEMS = 500
-HEADER = 100
-"""Most characters of each text in a header."""
 SHORT = 300
 """Most characters of a text on one line."""
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"})

@@ -31,8 +31,9 @@ from tooltap.daemon.show.facts import Fact, outcome_facts, said
 from tooltap.daemon.show.tools.dialogs import answers_body, options_body, questions_body
 from tooltap.daemon.show.tools.files import changes_body, source
 from tooltap.daemon.show.tools.registry import error_body, input_body, output_body
-from tooltap.daemon.show.tree import text_or_tree, tree
-from tooltap.daemon.views.text import result_text
+from tooltap.daemon.show.tree import lines_of, text_or_tree, tree
+from tooltap.daemon.views.text import result_text, without_meta
+from tooltap.normalizers.wire.values import string
 from tooltap.protocol.events import (
     Attachment,
     Display,
@@ -51,6 +52,7 @@ from tooltap.protocol.events import (
 from tooltap.protocol.model_view import model_blocks, model_text
 from tooltap.protocol.tools import TOOLS
 
+BACKGROUND = "continues in the background"
 SILENT = "Silent: the user is shown nothing of this result."
 ASK = "Shown when it is asked for."
 ASYNC = "The work continues in the background; its end is a result of its own."
@@ -69,11 +71,11 @@ UNKNOWN_VIEW = "What the model saw is not known, because the agent's stream does
 
 def result_facts(event: ToolResult, look: Look) -> tuple[Fact, ...]:
     """Return the facts at the end of the call's row."""
-    duration = took(event, look)
+    duration = spent(milliseconds_of(event, look))
     return (
         *outcome_facts(event, look),
         *said(
-            "continues in the background" if event.async_ else None,
+            BACKGROUND if event.async_ else None,
             "from the background" if event.final else None,
             "inferred" if event.synthetic else None,
             REPLACES[look.replaces_inferred][0] if event.replaces else None,
@@ -85,14 +87,14 @@ def result_facts(event: ToolResult, look: Look) -> tuple[Fact, ...]:
     )
 
 
-def took(event: ToolResult, look: Look) -> str | None:
+def milliseconds_of(event: ToolResult, look: Look) -> float | None:
     """Return how long the call took: as the agent states it, or by the times of call and result."""
     if event.duration_ms is not None:
-        return spent(event.duration_ms)
+        return event.duration_ms
     began = look.call and look.call.ts
     if began is None or event.ts is None or event.synthetic or event.async_ or event.ts - began < NOTABLE:
         return None
-    return spent(event.ts - began)
+    return event.ts - began
 
 
 def result_body(event: ToolResult, look: Look) -> Body:
@@ -275,6 +277,48 @@ def typed_text(
     if language or path or (mime_type and mime_type != "text/plain"):
         return source(text, look, pointer, path=path, language=language)
     return plain(text, look, pointer)
+
+
+# -- results as text, where a skin has no blocks ---------------------------------------------------------------------
+
+
+TEXTS = ("stdout", "stderr", "content", "text", "message", "output", "result")
+"""Keys of outputs whose texts are shown, if the stream does not say what the model saw."""
+ERRORS = ("errorMessage", "stderr", "message", "text", "stdout")
+"""Keys of outputs that say why a call failed; the first that does counts."""
+
+
+def user_text(event: ToolResult) -> str:
+    """Return what the user sees of a result."""
+    if event.silent:
+        return ""
+    if event.display is not None and event.display.text is not None:
+        return event.display.text
+    output = without_meta(event.output)
+    text = result_text(event.output, None).text
+    if output and text != msgspec.json.encode(output).decode():
+        error = output.get("errorMessage")
+        return text if not isinstance(error, str) or error in text else f"{error}\n{text}"
+    return lines_of(output) if output else ""
+
+
+def seen_text(event: ToolResult) -> str:
+    """Return what the model saw of a result or, if that is not known, the texts of its output."""
+    if event.silent:
+        return ""
+    seen = model_text(msgspec.to_builtins(event), _not_here)
+    if seen is not None:
+        return seen
+    texts = [event.output[key] for key in TEXTS if isinstance(event.output.get(key), str)]
+    return "\n".join(text for text in texts if text)
+
+
+def error_text(event: ToolResult) -> str:
+    """Return what the agent says of a call that did not complete; empty for one that did."""
+    if event.status == "completed":
+        return ""
+    found = (string(event.output.get(key)) or "" for key in ERRORS)
+    return next((text.strip() for text in found if text.strip()), "")
 
 
 # -- messages, reasoning, permissions, notices, turns, sessions, usage -----------------------------------------------

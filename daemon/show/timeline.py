@@ -22,41 +22,33 @@ being looked at.
 
 from __future__ import annotations
 
-import msgspec
-from collections import defaultdict
-from collections import deque
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import PurePosixPath
-from tooltap.daemon.formats import counted
-from tooltap.daemon.formats import spent
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.show.blocks import short
 from tooltap.daemon.show.bodies import NOTABLE
 from tooltap.daemon.show.facts import Fact
-from tooltap.daemon.show.shown import Fragment
-from tooltap.daemon.show.shown import Slot
-from tooltap.daemon.show.shown import card_key
-from tooltap.protocol.events import AnyEvent
-from tooltap.protocol.events import Event
-from tooltap.protocol.events import Message
-from tooltap.protocol.events import PermissionRequest
-from tooltap.protocol.events import PermissionResponse
-from tooltap.protocol.events import SessionEvent
-from tooltap.protocol.events import ToolCall
-from tooltap.protocol.events import ToolResult
-from tooltap.protocol.events import ToolUpdate
-from tooltap.protocol.events import Turn
-from tooltap.protocol.events import Usage
-from typing import Any
-from typing import Literal
-from typing import NamedTuple
-from typing import TypeAlias
-
+from tooltap.daemon.show.shown import Fragment, Slot, card_key
+from tooltap.protocol.events import (
+    AnyEvent,
+    Event,
+    Message,
+    PermissionRequest,
+    PermissionResponse,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    Turn,
+    Usage,
+)
 
 FOLDED = ("read", "search")
 """Families of calls that are folded: they only look at something."""
@@ -342,12 +334,16 @@ def is_aside(card: Card) -> bool:
     return isinstance(event, Usage | SessionEvent)
 
 
+def only_looked(family: str, status: str) -> bool:
+    """Whether a call only looked at something, and nothing else is to be said of it, so that it may be folded."""
+    return family in FOLDED and status == "completed"
+
+
 def is_foldable(card: Card) -> bool:
     fragment = card.fragment
     return (
         isinstance(fragment.event, ToolCall)
-        and fragment.family in FOLDED
-        and card.status == "completed"
+        and only_looked(fragment.family, card.status)
         and fragment.level == "title"
         and "children" not in card.inside
     )
@@ -356,11 +352,16 @@ def is_foldable(card: Card) -> bool:
 def label_of(run: Sequence[Card]) -> str:
     """Say what a run of calls looked at: `14 files in services/ — 6 searches, 8 reads`."""
     paths = {path: None for card in run if (path := _path_of(card))}
-    reads = sum(card.fragment.family == "read" for card in run)
-    counts = [counted(len(run) - reads, "search", "searches")] if len(run) > reads else []
-    counts += [counted(reads, "read")] if reads else []
+    counts = looks([card.fragment.family for card in run])
     where = _where(list(paths))
-    return f"{where} — {', '.join(counts)}" if where else ", ".join(counts)
+    return f"{where} — {counts}" if where else counts
+
+
+def looks(families: Sequence[str]) -> str:
+    """Count the calls of a fold, by their families: `6 searches, 8 reads`."""
+    reads = families.count("read")
+    counts = [counted(len(families) - reads, "search", "searches")] if len(families) > reads else []
+    return ", ".join([*counts, counted(reads, "read")] if reads else counts)
 
 
 def _where(paths: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
-from tooltap.daemon.sessions.row import (
+from tooltap.daemon.sessions.listing import (
     STATUSES,
     RunningSession,
     SessionFilter,

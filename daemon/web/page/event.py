@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute
 
 from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.sessions.row import SessionFilter, name_of
+from tooltap.daemon.sessions.listing import SessionFilter, name_of
 from tooltap.daemon.show.blocks import Look, attachments, facts, note, plain
 from tooltap.daemon.show.bodies import typed_text
 from tooltap.daemon.show.diff import Change, between, near

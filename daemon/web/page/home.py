@@ -30,7 +30,7 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.formats import amount, dollars
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.row import (
+from tooltap.daemon.sessions.listing import (
     STATUSES,
     SessionFilter,
     SessionPlace,

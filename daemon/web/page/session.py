@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.did_you_mean import similar
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
-from tooltap.daemon.sessions.row import SessionFilter, is_live, name_of
+from tooltap.daemon.sessions.listing import SessionFilter, is_live, name_of
 from tooltap.daemon.show.blocks import LEVELS, Level
 from tooltap.daemon.show.history import KINDS, History
 from tooltap.daemon.show.minimap import drawn

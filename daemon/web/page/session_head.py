@@ -8,7 +8,7 @@ import anyio
 from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
-from tooltap.daemon.sessions.row import STATUSES, SessionFilter, is_live, name_of, project_of, status_of
+from tooltap.daemon.sessions.listing import STATUSES, SessionFilter, is_live, name_of, project_of, status_of
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import anyio
 from markupsafe import Markup
 
-from tooltap.daemon.sessions.row import SessionPlace, name_of, place_of
+from tooltap.daemon.sessions.listing import SessionPlace, name_of, place_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.templating import template

@@ -18,10 +18,10 @@ from starlette.routing import BaseRoute
 
 from tooltap.daemon.export.redaction import Example, Redaction, masked_title
 from tooltap.daemon.export.source import JournalSource, Part
-from tooltap.daemon.export.turns import TurnOfSession, Turns
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.row import name_of
+from tooltap.daemon.sessions.listing import name_of
+from tooltap.daemon.show.timeline import TurnOfSession, Turns
 from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.passes import with_pass

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.sessions.row import SessionFilter
+from tooltap.daemon.sessions.listing import SessionFilter
 from tooltap.daemon.show.shown import Fragment, card_key
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.heads import EventHead

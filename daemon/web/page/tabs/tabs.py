@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
-from tooltap.daemon.sessions.row import SessionFilter, name_of
+from tooltap.daemon.sessions.listing import SessionFilter, name_of
 from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
