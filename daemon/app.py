@@ -27,15 +27,13 @@ from tooltap.daemon.ingest.offload import HUGE_BYTES, LONG_BYTES, Offload
 from tooltap.daemon.ingest.streams import DISPLAY_PATIENCE, SNAPSHOT_BYTES, Streams
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.journal.open import open_journal
-from tooltap.daemon.search.place import place_of_index
-from tooltap.daemon.search.search import Search
-from tooltap.daemon.server.output_cache import OUTPUT_CACHE_BYTES, OUTPUT_TTL, OutputCache
-from tooltap.daemon.server.requests import Requests
+from tooltap.daemon.search.search import Search, place_of_index
+from tooltap.daemon.server.requests import OUTPUT_CACHE_BYTES, OUTPUT_TTL, OutputCache, Requests
 from tooltap.daemon.server.server import Server
 from tooltap.daemon.system.clock import ClockWatch, wall_clock
 from tooltap.daemon.system.listener import Listener
 from tooltap.daemon.system.logs import faults, get_logger, lines_left_out
-from tooltap.daemon.system.loop.watchdog import Watchdog
+from tooltap.daemon.system.loop import Watchdog
 from tooltap.daemon.system.paths import spool_path
 from tooltap.daemon.system.running_daemons import Record, RunningDaemon
 from tooltap.daemon.system.tcp import listen, parse_address
@@ -43,11 +41,10 @@ from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.delivery.spool import QuarantineLimits
 from tooltap.daemon.taps.drain import Drain
 from tooltap.daemon.taps.follow.follower import Follower
-from tooltap.daemon.views.results import Policy
+from tooltap.daemon.views.results import Policy, Rules
 from tooltap.daemon.views.rewriter import Rewriter
-from tooltap.daemon.views.rules import Rules
 from tooltap.daemon.web.http.token import load_token
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.replies import StreamState
 from tooltap.traces.drift.baselines import PACKAGED, load
 from tooltap.traces.drift.drift import SILENT_LINES, Drift, Finding

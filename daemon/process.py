@@ -12,12 +12,12 @@ from tooltap.daemon.app import SHUTDOWN_GRACE, SHUTDOWN_TIMEOUT, Daemon
 from tooltap.daemon.config import Config, ConfigError
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.server.server import report_failure
+from tooltap.daemon.system.connections import allow_open_files
 from tooltap.daemon.system.foreground import ForcedEnd, OnStop, run_until_stopped
 from tooltap.daemon.system.listener import ListenError
 from tooltap.daemon.system.logs import configure, get_logger
-from tooltap.daemon.system.loop.watchdog import Watchdog
-from tooltap.daemon.system.open_files import allow_open_files
-from tooltap.daemon.system.services.systemd import notify_ready
+from tooltap.daemon.system.loop import Watchdog
+from tooltap.daemon.system.services import notify_ready
 
 SPARE_FILES = 64
 """File descriptors for everything that is not a connection."""

@@ -21,7 +21,7 @@ from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.testing import read_recording
-from tooltap.traces.recording.manifest import read_manifest
+from tooltap.traces.recording.reader import read_manifest
 
 __all__ = ["TOLERANCE", "Compared", "compared", "rows_of"]
 

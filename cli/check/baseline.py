@@ -169,7 +169,7 @@ def _observe(
 
 
 def _print_failure(failure: Failure) -> None:
-    from tooltap.traces.drift.changes import render
+    from tooltap.traces.drift.shapes import render
 
     where = f"{short(failure.scenario)}: " if failure.scenario else ""
     say(f"  {where}{short(failure.key)}: {failure.kind.replace('-', ' ')}")

@@ -20,8 +20,7 @@ from tooltap.daemon.formats import counted
 
 if TYPE_CHECKING:
     from tooltap.traces.fixtures.examples import Example
-    from tooltap.traces.fixtures.extracting import Wanted
-    from tooltap.traces.fixtures.fixtures import Fixtures
+    from tooltap.traces.fixtures.fixtures import Fixtures, Wanted
     from tooltap.traces.recording.reader import Source
 
 MAX_WIDTH = 100
@@ -186,7 +185,7 @@ def _sources(paths: tuple[Path, ...]) -> list[Source]:
 
 
 def _count_keys(dialect: str, source: Source) -> Iterator[Counter[str]]:
-    from tooltap.traces.fixtures.extracting import count_keys
+    from tooltap.traces.fixtures.fixtures import count_keys
     from tooltap.traces.recording.reader import read_stream
 
     yield count_keys([read_stream(source, dialect)])

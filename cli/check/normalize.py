@@ -126,10 +126,10 @@ def _normalize(
     `outputs`: the folder for output bodies. `statistics`: yield None instead if they are not wanted.
     """
     from tooltap.normalizers.core.items import Context
-    from tooltap.normalizers.stream.guard import reason_of
     from tooltap.normalizers.stream.normalizer import StreamNormalizer
+    from tooltap.normalizers.stream.reset import reason_of
     from tooltap.normalizers.wire.framing import Splitter
-    from tooltap.traces.recording.feed import RecordingFeed
+    from tooltap.traces.recording.reader import RecordingFeed
 
     normalizer = StreamNormalizer(Context(stream=recording.stream, provider=provider, partials=partials), dialect)
     feed = RecordingFeed(normalizer).feed

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from tooltap.normalizers.core.items import Limits
     from tooltap.protocol.filters import Filter
     from tooltap.protocol.stats import Statistics
-    from tooltap.traces.recording.record import TraceRecord
-    from tooltap.traces.replay.event_diff import EventDiff
-    from tooltap.traces.replay.replay import Covered, Place, Share
+    from tooltap.traces.recording.writer import TraceRecord
+    from tooltap.traces.replay import Covered, EventDiff, Place, Share
 
 MAX_NAMES = 200
 """Streams that a filter names; if there are more, all events are read."""
@@ -81,7 +80,7 @@ def command(
     if as_json and not (diff or journal):
         raise click.UsageError("--json needs --diff or --journal")
     from tooltap.cli.check.replay_diff import as_json_value, render
-    from tooltap.traces.recording.rotation import expand
+    from tooltap.traces.recording.writer import expand
 
     try:
         files = expand(traces)
@@ -140,7 +139,7 @@ def _replaying(
 ) -> Iterator[Iterator[bytes | _End]]:
     """The event lines of all streams in the order of the trace, and then the end of each share of it."""
     from tooltap.daemon.system.workers import WORTH
-    from tooltap.traces.replay.replay import Share
+    from tooltap.traces.replay import Share
 
     size = sum(input_size(str(path)) for path in files)
     count = jobs if size >= WORTH else 1
@@ -173,7 +172,7 @@ def _replay(files: list[Path], limits: Limits, covered: dict[str, Covered] | Non
     """Replay a share of the trace. An error has its place too, so that what is before it is printed. The first share
     also says how many bytes it has read."""
     from tooltap.normalizers.catalog.registry import UnknownDialectError
-    from tooltap.traces.replay.replay import END, Replay
+    from tooltap.traces.replay import END, Replay
 
     records = _Records(files)
     replay = Replay(limits, share, covered)
@@ -225,8 +224,7 @@ class _Records:
 def _compare(files: list[Path], journal: Path | None, socket: Path | None, jobs: int) -> EventDiff:
     """Compare the replayed events with those in the journal file if there is one, else with the daemon's."""
     from tooltap.normalizers.core.items import Limits
-    from tooltap.traces.replay.event_diff import EventDiff
-    from tooltap.traces.replay.replay import survey
+    from tooltap.traces.replay import EventDiff, survey
 
     records = _Records(files)
     covered = survey(records)
@@ -246,7 +244,7 @@ def _compare(files: list[Path], journal: Path | None, socket: Path | None, jobs:
 
 def _take_from_file(difference: EventDiff, journal: Path) -> None:
     from tooltap.daemon.journal.interface import JournalError
-    from tooltap.daemon.journal.sqlite.offline import event_bodies
+    from tooltap.daemon.journal.sqlite.opening import event_bodies
 
     try:
         for line in event_bodies(journal, _streams_of(difference)):
@@ -275,7 +273,7 @@ def _daemon_limits(socket: Path | None) -> Limits:
 
 
 def _take_from_daemon(difference: EventDiff, socket: Path | None) -> None:
-    from tooltap.daemon.client.subscription import subscribe
+    from tooltap.daemon.client.asynchronous import subscribe
 
     async def read() -> None:
         async with subscribe(

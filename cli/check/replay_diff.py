@@ -10,7 +10,7 @@ import orjson
 
 from tooltap.cli.common.printing import MAX_ID, short
 from tooltap.daemon.formats import counted
-from tooltap.traces.replay.event_diff import Change, EventDiff, FieldChange, Tally
+from tooltap.traces.replay import Change, EventDiff, FieldChange, Tally
 
 SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 WIDTH = 60

@@ -44,7 +44,7 @@ def input_size(path: str) -> int:
 
 
 MANIFEST = "manifest.json"
-"""As in `traces/recording/manifest.py`, which takes long to import."""
+"""As in `traces/recording/reader.py`, which takes long to import."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -111,7 +111,7 @@ def _listed(folder: Path) -> Iterator[Recording]:
 
     from tooltap.normalizers.catalog.registry import dialects
     from tooltap.normalizers.stream.normalizer import AUTO
-    from tooltap.traces.recording.manifest import read_manifest
+    from tooltap.traces.recording.reader import read_manifest
 
     try:
         rows = read_manifest(folder)

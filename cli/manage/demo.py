@@ -25,12 +25,10 @@ from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import run_client
 from tooltap.cli.common.printing import at_terminal, joined, say, short, wants_colour
 from tooltap.cli.common.render import Renderer
-from tooltap.daemon.client.connection import connect
+from tooltap.daemon.client.asynchronous import Subscription, connect, ingest, subscribe
 from tooltap.daemon.client.discovery import ConnectError
-from tooltap.daemon.client.publishing import ingest
-from tooltap.daemon.client.subscription import Subscription, subscribe
 from tooltap.daemon.show.skins.display import display_of
-from tooltap.normalizers.wire.recording import Line, Recording
+from tooltap.normalizers.wire.framing import Line, Recording
 from tooltap.protocol.events import decode
 
 AGENTS = {"claude-code": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI", "opencode": "OpenCode"}

@@ -53,7 +53,7 @@ def command(context: click.Context, as_json: bool, config: Path | None, timeout:
     import msgspec
     from msgspec.structs import replace
 
-    from tooltap.daemon.doctor.examination import examine
+    from tooltap.daemon.doctor import examine
     from tooltap.daemon.system.sanitize import encodable
     from tooltap.normalizers.catalog.registry import agents
 

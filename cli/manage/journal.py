@@ -88,7 +88,7 @@ def check(context: click.Context, as_json: bool, journal: str | None, config: Pa
     import msgspec
 
     from tooltap.daemon.journal.interface import JournalError
-    from tooltap.daemon.journal.sqlite.upkeep.check import check_file, describe_gaps
+    from tooltap.daemon.journal.sqlite.check import check_file, describe_gaps
     from tooltap.daemon.system.sanitize import encodable
 
     path = _file(journal, config, "checks what it stores itself")
@@ -123,7 +123,7 @@ def repair(journal: str | None, config: Path | None) -> None:
     must be stopped. Lost events become a gap, which tells subscribers which events they will not get.
     """
     from tooltap.daemon.journal.interface import JournalError
-    from tooltap.daemon.journal.sqlite.upkeep.repair import repair as repair_file
+    from tooltap.daemon.journal.sqlite.repair import repair as repair_file
 
     path = _file(journal, config, "keeps copies of what it stores; nothing here can be repaired")
     try:
@@ -149,7 +149,7 @@ def backup(target: Path, journal: str | None, config: Path | None) -> None:
     daemon, copy it to the journal's place, remove `journal.db-wal` and `journal.db-shm`, and start the daemon.
     """
     from tooltap.daemon.journal.interface import JournalError
-    from tooltap.daemon.journal.sqlite.upkeep.backup import backup as copy
+    from tooltap.daemon.journal.sqlite.backup import backup as copy
 
     path = _file(journal, config, "has its own backup: `nats stream backup`")
     try:
@@ -208,7 +208,7 @@ async def _lines(place: Place, bodies: bool) -> AsyncIterator[bytes]:
     from tooltap.daemon.journal.open import open_journal
 
     if isinstance(place, Path):
-        from tooltap.daemon.journal.sqlite.offline import JournalFile
+        from tooltap.daemon.journal.sqlite.opening import JournalFile
 
         file = JournalFile(place)
         try:

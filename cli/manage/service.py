@@ -60,7 +60,7 @@ def install(only_print: bool, bare: bool, options: tuple[str, ...]) -> None:
     HAPPIER_STACK_TOOL_TRACE, CODEX_HOME and so on). Under systemd it may write only to the folders of the socket, the
     journal, spools and traces: if you change these, install it again.
     """
-    from tooltap.daemon.system.services.systemd import NAME, grants_namespaces, is_ours, unit, unit_path
+    from tooltap.daemon.system.services import NAME, grants_namespaces, is_ours, unit, unit_path
     from tooltap.traces.recording.whole_file import write_whole
 
     given = _check(options)
@@ -92,13 +92,12 @@ def install(only_print: bool, bare: bool, options: tuple[str, ...]) -> None:
 @command.command("uninstall", examples=("tooltap service uninstall",))
 def uninstall() -> None:
     """Stop the service, and remove its unit. The journal is not removed."""
-    from tooltap.daemon.system.services import launchd
-    from tooltap.daemon.system.services.systemd import NAME, is_ours, unit_path
+    from tooltap.daemon.system import services
 
     if sys.platform == "darwin":
-        path, is_ours = launchd.plist_path(), launchd.is_ours
+        path, is_ours = services.plist_path(), services.is_our_plist
     else:
-        path = unit_path()
+        path, is_ours = services.unit_path(), services.is_ours
     if not path.exists():
         say(f"nothing to remove: {path} does not exist")
         return
@@ -107,9 +106,9 @@ def uninstall() -> None:
     if sys.platform == "darwin":
         path.unlink()
         say(f"removed {path}")
-        say(f"stop it now: launchctl bootout gui/{os.getuid()}/{launchd.LABEL}")
+        say(f"stop it now: launchctl bootout gui/{os.getuid()}/{services.LABEL}")
         return
-    stopped = _run_systemctl(["disable", "--now", NAME])
+    stopped = _run_systemctl(["disable", "--now", services.NAME])
     path.unlink()
     say(f"removed {path}")
     if stopped:
@@ -120,8 +119,7 @@ def uninstall() -> None:
 @click.pass_context
 def status(context: click.Context) -> None:
     """Show whether the service is installed and running. Exit code 1 if it is not running."""
-    from tooltap.daemon.system.services.launchd import LABEL, plist_path
-    from tooltap.daemon.system.services.systemd import NAME, ask_systemctl, unit_path
+    from tooltap.daemon.system.services import LABEL, NAME, ask_systemctl, plist_path, unit_path
 
     if sys.platform == "darwin":
         path = plist_path()
@@ -144,7 +142,7 @@ def _state(answer: Printed | None) -> str:
 
 def _run_systemctl(*commands: list[str]) -> bool:
     """Run the commands in order. If one fails, tell the user what to type, and return False."""
-    from tooltap.daemon.system.services.systemd import ask_systemctl
+    from tooltap.daemon.system.services import ask_systemctl
 
     for command in commands:
         answer = ask_systemctl(*command, timeout=TIMEOUT)
@@ -188,7 +186,7 @@ def _usual(given: dict[str, Any], settings: Config) -> list[str]:
 
 def _install_agent(command: list[str], only_print: bool) -> None:
     """Write the property list of launchd."""
-    from tooltap.daemon.system.services.launchd import is_ours, plist, plist_path
+    from tooltap.daemon.system.services import is_our_plist, plist, plist_path
     from tooltap.traces.recording.whole_file import write_whole
 
     text = plist(command, os.environ)
@@ -196,7 +194,7 @@ def _install_agent(command: list[str], only_print: bool) -> None:
         say_text(text)
         return
     path = plist_path()
-    if path.exists() and not is_ours(path):
+    if path.exists() and not is_our_plist(path):
         raise click.ClickException(f"{path} was not written by tooltap; move it away first")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

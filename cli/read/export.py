@@ -23,7 +23,7 @@ from tooltap.cli.common.recordings import STDIN, UnreadableError, input_files, i
 from tooltap.cli.read.session_names import AmbiguousSessionError, UnknownSessionError, find_session
 
 if TYPE_CHECKING:
-    from tooltap.daemon.client.connection import Client
+    from tooltap.daemon.client.asynchronous import Client
     from tooltap.daemon.export.html import ExportedPage
     from tooltap.daemon.export.markdown import MarkdownPage
     from tooltap.daemon.export.source import Bodies, Body
@@ -319,8 +319,7 @@ async def _write_session(
     bodies: Bodies,
     masking: Masking,
 ) -> None:
-    from tooltap.daemon.client.connection import connect
-    from tooltap.daemon.client.subscription import subscribe
+    from tooltap.daemon.client.asynchronous import connect, subscribe
     from tooltap.daemon.export.redaction import masked_event
     from tooltap.protocol.events import decode
     from tooltap.protocol.filters import Filter

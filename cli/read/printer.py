@@ -9,7 +9,7 @@ import msgspec
 from tooltap.cli.common.printing import at_terminal, flush, wants_colour, warn, write_events, write_text
 from tooltap.cli.common.render import Renderer
 from tooltap.cli.common.terminal.columns import terminal_columns
-from tooltap.daemon.client.cursor import Received
+from tooltap.daemon.client.discovery import Received
 from tooltap.protocol.display import decode_display
 from tooltap.protocol.frames import Gap, Live
 

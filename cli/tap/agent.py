@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tooltap.daemon.system.paths import spool_folder
 from tooltap.daemon.taps.child import STDIN, run_child
 from tooltap.daemon.taps.delivery.announcement import Announced, announce, withdraw
-from tooltap.normalizers.catalog.agents import agent_of, missing_flags
+from tooltap.normalizers.catalog.registry import agent_of, missing_flags
 
 if TYPE_CHECKING:
     from tooltap.daemon.taps.delivery.tap import Tap

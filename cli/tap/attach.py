@@ -56,7 +56,7 @@ def opencode(url: str, silence: float, spool_bytes: int, spool_total_bytes: int,
     from tooltap.daemon.client.discovery import find_socket
     from tooltap.daemon.system.foreground import run_until_stopped
     from tooltap.daemon.system.paths import spool_path
-    from tooltap.daemon.taps.delivery.resumption import resume_tap
+    from tooltap.daemon.taps.attach import resume_tap
     from tooltap.normalizers.catalog.registry import agents, product_names
 
     kind = agents()["opencode"].server

@@ -9,7 +9,7 @@ from functools import partial
 import orjson
 
 from tooltap.daemon.taps.child import STDIN
-from tooltap.normalizers.catalog.agents import prompt_of
+from tooltap.normalizers.catalog.registry import prompt_of
 from tooltap.protocol.frames import PROMPT_LENGTH
 
 PROMPT_BYTES = 192 * 1024

@@ -12,12 +12,13 @@ from typing import Any
 
 import msgspec
 
-from tooltap.daemon.client.cursor import Reading, Received
 from tooltap.daemon.client.discovery import (
     ConnectError,
     DaemonError,
     DisconnectedError,
     NoDaemonError,
+    Reading,
+    Received,
     check_peer,
     connect,
     elsewhere,

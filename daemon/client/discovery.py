@@ -1,5 +1,5 @@
-"""Finding a daemon, and its greeting: at the usual socket, or where a daemon has recorded itself. Also the errors of a
-connection, which clients with and without an event loop share.
+"""What clients with and without an event loop share: finding a daemon, its greeting, the errors of a connection, and
+the cursor of a subscription.
 
 A program that an agent or an editor starts may lack the variables that locate the usual socket. So where none is named,
 and no daemon is at the usual one, the newest daemon of this user that answers is taken.
@@ -13,13 +13,14 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
 from tooltap.daemon.system.listener import is_listening, peer_uid
 from tooltap.daemon.system.paths import SOCKET_VARIABLE, socket_path
 from tooltap.protocol import PROTOCOL_VERSION
-from tooltap.protocol.frames import ErrorFrame, Welcome, decode_daemon_frame
+from tooltap.protocol.frames import At, ErrorFrame, Gap, Live, Subscribe, Subscribed, Welcome, decode_daemon_frame
 
 
 class ConnectError(Exception):
@@ -143,3 +144,49 @@ def _greets(path: str, journal: str) -> bool:
             return greeting(place, lines.readline()).journal == journal
         except (OSError, ValueError, ConnectError, DaemonError):
             return False
+
+
+Received: TypeAlias = bytes | Subscribed | Live | At | Gap
+"""An item of a subscription: an event line without its newline, or a control frame."""
+
+
+class Reading:
+    """Reads the lines of one subscription, across its connections, each of which may move its cursor. No I/O."""
+
+    def __init__(self, frame: Subscribe) -> None:
+        self._frame = frame
+        self._journal = ""
+        self._seq: int | None = None
+        self.finished = False
+        """Whether the replay is over and no live events follow."""
+
+    @property
+    def cursor(self) -> str | None:
+        """The cursor after the last line. None until the daemon has reported where the subscription begins."""
+        return None if self._seq is None else f"{self._journal}:{self._seq}"
+
+    @property
+    def frame(self) -> Subscribe:
+        """The frame that subscribes, or resumes after the cursor."""
+        return self._frame if self.cursor is None else msgspec.structs.replace(self._frame, after=self.cursor)
+
+    def take(self, line: bytes) -> Received | None:
+        """Read the next line. Return None for a frame that this version does not know. Raises `DaemonError`."""
+        if not line.startswith(b'{"op":'):
+            if line.startswith(b'{"seq":'):
+                self._seq = int(line[7 : line.index(b",")])
+            return line
+        frame = decode_daemon_frame(line)
+        match frame:
+            case Subscribed():
+                self._journal, self._seq = frame.journal, frame.after
+                return frame
+            case Live() | At():
+                self._seq = frame.seq
+                self.finished = isinstance(frame, Live) and not self._frame.follow
+                return frame
+            case Gap():  # the cursor stays: some events in the gap may still exist and come next
+                return frame
+            case ErrorFrame():
+                raise DaemonError(frame.code, frame.message)
+        return None

@@ -7,7 +7,7 @@
             case Gap():
                 print("events", event.from_, "to", event.to, "are gone")
 
-`subscription.py` and `blocking.py` have the lines and control frames that these are made of.
+`asynchronous.py` and `blocking.py` have the lines and control frames that these are made of.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 import msgspec
 
+from tooltap.daemon.client.asynchronous import Subscription
 from tooltap.daemon.client.blocking import BlockingSubscription
-from tooltap.daemon.client.cursor import Received
-from tooltap.daemon.client.subscription import Subscription
+from tooltap.daemon.client.discovery import Received
 from tooltap.protocol.display import AnyDisplayEvent, decode_display
 from tooltap.protocol.events import AnyEvent, decode
 from tooltap.protocol.filters import ALL_EVENTS, Filter

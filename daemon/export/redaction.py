@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from tooltap.daemon.formats import counted
-from tooltap.normalizers.tools.preview import preview
+from tooltap.normalizers.tools.registry import preview
 from tooltap.protocol.events import AnyEvent, ToolCall, ToolUpdate, decode
 from tooltap.traces.recording.secrets import find_secrets, mask_secrets
 

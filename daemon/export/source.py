@@ -28,7 +28,7 @@ from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine, Splitter
 from tooltap.protocol.events import AnyEvent, Message, ToolResult, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
-from tooltap.traces.recording.feed import RecordingFeed
+from tooltap.traces.recording.reader import RecordingFeed
 
 
 class Body(NamedTuple):

@@ -33,9 +33,9 @@ from anyio.abc import TaskGroup
 from tooltap.daemon.journal.interface import Committed, Journal, StoredEvent
 from tooltap.daemon.show.skins.display import display_body
 from tooltap.daemon.system.logs import faults
-from tooltap.daemon.system.loop.watchdog import Work
+from tooltap.daemon.system.loop import Work
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.events import event_lines, numbered_lines
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Form

@@ -38,7 +38,7 @@ import msgspec
 from tooltap.daemon.hub.hub import Chunk, Hub, Selection, display_of
 from tooltap.daemon.journal.interface import JournalError, StoredEvent
 from tooltap.daemon.system.logs import faults, get_logger
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.events import event_lines
 from tooltap.protocol.frames import (
     At,

@@ -21,9 +21,9 @@ The order in a commit matters: first the commit, then the `ack`, then the trace 
 All of these may only happen for durable lines.
 
 Whatever raises while lines are fed or committed costs the line it belongs to, and only that. If nothing else contains
-it (`normalizers/stream/guard.py` does for the parser), the stream is rebuilt from the journal, and what it was given
-since is given to it again, in ever smaller parts (`bisect.py`). A line that cannot be committed alone is committed as
-`unparsed`.
+it (`normalizers/stream/reset.py` does for the parser), the stream is rebuilt from the journal, and what it was given
+since is given to it again, in ever smaller parts (`commit_in_parts`). A line that cannot be committed alone is
+committed as `unparsed`.
 
 On a tapped connection, a line that is not a tapped line is an error of the connection. The lines before it are
 committed, the stream is suspended, and the publisher still has that line and all later ones.
@@ -31,7 +31,8 @@ committed, the stream is suspended, and the publisher still has that line and al
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -40,24 +41,41 @@ from typing import Any
 import anyio
 import msgspec
 
-from tooltap.daemon.ingest.bisect import commit_in_parts, contained, is_final
-from tooltap.daemon.ingest.inputs import Input, Lines, Parent, Portion, Suspend, Views, memory_of
-from tooltap.daemon.ingest.live_stream import LiveStream, load_normalizer
+from tooltap.daemon.ingest.live_stream import (
+    DROPPABLE,
+    Input,
+    Lines,
+    LiveStream,
+    Parent,
+    Portion,
+    StreamTrace,
+    Suspend,
+    Views,
+    load_normalizer,
+    memory_of,
+    parts_of,
+    replacement_of,
+)
 from tooltap.daemon.ingest.offload import HugeLine, Normalized, Offload, ReadLine
-from tooltap.daemon.ingest.tracing import StreamTrace
-from tooltap.daemon.journal.interface import Commit, Journal, JournalError, StreamConflictError, StreamInfo
+from tooltap.daemon.journal.interface import (
+    Commit,
+    Journal,
+    JournalError,
+    StreamConflictError,
+    StreamInfo,
+    UnstorableError,
+)
 from tooltap.daemon.sessions.joining import Joining
 from tooltap.daemon.sessions.repository import Repositories
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import Trouble, faults
-from tooltap.daemon.system.loop.time_slices import TimeSlices
-from tooltap.daemon.system.loop.watchdog import Work
+from tooltap.daemon.system.loop import TimeSlices, Work
 from tooltap.daemon.views.results import Rewrite
 from tooltap.daemon.views.rewriter import Outcomes
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.normalizers.stream.guard import place_of, reason_of
 from tooltap.normalizers.stream.normalizer import Keep, Output
+from tooltap.normalizers.stream.reset import place_of, reason_of
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.protocol.events import decode
 from tooltap.protocol.frames import (
@@ -106,7 +124,7 @@ class Setting:
     partials_wanted: Callable[[], bool]
     """Whether any subscriber wants partials; called for each chunk received."""
     spawned: Callable[[LiveStream], None]
-    """Called after each commit: some agents have files of their own, which do not say what call has started them."""
+    """Called after each commit: some agents have their own files, which do not say what call has started them."""
     trouble: Trouble
     """What keeps commits from the journal."""
     rewrite: Callable[[Sequence[Rewrite]], None]
@@ -662,3 +680,67 @@ def settle_rewrites(info: StreamInfo, outcomes: Outcomes) -> list[Output] | None
     # A new table: the writer may be encoding the old one.
     info.rewriting = {result: daemon for result, daemon in info.rewriting.items() if result not in known}
     return [output for result, outputs in outcomes.items() if result in known for output in outputs]
+
+
+# -- bisection of a failed commit -------------------------------------------------------------------------------------
+
+
+def is_final(error: Exception) -> bool:
+    """Whether the same would happen to any other commit."""
+    return isinstance(error, JournalError | StreamConflictError) and not isinstance(error, UnstorableError)
+
+
+async def commit_in_parts(
+    stream: str,
+    inputs: list[Input],
+    reload: Callable[[], Awaitable[LiveStream]],
+    commit: Callable[[LiveStream], Awaitable[None]],
+    is_over: Callable[[], bool],
+) -> LiveStream:
+    """Commit what is in `inputs`, also what is added meanwhile, and take it out, after a commit has failed: in ever
+    smaller parts, until only what cannot be committed is left alone. A line that cannot be committed alone is committed
+    as `unparsed`. Returns the stream after that, unless `is_over`.
+
+    `reload` rebuilds the stream from the journal. Raises `JournalError`, `StreamConflictError`, and what a part raises
+    that cannot be replaced."""
+    live = await reload()
+    while inputs and not is_over():
+        groups = [list(inputs)]
+        while groups and not is_over():
+            group = groups.pop()  # the first of `inputs`
+            try:
+                for one in group:
+                    live.apply(one)
+                await commit(live)
+            except Exception as error:
+                if is_final(error):
+                    raise
+                live = await reload()
+                parts = _smaller(group, error, stream)
+                inputs[: len(group)] = parts
+                middle = len(parts) // 2
+                groups += [part for part in (parts[middle:], parts[:middle]) if part]
+            else:
+                del inputs[: len(group)]
+    return live
+
+
+def _smaller(group: list[Input], error: Exception, stream: str) -> list[Input]:
+    """Everything in a group that could not be committed, or what replaces the only thing in it."""
+    parts = [part for one in group for part in parts_of(one)]
+    if len(parts) > 1:
+        return parts
+    instead = replacement_of(parts[0], reason_of(error))
+    if instead is None and not isinstance(parts[0], DROPPABLE):
+        raise error
+    faults.note("a line could not be committed", place_of(error), error, stream=stream)
+    return [] if instead is None else [instead]
+
+
+@contextmanager
+def contained(what: str, **about: object) -> Iterator[None]:
+    """Log and count what raises in here. `what`: a sentence that says what did not happen."""
+    try:
+        yield
+    except Exception as error:
+        faults.note(what, place_of(error), error, **about)

@@ -3,7 +3,7 @@
 A commit has to carry more than events, so this class keeps, besides the normalizer:
 
 - The tail: the lines since the last snapshot, with their times. A parser is rebuilt by loading the snapshot and feeding
-  it the tail (`resume.py`).
+  it the tail (`resume` in `streams.py`).
 - `crc`, the checksum of the last whole line, with which a returning publisher compares its input.
 - `ids`, the checksum over the ids of all events so far. A rebuilt parser must arrive at the same value; if it does not,
   it would number or name events differently from those already journaled.
@@ -18,7 +18,7 @@ If the journal is to hold no secrets, lines are masked before they are parsed, s
 the bodies, the parser's state or the tail. A secret that came in pieces, in several lines, is whole only in the event
 that they become: so events are masked, too. It may still be in the state and in the tail until the next snapshot.
 
-A line at which something raised (`normalizers/stream/guard.py`) is never read again: the commit that has it has a
+A line at which something raised (`normalizers/stream/reset.py`) is never read again: the commit that has it has a
 snapshot as well. So a rebuilt parser is in the state that the line has left, whether it would raise again or not.
 """
 
@@ -26,11 +26,12 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 import msgspec
 
-from tooltap.daemon.ingest.inputs import RECORD_BYTES, Input, Lines, Parent, Portion, Suspend, Views
 from tooltap.daemon.ingest.offload import Normalized
 from tooltap.daemon.journal.interface import Commit, StreamInfo
 from tooltap.daemon.sessions.joining import is_prompt
@@ -38,18 +39,99 @@ from tooltap.daemon.sessions.subagents import Spawned
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.views.results import Rewrite, StreamViews
 from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk, Produced
-from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import REPORTED_ELSEWHERE, Keep, Output, StreamNormalizer
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.normalizers.tools.tasks import spawned_agent
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol import inputs
 from tooltap.protocol.events import decode
-from tooltap.protocol.inputs import Block, Close, Direction, Line, Lost, each
+from tooltap.protocol.inputs import Block, Close, Direction, Line, Lost, each, lines_of
 from tooltap.protocol.replies import StreamState
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.drift.drift import Drift
 from tooltap.traces.drift.watch import StreamWatch
 from tooltap.traces.recording.secrets import mask_lines, mask_secrets
+from tooltap.traces.recording.writer import Declared, TraceRecord, TraceWriter
+
+RECORD_BYTES = 64
+"""About what a record of the tail costs in addition to its line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines that came together."""
+
+    lines: Sequence[bytes | LongLine]
+    t: int
+    direction: Direction | None = None
+    keep: Keep | None = None
+    """Which items of a single line no other stream has reported; see `StreamNormalizer.feed`."""
+    failed: str | None = None
+    """Why a single line is not parsed: what it leads to could not be committed for this reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Lines that another process has normalized."""
+
+    portion: Normalized
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Views of an earlier result."""
+
+    outputs: Sequence[Output]
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """Which call has started the stream's agent."""
+
+    parent: str
+    t: int
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """The publisher has left without ending the stream."""
+
+
+Input: TypeAlias = Lines | Portion | Lost | Close | Views | Parent | Suspend
+"""What a publisher sends (`protocol/inputs.py`), and what the daemon adds to it. A connection keeps inputs until they
+are durable, so that they can be applied again, in smaller parts, after one of them could not be committed."""
+
+DROPPABLE: Final = (Parent, Views)
+"""Inputs that a stream can do without, if they cannot be committed."""
+
+
+def memory_of(one: Input) -> int:
+    """Bytes in flight for an input."""
+    match one:
+        case Lines():
+            return sum(
+                RECORD_BYTES + (len(line.head) if isinstance(line, LongLine) else len(line)) for line in one.lines
+            )
+        case Portion():
+            outputs = one.portion.outputs
+            return sum(len(output.data if isinstance(output, OutputChunk) else output.body) for output in outputs)
+        case Lost():
+            return RECORD_BYTES
+        case _:
+            return 0
+
+
+def parts_of(one: Input) -> Sequence[Input]:
+    """An input as several that can be committed one by one."""
+    if isinstance(one, Lines) and len(one.lines) > 1:
+        return [replace(one, lines=(line,)) for line in one.lines]
+    return (one,)
+
+
+def replacement_of(one: Input, reason: str) -> Input | None:
+    """What takes the place of an input that could not be committed for this reason; None if nothing can."""
+    return replace(one, failed=reason) if isinstance(one, Lines) and one.failed is None else None
+
 
 PARENT_INDEX = 1_000_000
 """First index of events between lines that name a parent: no line has so many events."""
@@ -516,3 +598,81 @@ def _masked(outputs: Sequence[Output]) -> Sequence[Output]:
         if body is not one.body
     }
     return [masked.get(id(one), one) for one in outputs] if masked else outputs
+
+
+# -- the trace ------------------------------------------------------------------------------------------------------
+
+NOTHING = Declared()
+
+
+class StreamTrace:
+    """One stream's part of the trace: committed lines, as trace records.
+
+    While `auto` has not recognised the dialect, the first lines are held here as they are in the parser, so that every
+    record carries the dialect.
+    """
+
+    def __init__(self, writer: TraceWriter, live: LiveStream) -> None:
+        self._writer = writer
+        self.live = live
+        info = live.info
+        declared = Declared(
+            provider=info.provider,
+            session=info.session,
+            agent=info.agent,
+            parent=info.parent,
+            mcp_servers=info.mcp_servers,
+        )
+        self._declared = declared
+        self._prompt = masked_prompt(info.prompt)
+        self._held: list[Commit] = []
+
+    def add(self, commit: Commit) -> None:
+        """Add a durable commit."""
+        self._held.append(commit)
+        if self.live.normalizer.dialect is not None or not self.live.normalizer.holds_lines:
+            self.release()
+
+    def release(self) -> None:
+        """Write what is held."""
+        for commit in self._held:
+            if commit.tail:
+                tail = [one for record in commit.tail for one in each(record)]
+                size = sum((len(one.line) if isinstance(one, Line) else 0) + RECORD_BYTES for one in tail)
+                dialect, known = self.live.normalizer.dialect, self._held[-1].info
+                records = _records(tail, commit.base_lines, dialect, known, self._declared, self._prompt)
+                self._writer.write(records, len(tail), size)
+        self._held = []
+
+
+def _records(
+    tail: Sequence[Line | Lost | Close],
+    number: int,
+    dialect: str | None,
+    known: StreamInfo,
+    declared: Declared,
+    prompt: str | None,
+) -> Iterator[TraceRecord]:
+    """`number`: lines before these. `known`: the latest information about the stream."""
+    for one in tail:
+        number += lines_of(one)
+        stated = msgspec.structs.replace(declared, prompt=prompt) if number == 1 else declared
+        record = TraceRecord(
+            v=1,
+            t=one.t,
+            stream=known.stream,
+            dialect=dialect,
+            provider=known.statistics.provider,
+            agent_version=known.agent_version,
+            declared=None if stated == NOTHING else stated,
+            n=number,
+        )
+        match one:
+            case Line():
+                record.dir, record.b64, record.size = one.direction, one.line, one.size
+            case Lost():
+                record.op, record.reason = "lost", one.reason
+                record.lines, record.size = one.lines or None, one.bytes or None
+            case Close():
+                record.op, record.reason = "close", one.reason
+        yield record

@@ -22,11 +22,11 @@ import anyio
 from anyio import to_process, to_thread
 
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.system.loop.watchdog import beside
+from tooltap.daemon.system.loop import beside
 from tooltap.daemon.system.processes import import_nothing_from_here, usable_cores
 from tooltap.normalizers.core.items import Context, OutputChunk, Produced
-from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.inputs import Direction
 from tooltap.traces.drift.baselines import PACKAGED, load
 from tooltap.traces.drift.drift import Drift, Found

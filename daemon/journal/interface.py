@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.daemon.journal.gaps import Gaps
-from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.heads import EventHead, head_of
@@ -131,7 +131,7 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Encoded events that wait for the display of their result, before they are committed: see
     `sessions/joining.py`."""
     rewriting: dict[str, str] = {}
-    """Ids of results for which a command makes a view -> the daemon that was to run it (`views/pending.py`)."""
+    """Ids of results for which a command makes a view -> the daemon that was to run it (`views/rewriter.py`)."""
     repeated: list[str] = []
     """Ids of other streams' prompts that this stream has left out, each for one of its own."""
     statistics: Statistics
@@ -178,6 +178,63 @@ def drop_fields(outputs: Sequence[Produced | OutputChunk]) -> None:
             output.fields = None
 
 
+MOST_GAPS = 10_000
+"""Ranges in memory. Beyond this, those that are closest to each other become one: it names events that are intact too,
+and hides none that is damaged."""
+
+
+class Gaps:
+    """Ranges of `seq` whose events are damaged: found so far, or recorded by a repair. They are disjoint and in order,
+    each from a first to a last `seq`, inclusive."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._firsts)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._firsts, self._lasts, strict=True)
+
+    @property
+    def events(self) -> int:
+        """Number of `seq` that are in a range."""
+        return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
+
+    def add(self, first: int, last: int) -> bool:
+        """Add a range, which may overlap others. Whether it was not wholly known."""
+        start = bisect_left(self._lasts, first - 1)
+        end = bisect_right(self._firsts, last + 1)
+        if start < end and self._firsts[start] <= first and last <= self._lasts[start]:
+            return False
+        if start < end:
+            first, last = min(first, self._firsts[start]), max(last, self._lasts[end - 1])
+        self._firsts[start:end], self._lasts[start:end] = [first], [last]
+        if len(self._firsts) > MOST_GAPS:
+            self._join_closest()
+        return True
+
+    def within(self, first: int, last: int) -> list[tuple[int, int]]:
+        """The ranges between two `seq`, cut to them."""
+        if not self._firsts or first > last:
+            return []
+        start, end = bisect_left(self._lasts, first), bisect_right(self._firsts, last)
+        return [
+            (max(one, first), min(other, last))
+            for one, other in zip(self._firsts[start:end], self._lasts[start:end], strict=True)
+        ]
+
+    def _join_closest(self) -> None:
+        distances = [first - last for first, last in zip(self._firsts[1:], self._lasts, strict=False)]
+        closest = distances.index(min(distances))
+        del self._firsts[closest + 1], self._lasts[closest]
+
+
+MAX_SLICE = 1024 * 1024
+"""Longest slice of an output body that one reply holds, in bytes."""
+
+
 class OutputSlice(NamedTuple):
     data: bytes
     offset: int
@@ -185,6 +242,22 @@ class OutputSlice(NamedTuple):
     total: int
     """Length of the whole body, in the requested unit."""
     mime_type: str
+
+
+def whole_lines(data: bytes, count: int) -> bytes:
+    """At most `count` whole lines of the next `MAX_SLICE` bytes; the head of the first line if it is longer than
+    that."""
+    lines = data.split(b"\n", count)
+    if len(lines) > count:
+        return data[: len(data) - len(lines[-1])]
+    if len(data) < MAX_SLICE:
+        return data
+    return data[: data.rfind(b"\n") + 1] or data
+
+
+def count_lines(data: bytes) -> int:
+    """Newlines, plus one for an unterminated last line."""
+    return data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
 
 
 class Journal(ABC):

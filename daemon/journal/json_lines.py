@@ -9,9 +9,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from tooltap.daemon.journal.gaps import Gaps
-from tooltap.daemon.journal.interface import CorruptError, OutputSlice, StoredEvent
-from tooltap.daemon.journal.slices import MAX_SLICE
+from tooltap.daemon.journal.interface import MAX_SLICE, CorruptError, Gaps, OutputSlice, StoredEvent
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.frames import Gap, encode_frame
 

@@ -1,6 +1,6 @@
 """Keeps the index up to date in the background: what was committed is added, what was deleted is taken out.
 
-It reads the journal as subscribers do, in a thread of its own, and gives way to commits: while events arrive it adds a
+It reads the journal as subscribers do, in its own thread, and gives way to commits: while events arrive it adds a
 batch only now and then, and catches up afterwards. Nothing else needs the index. An index that cannot be written is
 retried later, a damaged one is rebuilt, and neither affects commits.
 """
@@ -22,7 +22,7 @@ from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError
 from tooltap.daemon.journal.sqlite.damage import is_corrupt
 from tooltap.daemon.search.index import Index, Source, delete_file
 from tooltap.daemon.system.logs import faults, get_logger
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.filters import Filter
 
 BATCH = 2_000

@@ -7,6 +7,7 @@ journal, so it is not in an answer, whatever the index still has.
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,12 +17,15 @@ from typing import Any, NamedTuple, TypeVar
 import anyio
 
 from tooltap.daemon.journal.interface import CorruptError, Journal
+from tooltap.daemon.journal.open import Place
 from tooltap.daemon.journal.sqlite.damage import is_corrupt
-from tooltap.daemon.search.highlight import Highlighter, Snippet
+from tooltap.daemon.journal.sqlite.file import steady_place
 from tooltap.daemon.search.index import second_of
 from tooltap.daemon.search.indexer import Indexer
-from tooltap.daemon.search.query import Hit, IndexReader, Tally, Wanted
+from tooltap.daemon.search.query import Highlighter, Hit, IndexReader, Snippet, Tally, Wanted
+from tooltap.daemon.system.paths import indexes_folder
 from tooltap.normalizers.stream.searchable import Searchable, searchable
+from tooltap.traces.recording.own_file import LockedError, lock_own, private_folder
 
 HIT_SECONDS = 1.0
 """Time limit of looking for the newest hits."""
@@ -205,3 +209,41 @@ def _in_order(hits: Sequence[Hit], found: Sequence[FoundEvent]) -> list[FoundEve
     seconds = {one.seq: second_of(one.key) for one in hits}
     times = {one.seq: seconds[one.seq] * 1000 if one.event.ts is None else one.event.ts for one in found}
     return sorted(found, key=lambda one: (times[one.seq], one.seq), reverse=True)
+
+
+# -- where the index is -----------------------------------------------------------------------------------------------
+
+MOST_DAEMONS = 100
+
+
+def place_of_index(place: Place) -> Callable[[str], Path]:
+    """A function from the journal's id to the file of its index: beside a file; for a journal on a server, in the
+    user's data directory. It raises `OSError` and `JournalError`."""
+    if isinstance(place, Path):
+        return lambda _: Path(f"{steady_place(place)}.search")
+    return _Own().path_of
+
+
+class _Own:
+    """The indexes that this daemon has locked: the kernel releases them when it ends. Several daemons of a user may
+    share a journal on a server; each has its own index."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, Path] = {}
+
+    def path_of(self, journal: str) -> Path:
+        if journal not in self._places:
+            self._places[journal] = _lock_first(indexes_folder(), re.sub(r"[^A-Za-z0-9_-]", "_", journal))
+        return self._places[journal]
+
+
+def _lock_first(folder: Path, name: str) -> Path:
+    private_folder(folder)
+    for number in range(1, MOST_DAEMONS + 1):
+        path = folder / f"{name}.{number}.search"
+        try:
+            lock_own(f"{path}.lock")
+        except LockedError:
+            continue
+        return path
+    raise OSError(f"{MOST_DAEMONS} daemons have a search index of this journal")

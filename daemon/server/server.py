@@ -11,6 +11,7 @@ import os
 from typing import Any
 
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
 from tooltap import __version__
 from tooltap.daemon.config import Config
@@ -19,20 +20,24 @@ from tooltap.daemon.hub.subscription import AT_INTERVAL, SUBSCRIBER_BYTES, Subsc
 from tooltap.daemon.ingest.streams import IN_FLIGHT_BYTES, Streams
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.server.connection import Connection
-from tooltap.daemon.server.publisher import serve_publisher
 from tooltap.daemon.server.requests import Requests, failure
+from tooltap.daemon.system.connections import Acceptor
 from tooltap.daemon.system.listener import Listener, ListenError, peer_uid
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.system.open_files import Acceptor
+from tooltap.daemon.system.loop import name_task
 from tooltap.protocol import PROTOCOL_VERSION, SCHEMA_VERSION
 from tooltap.protocol.frames import (
+    Ack,
     ClientFrame,
+    DaemonFrame,
     ErrorCode,
     ErrorFrame,
     FrameError,
     Ingest,
     Reply,
     Subscribe,
+    Suspended,
+    ToAgent,
     Welcome,
     decode_client_frame,
 )
@@ -211,3 +216,51 @@ def report_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
 def _transport_of(handle: asyncio.Handle | None) -> object:
     """The transport whose method the loop has called. The loop tells it only in what it prints."""
     return getattr(getattr(handle, "_callback", None), "__self__", None)
+
+
+# -- publishers -------------------------------------------------------------------------------------------------------
+
+RECEIVE_BYTES = 65_536
+"""Bytes parsed at once, while all other connections wait."""
+
+
+async def serve_publisher(streams: Streams, connection: Connection, request: Ingest) -> None:
+    """Serve until the publisher leaves or loses its stream: bytes from the socket into an ingest connection, its frames
+    back. The socket is read only as fast as `feed` returns, which is the publisher's backpressure. Raises `FrameError`
+    and `JournalError`."""
+    name_task(f"stream {request.stream or ''}")
+    outgoing = _Outgoing(connection)
+    try:
+        ingest = await streams.open(request, outgoing.send)
+    except FrameError as error:
+        error.fatal = True  # the client sends lines next, which cannot be read as frames
+        raise
+    try:
+        while data := await connection.receive(RECEIVE_BYTES):
+            await ingest.feed(data)
+            await checkpoint()  # give other tasks a turn, even if more bytes are waiting
+    finally:
+        await ingest.finish()
+
+
+class _Outgoing:
+    """A publisher need not read its acks. Only the last that it has not taken is retained: it implies the others."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._late: Ack | None = None
+        connection.when_writable = self._catch_up
+
+    def send(self, frame: DaemonFrame) -> None:
+        if isinstance(frame, Ack) and not self._connection.writable:
+            self._late = frame
+            return
+        if not isinstance(frame, ToAgent):  # all other frames imply what is acknowledged
+            self._late = None
+        self._connection.send(frame)
+        if isinstance(frame, ErrorFrame | Suspended):  # the last frame
+            self._connection.end_input()
+
+    def _catch_up(self) -> None:
+        if self._late is not None:
+            self.send(self._late)

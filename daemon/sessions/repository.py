@@ -18,6 +18,7 @@ from anyio import to_thread
 from tooltap.daemon.sessions.joining import NextCommit
 from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.core.state import make_room
 
 MOST_KNOWN = 4_096
 DEPTH = 64

@@ -37,8 +37,7 @@ from tooltap.daemon.show.bodies import (
 )
 from tooltap.daemon.show.facts import Fact, said
 from tooltap.daemon.show.tools.registry import input_body, tool_card
-from tooltap.normalizers.tools.preview import preview
-from tooltap.normalizers.tools.registry import family_of
+from tooltap.normalizers.tools.registry import family_of, preview
 from tooltap.protocol.events import (
     Event,
     Message,

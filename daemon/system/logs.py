@@ -40,7 +40,7 @@ PATIENCE = 0.2
 
 
 class LineWriter:
-    """Writes lines to a file descriptor in a thread of its own. Its methods are those that structlog calls."""
+    """Writes lines to a file descriptor in its own thread. Its methods are those that structlog calls."""
 
     def __init__(self, descriptor: int, max_waiting: int = MAX_WAITING) -> None:
         self.left_out = 0

@@ -3,7 +3,9 @@
 Such a server sends no past events to a client that connects later, so events during a disconnection are lost. The
 stream then has a loss of one line at that place, because their number is unknown.
 
-The server works on when we end. So the stream does not end: it is suspended, and resumed by the next tap of the server.
+The server works on when we end. So the stream does not end: it is suspended, and resumed by the next tap of the server
+(`resume_tap`). A tap counts its lines from those that the daemon has. If the earlier tap was killed, it left a spool:
+these lines are delivered first, because they come before all new ones.
 """
 
 from __future__ import annotations
@@ -12,16 +14,21 @@ import hashlib
 import os
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import anyio
 import httpx
+from anyio.to_thread import run_sync
 
+from tooltap.daemon.client.asynchronous import connect, ingest
+from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
 from tooltap.daemon.system.foreground import OnStop
 from tooltap.daemon.system.logs import configure, get_logger
 from tooltap.daemon.system.tcp import is_loopback
-from tooltap.daemon.taps.delivery.tap import Tap
-from tooltap.daemon.taps.problems import report_problems
+from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
+from tooltap.daemon.taps.delivery.spool import SUFFIX, Spool, SpoolError
+from tooltap.daemon.taps.delivery.tap import Tap, report_problems
 from tooltap.normalizers.catalog.dialect import EventServer
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
 
@@ -174,3 +181,45 @@ def _data(line: bytes | LongLine) -> bytes | LongLine | None:
         head = _data(line.head)
         return LongLine(head, line.size - len(line.head) + len(head)) if isinstance(head, bytes) else None
     return line.removeprefix(_DATA).strip() if line.startswith(_DATA) else None
+
+
+async def resume_tap(options: StreamOptions, socket: Path, spool: SpoolLimits) -> tuple[Tap, bool]:
+    """Return a tap of the stream, and whether the stream has lines of an earlier tap.
+
+    Where it cannot be resumed now, the tap gets its own stream: there is no daemon, another tap publishes the
+    stream, or its spool is in use.
+    """
+    try:
+        begin = await _lines_of(options, socket, spool.directory)
+    except (ConnectError, DaemonError, DisconnectedError, SpoolError, OSError):
+        begin = None
+    if begin is None:
+        return Tap(options._replace(stream=f"{options.stream}-{os.urandom(4).hex()}"), socket, spool), False
+    return Tap(options, socket, spool, begin=begin), begin > 0
+
+
+async def _lines_of(options: StreamOptions, socket: Path, spools: Path) -> int | None:
+    """Return how many lines the daemon has of the stream, with those of its spool; None if it cannot be resumed now."""
+    async with connect(socket) as client:
+        statistics = await client.request("stats")
+    if any(one["stream"] == options.stream and one["state"] == "open" for one in statistics["perStream"]):
+        return None
+    path = spools / f"{options.stream}{SUFFIX}"
+    spool = await run_sync(Spool.adopt, path)
+    try:
+        if spool is None and path.exists():
+            return None
+        async with ingest(**options._asdict(), path=socket) as publisher:
+            if spool is not None:
+                left = spool.left_after(publisher.ingesting.lines)
+                while (records := await run_sync(next, left, None)) is not None:
+                    await publisher.write(records)
+            lines = await publisher.suspend()
+        if spool is not None and spool.is_damaged:
+            return None  # the daemon moves it to the quarantine, and until then no other can have its name
+        if spool is not None:
+            spool.remove()
+        return lines
+    finally:
+        if spool is not None:
+            spool.close()

@@ -2,26 +2,25 @@
 
 The program comes first: bytes pass unchanged, neither direction waits for the other, and the tap must not raise. The
 program has our standard error, and our standard input unless that is tapped. If standard output is a terminal, the
-program's is one as well (`system/terminal.py`). Signals are forwarded to the program, except those that it gets itself
+program's is one as well (`OutputTerminal`). Signals are forwarded to the program, except those that it gets itself
 because they were typed at its terminal. We end when it ends.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import selectors
 import signal
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
-from typing import IO, TypeAlias
-
-from tooltap.daemon.system.terminal import OutputTerminal
-from tooltap.daemon.taps.sent_signals import SentSignals
+from typing import IO, Self, TypeAlias
 
 STDIN, STDOUT = 0, 1
 CHUNK = 65_536
@@ -44,7 +43,7 @@ def run_child(
     """Run the program and return its exit code, as a shell does: 128 + signal if a signal ended it. Raises `OSError` if
     it cannot be started.
 
-    With `tap_input`, which is called in a thread of its own, taps get data before it is passed on. So a tap never sees
+    With `tap_input`, which is called in its own thread, taps get data before it is passed on. So a tap never sees
     a response before its request. `while_starting` is called if the program neither prints nor ends at once.
     """
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -225,3 +224,114 @@ def _leave(standard: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, standard)
     os.close(null)
+
+
+# -- signals ----------------------------------------------------------------------------------------------------------
+
+SI_KERNEL = 0x80
+"""`si_code` of a signal that the kernel sends, as for a terminal (Linux)."""
+
+
+class SentSignals:
+    """Calls `sent` with the number of each signal that a process sends; one typed at the terminal has no effect.
+
+    A terminal sends what is typed (Ctrl-C, Ctrl-\\) to its whole foreground process group, so a program that we run
+    gets it as well as we do. The kernel says where a signal comes from, but not to Python's handlers: so the signals
+    are blocked, and a thread waits for them. Threads and processes that are started until `stop` inherit the block: a
+    process that wants the signals unblocks them.
+    """
+
+    @classmethod
+    def wait_for(cls, numbers: Sequence[int], sent: Callable[[int], object]) -> Self | None:
+        """None if there is nothing to wait for."""
+        return cls(numbers, sent) if numbers else None
+
+    def __init__(self, numbers: Sequence[int], sent: Callable[[int], object]) -> None:
+        self._numbers = numbers
+        self._sent = sent
+        self._stopped = False
+        signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+        self._thread = threading.Thread(target=self._wait, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Leave the signals to their handlers again."""
+        self._stopped = True
+        if self._thread.ident is not None:
+            signal.pthread_kill(self._thread.ident, self._numbers[0])
+        self._thread.join()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, self._numbers)
+
+    def _wait(self) -> None:
+        while True:
+            number, typed = _next(self._numbers)
+            if self._stopped:
+                return
+            if not typed:
+                self._sent(number)
+
+
+def _next(numbers: Sequence[int]) -> tuple[int, bool]:
+    """Wait for the next signal. Return its number, and whether it was typed."""
+    if sys.platform == "linux":
+        info = signal.sigwaitinfo(numbers)
+        return info.si_signo, info.si_code == SI_KERNEL
+    number = signal.sigwait(numbers)  # macOS does not say where it comes from
+    return number, _in_foreground()
+
+
+def _in_foreground() -> bool:
+    """Say whether the terminal would signal our process group."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+# -- the terminal -----------------------------------------------------------------------------------------------------
+
+OUTPUT_FLAGS = 1
+"""Index into the list that `tcgetattr` returns."""
+
+
+class OutputTerminal:
+    """A pseudo-terminal in place of the terminal at descriptor `real`, for a program whose output is read, so that it
+    behaves as at a real terminal.
+
+    Above all, programs at a terminal do not buffer their output in blocks. The pseudo-terminal changes no byte (the
+    real one converts line ends afterwards) and has the size of the real one. Input, echo, signals and job control stay
+    with the real terminal, whose modes are not changed.
+    """
+
+    @classmethod
+    def like(cls, real: int) -> Self | None:
+        """None if `real` is not a terminal, or the system has no pseudo-terminal left."""
+        if not os.isatty(real):
+            return None
+        try:
+            return cls(real)
+        except OSError:
+            return None
+
+    def __init__(self, real: int) -> None:
+        """Raises `OSError`."""
+        self.ends = os.openpty()
+        """Descriptors: ours, and the program's."""
+        self._real = real
+        attributes = termios.tcgetattr(self.ends[1])
+        attributes[OUTPUT_FLAGS] &= ~termios.OPOST
+        termios.tcsetattr(self.ends[1], termios.TCSANOW, attributes)
+        self.resize()
+
+    def resize(self) -> None:
+        """Adopt the size of the real terminal."""
+        try:
+            fcntl.ioctl(self.ends[0], termios.TIOCSWINSZ, fcntl.ioctl(self._real, termios.TIOCGWINSZ, bytes(8)))
+        except OSError:  # the real terminal or the program is gone
+            pass

@@ -27,7 +27,6 @@ from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.taps.delivery.announcement import announced
-from tooltap.daemon.taps.delivery.records import encode_end
 from tooltap.daemon.taps.delivery.spool import (
     SUFFIX,
     UNREAD,
@@ -36,12 +35,13 @@ from tooltap.daemon.taps.delivery.spool import (
     QuarantineLimits,
     Spool,
     SpoolError,
+    encode_end,
     is_unread,
     quarantine,
     quarantine_folder,
     spools,
 )
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.frames import DaemonFrame, Done, ErrorFrame, FrameError, Ingest, Ingesting, Suspended
 
 EVERYONES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)

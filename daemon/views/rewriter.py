@@ -6,8 +6,9 @@ too much), the assistant view is shown, and a notice says why; one that prints n
 view.
 
 Each result gets one view or one notice, whenever the daemon is killed: the commit of the result names it as one whose
-view is pending, and the commit of what became of it takes the name away (`pending.py`). So the next daemon knows which
-commands to run. A command that was running when the daemon was killed is run again.
+view is pending, and the commit of what became of it takes the name away. So a view
+is pending exactly while its result is named there, and the next daemon knows which commands to run; what they need is
+read from the journal. A command that was running when the daemon was killed is run again.
 
 A command may do anything: hang, flood, crash, fork. It gets its own process session, and everything left in that
 session is killed when the run ends, however it ends. Processes that have left the session do not delay the run.
@@ -23,7 +24,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -34,13 +35,13 @@ from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.system.processes import users_environment
-from tooltap.daemon.views.pending import find_pending
-from tooltap.daemon.views.results import Rewrite, view_id, with_display
-from tooltap.daemon.views.rules import Rewriting, Rules
+from tooltap.daemon.views.results import Rewrite, Rewriting, Rules, rewrite_of, view_id, with_display
+from tooltap.daemon.views.select import without_meta
 from tooltap.normalizers.core.items import Limits, Produced
-from tooltap.normalizers.stream.guard import place_of
 from tooltap.normalizers.stream.normalizer import Output
-from tooltap.protocol.events import Display, Notice, ToolResult, ToolUpdate
+from tooltap.normalizers.stream.reset import place_of
+from tooltap.protocol.events import Display, Notice, ToolCall, ToolResult, ToolUpdate, decode
+from tooltap.protocol.filters import Filter
 
 CHUNK = 65_536
 STDERR_BYTES = 1_000
@@ -386,3 +387,51 @@ def _envelope(result: ToolResult, now: int) -> dict[str, Any]:
         "provider": result.provider,
         "dialect": result.dialect,
     }
+
+
+# -- pending views ----------------------------------------------------------------------------------------------------
+
+READ = 500
+"""Events read at once."""
+
+
+class PendingViews(NamedTuple):
+    """The results whose views are pending, by what is to be done."""
+
+    rewrites: list[Rewrite]
+    without_rule: list[ToolResult]
+    """No rule asks for these views any more."""
+    gone: set[str]
+    """Ids of results that are not stored any more."""
+    failed: list[tuple[ToolResult, Exception]]
+    """Results for which the command's request cannot be made, and why."""
+
+
+async def find_pending(journal: Journal, stream: str, ids: Iterable[str], rules: Rules) -> PendingViews:
+    """Read what the commands of a stream's results need. `ids`: of the results. Raises `JournalError`."""
+    gone = set(ids)
+    results: list[ToolResult] = []
+    calls: set[str] = set()
+    inputs: dict[str, dict[str, Any]] = {}
+    wanted = Filter(stream=(stream,), kind=("tool-result", "tool-call", "tool-update"))
+    before = journal.latest + 1
+    while before > journal.oldest and (gone or calls - inputs.keys()):
+        stored, before = await journal.read_back(before, wanted, limit=READ)
+        for event in (decode(one.body) for one in stored):
+            if isinstance(event, ToolResult) and event.id in gone:
+                gone.discard(event.id)
+                results.append(event)
+                calls.add(event.call_id)
+            elif isinstance(event, ToolCall | ToolUpdate) and event.input is not None and event.call_id in calls:
+                inputs.setdefault(event.call_id, without_meta(event.input))
+    pending = PendingViews([], [], gone, [])
+    for result in reversed(results):
+        try:
+            rule = rules.of(str(result.name))
+            if rule is not None and rule.rewrite and not rule.silent:
+                pending.rewrites.append(rewrite_of(rule, result, inputs.get(result.call_id, {})))
+            else:
+                pending.without_rule.append(result)
+        except Exception as error:  # the other results are not to wait for this one
+            pending.failed.append((result, error))
+    return pending

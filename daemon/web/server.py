@@ -1,26 +1,31 @@
-"""The HTTP server of the web gateway, in the daemon's event loop."""
+"""The web gateway: an HTTP server in the daemon's event loop, and its application, all endpoints behind the guard."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import socket
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import anyio
+from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tooltap.daemon.system.connections.quotas import Shares
-from tooltap.daemon.system.http_server import HttpServer
+from tooltap.daemon.system.connections import Shares
+from tooltap.daemon.system.http_server import HttpConnection, HttpServer
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.system.loop.watchdog import name_task
+from tooltap.daemon.system.loop import name_task
 from tooltap.daemon.system.tcp import url_of
-from tooltap.daemon.web.application import application
-from tooltap.daemon.web.http.connection import BrowserConnection
-from tooltap.daemon.web.http.guard import PATIENCE
+from tooltap.daemon.web.api import api
+from tooltap.daemon.web.http.guard import PATIENCE, Guard, Origins
 from tooltap.daemon.web.http.logins import Logins
+from tooltap.daemon.web.http.requests import HANDLERS
 from tooltap.daemon.web.http.services import Services
+from tooltap.daemon.web.page import page
+from tooltap.daemon.web.page.login import login_page
 from tooltap.daemon.web.page.page import warm_up
 
 KEEP_ALIVE = 75
@@ -114,3 +119,48 @@ def _counted(application: ASGIApp, answers: Counter[int]) -> ASGIApp:
         await application(scope, receive, counting)
 
     return counted
+
+
+def application(
+    services: Services, *, token: str, logins: Logins, new_link: Callable[[], str], host: str, port: int
+) -> ASGIApp:
+    """Assemble it. `new_link` makes a link that logs a browser in; `host` and `port`: where the server listens."""
+    web = services.config.web
+    routes = [*api.routes(services, logins, new_link), *page.routes(services, logins)]
+    endpoints = Starlette(routes=routes, exception_handlers=HANDLERS)
+    endpoints.router.redirect_slashes = False  # an address with a slash too many is not found
+    guarded = Guard(
+        endpoints,
+        token=token,
+        logins=logins,
+        login_page=login_page,
+        hosts=(host, *web.hosts),
+        any_address=web.allow_remote,
+        cookie=f"tooltap-{port}",
+        cookie_seconds=int(web.login_lifetime),
+        patience=PATIENCE,
+    )
+    return Origins(guarded, web.origins)
+
+
+class BrowserConnection(HttpConnection):
+    """A browser's connection, which is closed if the browser stalls while it takes a response: uvicorn limits only the
+    time that a connection is idle."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._taking: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._taking = self._give_up_later()
+
+    def resume_writing(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+        super().connection_lost(exc)

@@ -27,23 +27,48 @@ begins another: `repeats` has the rule.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from zlib import crc32
 
 import msgspec
 
-from tooltap.normalizers.core.answer import Answer
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.lines import Skip
 from tooltap.normalizers.core.model_view import model_view
 from tooltap.normalizers.core.state import Call, CallsState, Restore, Tombstone, Unfinished, tombstone_of
 from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.tools.names import canonical_name
-from tooltap.normalizers.tools.preview import preview
-from tooltap.normalizers.tools.registry import tool_input, tool_output
-from tooltap.normalizers.tools.truncate import truncate_raw
-from tooltap.normalizers.tools.views import by_view
-from tooltap.protocol.events import Display, Event, OutputRef, ToolCall, ToolResult, ToolUpdate
+from tooltap.normalizers.tools.payload import by_view, truncate_raw
+from tooltap.normalizers.tools.registry import preview, tool_input, tool_output
+from tooltap.protocol.events import Attachment, Display, Event, OutputRef, ToolCall, ToolResult, ToolUpdate
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """One result. `Calls.answer` makes the canonical output of it."""
+
+    value: Any = None
+    """The tool's output in a form its tool family reads; None where the wire states nothing but an error."""
+    status: str = "completed"
+    """The end of the call as the provider states it: completed, failed, denied, cancelled or interrupted. A denied
+    permission or a stated exit code may correct it."""
+    error: str | None = None
+    """The provider's words about what failed."""
+    duration_ms: int | None = None
+    display: Display | None = None
+    """Shown to the user in place of the output."""
+    model: Any = msgspec.UNSET
+    """Sent to the model, as the wire has it: a text, or a list of content blocks whose data `take_bodies` has stored.
+    UNSET: the wire does not say."""
+    attachments: list[Attachment] | None = None
+    outputs: dict[str, OutputRef] | None = None
+    """JSON pointer -> the output body that holds the whole of a truncated string."""
+    is_async: bool = False
+    """The call runs on in the background; its final result is still to come."""
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
 
 K = TypeVar("K")
 V = TypeVar("V")

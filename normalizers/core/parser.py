@@ -6,7 +6,7 @@ closes sessions and turns, and makes sure that each line is in exactly one class
 has `calls`, `permissions` and `texts`, which emit theirs. The helpers of a dialect get the parser to emit with, and
 their part of its state; they never feed it lines.
 
-A parser may raise: whoever drives the stream contains that (`stream/guard.py`), so that it costs one line.
+A parser may raise: whoever drives the stream contains that (`stream/reset.py`), so that it costs one line.
 
 Everything in an event follows from the context, the lines and their times alone.
 """
@@ -27,8 +27,7 @@ from tooltap.normalizers.core.permissions import Permissions
 from tooltap.normalizers.core.state import Call, OpenTurn, State
 from tooltap.normalizers.core.texts import Texts
 from tooltap.normalizers.core.writer import Writer
-from tooltap.normalizers.wire.decode import FRAMING, decode_line, is_clean
-from tooltap.normalizers.wire.documents import OPENING_BYTES, Documents
+from tooltap.normalizers.wire.decode import FRAMING, OPENING_BYTES, Documents, decode_line, is_clean
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import Event, Message, Notice, OutputRef, Reasoning, SessionEvent, Turn, Unparsed
 from tooltap.protocol.inputs import Direction

@@ -1,16 +1,132 @@
-"""State of a parser between two lines: turns, calls, permissions, texts. Dialects derive from `State`."""
+"""State of a parser between two lines: turns, calls, permissions, texts. Dialects derive from `State`.
+
+All of it is bounded: tables evict their oldest entries (Python's dicts keep the order of insertion, so the first key is
+the oldest), only short strings are kept, and of a long text only the head.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
-from tooltap.normalizers.core.text_buffer import TextBuffer
-from tooltap.normalizers.wire.documents import Documents
+from tooltap.normalizers.core.items import Context, Item, OutputChunk
+from tooltap.normalizers.wire.decode import Documents
 from tooltap.protocol.events import OutputRef
+
+SHORT = 4_096
+"""Characters of a name, a title or a path that is remembered."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def make_room(table: dict[K, V], most: int) -> None:
+    """Evict the oldest entries until one more fits into `most`."""
+    while len(table) >= most:
+        del table[next(iter(table))]
+
+
+def keep_newest(table: dict[K, V], most: int) -> None:
+    """Evict the oldest entries of a table that holds more than `most`."""
+    while len(table) > most:
+        del table[next(iter(table))]
+
+
+def put(table: dict[K, V], key: K, value: V, most: int) -> None:
+    """Set an entry, and evict the oldest entries beyond `most`."""
+    table[key] = value
+    keep_newest(table, most)
+
+
+def is_short(value: Any) -> TypeGuard[str]:
+    """Whether it is a string that may be remembered."""
+    return isinstance(value, str) and len(value) <= SHORT
+
+
+def learn(known: Any, **stated: Any) -> dict[str, Any]:
+    """Set the attributes for which another short string is stated; returns them."""
+    new = {key: value for key, value in stated.items() if is_short(value) and value != getattr(known, key)}
+    for key, value in new.items():
+        setattr(known, key, value)
+    return new
+
+
+class _Sink(Protocol):
+    """Receiver of the chunks of a long text."""
+
+    context: Context
+    items: list[Item]
+
+    def new_output_id(self) -> str: ...
+
+
+class TextBuffer(msgspec.Struct, omit_defaults=True):
+    """The whole text while it is short, else its head and the id of the output body that has all of it."""
+
+    head: str = ""
+    chars: int = 0
+    bytes: int = 0
+    newlines: int = 0
+    ends_in_newline: bool = False
+    output_id: str | None = None
+
+    def append(self, text: str, sink: _Sink, mime_type: str) -> None:
+        chars = len(text)
+        size = chars if text.isascii() else len(text.encode())
+        if self.output_id is not None:
+            sink.items.append(OutputChunk(self.output_id, self.bytes, text.encode(), mime_type))
+        elif self.bytes + size > (limit := sink.context.limits.string_bytes):
+            self.output_id = sink.new_output_id()
+            whole = self.head.encode() + text.encode()
+            sink.items.append(OutputChunk(self.output_id, 0, whole, mime_type))
+            self.head = whole[:limit].decode("utf-8", "ignore")
+        else:
+            self.head += text
+        self.chars += chars
+        self.bytes += size
+        if text:
+            if "\n" in text:
+                self.newlines += text.count("\n")
+            self.ends_in_newline = text[-1] == "\n"
+
+    def ref(self, mime_type: str) -> OutputRef | None:
+        """The output body with the whole text, if the head is not all of it."""
+        if self.output_id is None:
+            return None
+        lines = self.newlines + (not self.ends_in_newline)
+        return OutputRef(output_id=self.output_id, bytes=self.bytes, lines=lines, mime_type=mime_type)
+
+    def outputs(self, pointer: str, mime_type: str = "text/plain") -> dict[str, OutputRef] | None:
+        """The `outputs` of an event that has the head at this JSON pointer."""
+        ref = self.ref(mime_type)
+        return None if ref is None else {pointer: ref}
+
+
+class History(msgspec.Struct, omit_defaults=True):
+    """The messages that were read, by the CRC of what identifies each, and in their order."""
+
+    dropped: int = 0
+    """Messages before the oldest that is remembered."""
+    crcs: list[int] = []
+
+    def unread(self, crcs: Sequence[int], most: int) -> tuple[int, bool]:
+        """Compare with the conversation as it is now, and remember it. Return the place of the first message that is
+        new, and whether messages that were read are gone. `most`: how many to remember.
+
+        Where the beginning is not remembered any more, it counts as unchanged."""
+        start = min(self.dropped, len(crcs))
+        common = start
+        for old, new in zip(self.crcs, crcs[start:], strict=False):
+            if old != new:
+                break
+            common += 1
+        is_shorter = common < self.dropped + len(self.crcs)
+        self.dropped = max(0, len(crcs) - most)
+        self.crcs = list(crcs[self.dropped :])
+        return common, is_shorter
 
 
 class Known(msgspec.Struct, omit_defaults=True):

@@ -1,35 +1,153 @@
 """One stream from its first line to its end: recognition, parsing, bounds and accounting in one object.
 
-This is what the daemon and `tooltap normalize` drive. With dialect `auto`, lines are held until one of them decides;
-then all are parsed in order, so that ids are as if the dialect had been known from line 1. If too many lines decide
-nothing, they are `unparsed`, and a later decisive line sets the dialect from there on. The objects of an array may
-span any number of lines within the byte limit.
+`StreamNormalizer` is what the daemon and `tooltap normalize` drive. With dialect `auto`, lines are held until one of
+them decides; then all are parsed in order, so that ids are as if the dialect had been known from line 1. If too many
+lines decide nothing, they are `unparsed`, and a later decisive line sets the dialect from there on. The objects of an
+array may span any number of lines within the byte limit.
 
 `dump` and `load` carry everything across a restart: parser state, held lines and statistics.
 
-`feed`, `feed_block`, `lost` and `close` never raise: `guard.py` says what a line costs that something raised at.
+`feed`, `feed_block`, `lost` and `close` never raise: `reset.py` says what a line costs that something raised at.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.catalog.registry import parser_class
-from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
-from tooltap.normalizers.core.lines import UNPARSED
+from tooltap.normalizers.catalog.registry import builtin, parser_class, recognise
+from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk, Produced
+from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import Parser, Watch
 from tooltap.normalizers.stream.bounds import bounded
-from tooltap.normalizers.stream.guard import may_have_changed, place_of, reason_of
-from tooltap.normalizers.stream.prompt import GivenPrompt
-from tooltap.normalizers.stream.reset import LeftOpen, replace, restart
-from tooltap.normalizers.stream.undecided import HeldLine, Undecided, Unknown
+from tooltap.normalizers.stream.reset import LeftOpen, may_have_changed, place_of, reason_of, replace, restart
+from tooltap.normalizers.wire.decode import Documents, beginning, decode_line
 from tooltap.normalizers.wire.framing import LongLine
-from tooltap.protocol.events import SessionEvent
+from tooltap.protocol.events import Message, SessionEvent
 from tooltap.protocol.inputs import Direction
 from tooltap.protocol.stats import Statistics
+
+
+class HeldLine(msgspec.Struct):
+    line: bytes
+    size: int | None
+    """Length of the whole line, where `line` is only its head."""
+    t: int | None
+    direction: Direction | None
+    failed: str | None = None
+    """Why it is not parsed: something raised when it was looked at."""
+
+
+class Undecided(msgspec.Struct):
+    """Lines that wait for one that decides the dialect."""
+
+    lines: list[HeldLine] = []
+    size: int = 0
+    documents: Documents = msgspec.field(default_factory=Documents)
+
+    def add(self, line: HeldLine) -> None:
+        self.lines.append(line)
+        self.size += len(line.line)
+
+    def may_grow(self, limits: Limits) -> bool:
+        """Whether more lines may be held. An array may span any number of lines within the byte limit."""
+        return (self.documents.in_array or len(self.lines) < limits.held_lines) and self.size < limits.held_bytes
+
+    def decide(self, line: bytes, depth: int) -> str | None:
+        """The dialect that the line decides, which is the last of those held."""
+        if (name := _recognise(line, depth)) is not None:
+            return name
+        documents = self.documents
+        if documents.is_broken_by(line):
+            documents.drop()
+        whole = documents.take(line, objects=True)
+        if documents.in_array:
+            return _recognise(whole, depth) if whole else None
+        document = beginning([one.line for one in self.lines])
+        name = recognise(document) if document is not None else None
+        return name if name is not None and parser_class(name).DOCUMENTS else None
+
+
+def _recognise(line: bytes, depth: int) -> str | None:
+    found = map(recognise, decode_line(line, depth).values)
+    return next((name for name in found if name is not None), None)
+
+
+class Unknown(Parser):
+    """Reads streams that no dialect recognises: every line is `unparsed`, with its text."""
+
+    dialect = "unknown"
+    protocol = "unknown"
+    default_provider = "unknown"
+    ARRAYS = False
+
+    def read(self, value: Line) -> Skip:
+        return self.unparsed("unknown-dialect", value)
+
+
+_BEFORE = frozenset({"session", "notice", "unparsed"})
+"""Kinds of events that may come before the prompt."""
+
+
+class GivenPrompt(msgspec.Struct, omit_defaults=True):
+    """The prompt that the publisher of a stream knows, because it has started the agent with it: a message of the user.
+
+    Where the dialect's streams never show such a prompt (`Dialect.shows_prompts`), it follows the start of the first
+    turn. Elsewhere it is used only if the stream begins without it: if something else is said or done before.
+    """
+
+    stage: Literal["due", "said", "over"] = "due"
+    """`said`: the stream may still show it itself."""
+    digest: int = 0
+    """CRC-32 of the prompt that was said."""
+
+    def place(self, items: list[Item], parser: Parser, prompt: str | None, *, is_end: bool = False) -> list[Item]:
+        """Put the prompt among the items of a line. `is_end`: of the end of the stream."""
+        if prompt is None:
+            self.stage = "over" if self.stage == "due" else self.stage
+        shown = builtin()[parser.dialect].shows_prompts if parser.dialect in builtin() else True
+        for at, item in enumerate(items):
+            if not isinstance(item, Produced) or item.partial or item.replay or item.kind in _BEFORE:
+                continue
+            is_start = item.kind == "turn" and item.fields.state == "started"
+            if item.kind == "message" and item.fields.role == "user" and item.agent is None:
+                return self._stated(items, at, item.fields.text)
+            if self.stage == "said" and not is_start:
+                self.stage = "over"
+                return items
+            if self.stage == "due" and prompt is not None and (not is_start or not shown):
+                return self._say(items, at + is_start, parser, prompt, item)
+        if self.stage == "due" and prompt is not None and is_end:
+            return self._say(items, len(items), parser, prompt, None)
+        return items
+
+    def _stated(self, items: list[Item], at: int, text: str) -> list[Item]:
+        """The stream shows a prompt: not again the one that was said."""
+        repeats = self.stage == "said" and zlib.crc32(text.encode()) == self.digest
+        self.stage = "over"
+        return items[:at] + items[at + 1 :] if repeats else items
+
+    def _say(self, items: list[Item], at: int, parser: Parser, prompt: str, beside: Produced | None) -> list[Item]:
+        if any(_is_prompt(item) for item in items[at:]):
+            self.stage = "over"
+            return items
+        self.stage, self.digest = "said", zlib.crc32(prompt.encode())
+        place = {} if beside is None else {"session": beside.session, "turn": beside.turn, "ts": beside.ts}
+        before = len(parser.items)
+        parser.emit(Message, role="user", text=prompt, agent=None, parent=None, replay=False, **place)
+        said = parser.items[before:]
+        del parser.items[before:]
+        return [*items[:at], *said, *items[at:]]
+
+
+def _is_prompt(item: Item) -> bool:
+    if not isinstance(item, Produced) or item.partial:  # whoever asks for partials gets the same events
+        return False
+    return item.kind == "message" and item.fields.role == "user" and item.agent is None
+
 
 AUTO = "auto"
 REPORTED_ELSEWHERE = "told-elsewhere"

@@ -1,15 +1,20 @@
-"""A fresh parser in place of one whose state cannot be used: it cannot be rebuilt, it is gone, or it is in doubt.
+"""Containment of errors: a line at which something raises costs that line, and the state only where that may be
+inconsistent.
 
-Whatever the lost state had open is closed as at the end of a stream, so that nothing hangs: calls are interrupted, and
-a real result that still comes names the synthetic one it replaces. A notice says so.
+Whatever raises between a line's first look and its events, the line is `unparsed`, with the reason `parser-error:
+<Exception> at <place>`, and nothing else of it remains: events that it had given before are taken back. The next line
+is read as usual.
 
-Where the parser itself is still there (`replace`), it closes what it knows to be open. Its last line may have been
-taken back: what that line had opened is not closed, and what it had closed is.
+The state is in doubt if the line had given events or output, or if what raised was reached through the code that keeps
+account of calls, turns, texts and permissions (`core/`). Otherwise the parser continues from its dump. Where the state
+is in doubt, cannot be rebuilt or is gone, a fresh parser takes over (`replace`, `restart`). Whatever the lost state had
+open is closed as at the end of a stream, so that nothing hangs: calls are interrupted, and a real result that still
+comes names the synthetic one it replaces. A notice says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +24,48 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, CallsState, OpenTurn, PendingPermission
 from tooltap.protocol.events import Notice
 from tooltap.protocol.stats import Statistics
+
+PARSER_ERROR = "parser-error"
+
+_PACKAGE = "tooltap."
+_CORE = f"{_PACKAGE}normalizers.core."
+_FEEDING = {"close", "fail", "feed", "feed_long", "give_up", "lost", "take_line", "take_long"}
+_READING = {"read", "read_other", "_abandon_document", "_begin", "_collect", "_read", "_read_all", "_read_unclean"}
+_HARMLESS = {f"{_CORE}lines": None, f"{_CORE}parser": frozenset(_FEEDING | _READING)}
+"""Functions that lead a line to its reader, and change nothing that is open, by module. None: all of a module's."""
+
+
+def place_of(error: BaseException) -> str:
+    """The place of an error: `module:function` of the innermost function of ours. Says nothing of the machine."""
+    place = "outside"
+    for module, function in _frames(error):
+        if module.startswith(_PACKAGE) and not function.startswith("<"):
+            place = f"{module.removeprefix(_PACKAGE)}:{function}"
+    return place
+
+
+def reason_of(error: BaseException) -> str:
+    """The `reason` of the `unparsed` event."""
+    return f"{PARSER_ERROR}: {type(error).__name__} at {place_of(error)}"
+
+
+def may_have_changed(error: BaseException) -> bool:
+    """Whether what raised may have left half a change of what is open."""
+    return any(module.startswith(_CORE) and not _only_reads(module, function) for module, function in _frames(error))
+
+
+def _only_reads(module: str, function: str) -> bool:
+    if module not in _HARMLESS:
+        return False
+    functions = _HARMLESS[module]
+    return functions is None or function in functions
+
+
+def _frames(error: BaseException) -> Iterator[tuple[str, str]]:
+    at = error.__traceback__
+    while at is not None:
+        yield str(at.tb_frame.f_globals.get("__name__", "")), at.tb_frame.f_code.co_name
+        at = at.tb_next
 
 
 class LeftOpen(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Functions that the tool families share: reading payloads, aliases of keys, text of content blocks, errors.
+"""Functions that the tool families share: reading payloads, aliases of keys, text of content blocks, errors, views.
 
 Canonical keys are added next to the provider's own keys, and unknown keys are retained. A key is removed only if a
 canonical key holds its whole value, such as text under `content`.
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, TypeAlias, TypeGuard
 
 import msgspec
 
 from tooltap.normalizers.wire.decode import decode_text
+from tooltap.normalizers.wire.values import record
+from tooltap.protocol.events import Display
 
 Payload: TypeAlias = dict[str, Any]
 
@@ -225,3 +228,105 @@ def keep_input(payload: Payload, raw_name: str) -> Payload:
 
 def keep_output(value: Any, raw_name: str) -> Payload:
     return value.copy() if isinstance(value, dict) else {"value": value}
+
+
+# -- `_raw`: the provider's own object beside the canonical one ---------------------------------------------------
+
+MAX_DEPTH = 6
+MAX_STRING = 2_000
+MAX_ITEMS = 50
+MAX_KEYS = 200
+
+
+def truncate_raw(value: Any, depth: int = 0) -> Any:
+    """A decoded JSON value truncated; the value itself, or parts of it, where nothing has to go.
+
+    The limits are those of the ancestor's V2, counted in code points, so that no surrogate pair is split."""
+    return value if _is_short(value, depth) else _truncated(value, depth)
+
+
+def _is_short(value: Any, depth: int) -> bool:
+    kind = type(value)
+    if kind is str:
+        return len(value) <= MAX_STRING
+    if kind is dict:
+        if len(value) > MAX_KEYS or depth >= MAX_DEPTH:
+            return not value
+        items = value.values()
+    elif kind is list:
+        if len(value) > MAX_ITEMS or depth >= MAX_DEPTH:
+            return not value
+        items = value
+    else:
+        return True
+    for item in items:  # a loop without calls for the values that are short strings: most are
+        kind = type(item)
+        if kind is str:
+            if len(item) > MAX_STRING:
+                return False
+        elif (kind is dict or kind is list) and not _is_short(item, depth + 1):
+            return False
+    return True
+
+
+def _truncated(value: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        return "[truncated depth]"
+    if isinstance(value, str):
+        if len(value) <= MAX_STRING:
+            return value
+        return f"{value[:MAX_STRING]}…(truncated {len(value) - MAX_STRING} chars)"
+    if isinstance(value, dict):
+        members = value.items() if len(value) <= MAX_KEYS else islice(value.items(), MAX_KEYS)
+        cut = {key: _truncated(item, depth + 1) if depth < MAX_DEPTH else "[truncated depth]" for key, item in members}
+        if len(value) > MAX_KEYS:
+            cut["_truncatedKeys"] = len(value) - MAX_KEYS
+        return cut
+    if isinstance(value, list):
+        items = [_truncated(item, depth + 1) for item in value[:MAX_ITEMS]]
+        if len(value) > MAX_ITEMS:
+            items.append(f"…(truncated {len(value) - MAX_ITEMS} items)")
+        return items
+    return value
+
+
+# -- the model's and the user's view -------------------------------------------------------------------------------
+
+
+MODEL, USER = "assistant", "user"
+
+
+def by_view(value: Any) -> tuple[Any, Display | None]:
+    """Split content blocks by `annotations.audience` (MCP since 2025-03-26, ACP v1) into the model's and the user's
+    view.
+
+    `value` is a list of content blocks, or an object with one under `content`. A block without an audience is for both.
+    """
+    content = value.get("content") if isinstance(value, dict) else value
+    if not isinstance(content, list) or not _states_audience(content):
+        return value, None
+    for_model, for_user = ([block for block in content if _is_for(role, block)] for role in (MODEL, USER))
+    answer = {**value, "content": for_model} if isinstance(value, dict) else for_model
+    text = blocks_text(for_user) or ""
+    return answer, None if text == (blocks_text(for_model) or "") else Display(origin="provider", text=text)
+
+
+def _states_audience(content: list[Any]) -> bool:
+    for block in content:
+        if type(block) is dict and ("annotations" in block or type(block.get("content")) is dict) and _audience(block):
+            return True
+    return False
+
+
+def _audience(block: Any) -> list[Any]:
+    block = record(block)
+    for owner in (block, record(block.get("content"))):  # ACP: {type: content, content: {type: text, …}}
+        found = record(owner.get("annotations")).get("audience")
+        if isinstance(found, list):
+            return found
+    return []
+
+
+def _is_for(role: str, block: Any) -> bool:
+    audience = _audience(block)
+    return not audience or role in audience

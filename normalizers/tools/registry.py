@@ -10,11 +10,13 @@ content blocks) is removed by the dialect before the result comes here. To add a
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from tooltap.normalizers.tools import dialogs, files, mcp, patches, search, shell, tasks, todos, web
+from tooltap.normalizers.tools import dialogs, files, search, shell, tasks, web
 from tooltap.normalizers.tools.payload import (
     OF_ERRORS,
     Payload,
@@ -22,6 +24,7 @@ from tooltap.normalizers.tools.payload import (
     error_message,
     keep_input,
     keep_output,
+    keys_and_text,
     without_nulls,
 )
 from tooltap.protocol.tools import TOOLS, ToolTypes
@@ -102,8 +105,8 @@ _ROWS = (
         "Patch",
         "edit",
         "patch apply_patch patch_apply file_change CodexPatch GeminiPatch",
-        patches.patch_input,
-        patches.patch_output,
+        files.patch_input,
+        files.patch_output,
         string_key="patch",
         preview=("changes",),
     ),
@@ -111,7 +114,7 @@ _ROWS = (
         "Diff",
         "edit",
         "diff turn_diff CodexDiff GeminiDiff",
-        patches.diff_input,
+        files.diff_input,
         string_key="unified_diff",
         preview=(),
     ),
@@ -174,13 +177,13 @@ _ROWS = (
         "TodoWrite",
         "plan",
         "todo_write write_todos todo_list update_plan set_todo_list update_todos",
-        todos.todos_input,
-        todos.todos_output,
+        tasks.todos_input,
+        tasks.todos_output,
         list_key="todos",
         json_result=True,
         preview=("todos",),
     ),
-    Tool("TodoRead", "plan", "todo_read", output=todos.todos_output, json_result=True, preview=()),
+    Tool("TodoRead", "plan", "todo_read", output=tasks.todos_output, json_result=True, preview=()),
     Tool(
         "Task",
         "task",
@@ -253,6 +256,7 @@ CANONICAL_TOOLS = tuple(TOOLS)
 KNOWN_TOOLS = tuple(REGISTRY)
 """Names of all canonical tools."""
 _OTHER = Tool("", "other")
+MCP_PREFIX = "mcp__"
 _OWN_TOOLS = {
     "mcp__tooltap__render_file_contents": PATHS,
     "mcp__tooltap__run_and_display": ("command",),
@@ -262,13 +266,34 @@ _OWN_TOOLS = {
 
 def tool_of(name: str) -> Tool:
     """The row of a tool by its canonical name. Tools of MCP servers, and unknown ones, have rows, too."""
-    return REGISTRY.get(name) or (_mcp_tool(name) if name.startswith(mcp.PREFIX) else _OTHER)
+    return REGISTRY.get(name) or (_mcp_tool(name) if name.startswith(MCP_PREFIX) else _OTHER)
 
 
 @lru_cache(maxsize=1_024)
 def _mcp_tool(name: str) -> Tool:
-    make_input, make_output = mcp.functions(name)
+    make_input, make_output = _mcp_functions(name)
     return Tool(name, "mcp", input=make_input, output=make_output, preview=_OWN_TOOLS.get(name))
+
+
+def _mcp_functions(name: str) -> tuple[Callable[[Payload, str], Payload], Callable[[Any, str], Payload]]:
+    """The functions that make the input and the result of the MCP tool `name`.
+
+    `_mcp` states server and tool if the name has exactly one separator; otherwise the split is ambiguous.
+    """
+    parts = name.removeprefix(MCP_PREFIX).split("__")
+    identity = {"serverId": parts[0], "toolId": parts[1]} if len(parts) == 2 and all(parts) else None
+
+    def tool_input(payload: Payload, raw_name: str) -> Payload:
+        return {**payload, "_mcp": identity}
+
+    def tool_output(value: Any, raw_name: str) -> Payload:
+        payload, text = keys_and_text(value)
+        payload["_mcp"] = identity
+        if text is not None:
+            payload.setdefault("text", text)
+        return payload
+
+    return tool_input, tool_output
 
 
 # -- raw names that stay as they are ----------------------------------------------------------------------------------
@@ -345,7 +370,7 @@ def family_of(tool: str | None) -> Family:
     """The family of a tool by its name as events have it: canonical, or the provider's. None: of no tool."""
     if tool is None:
         return "other"
-    return _FAMILY.get(tool) or ("mcp" if tool.startswith(mcp.PREFIX) else "other")
+    return _FAMILY.get(tool) or ("mcp" if tool.startswith(MCP_PREFIX) else "other")
 
 
 def names_in(family: Family) -> tuple[str, ...]:
@@ -387,3 +412,87 @@ def _as_object(value: Any, tool: Tool) -> Payload:
     if isinstance(value, list):
         return {tool.list_key: value}
     return {} if value is None else {"value": value}
+
+
+# -- previews -----------------------------------------------------------------------------------------------------
+
+PREVIEW_LENGTH = 40
+"""Code points."""
+
+_PATH_KEYS = frozenset({*PATHS, "changes"})
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+
+
+def preview(name: str, payload: dict[str, Any], cwd: str | None, length: int = PREVIEW_LENGTH) -> str | None:
+    """At most so many code points. A path keeps its end, other text its beginning. An unknown tool is previewed only if
+    it has a single short argument."""
+    keys = tool_of(name).preview
+    if keys is None:
+        return _only_argument(payload, length)
+    for key in keys:
+        if key in payload:
+            value = payload[key]
+            shown = _path(value, cwd, length) if key in _PATH_KEYS else _beginning(value, length)
+            if shown:
+                return shown
+    return None
+
+
+def _only_argument(payload: dict[str, Any], length: int) -> str | None:
+    shown = [value for key, value in payload.items() if key[:1] != "_"]
+    if len(shown) != 1 or not isinstance(shown[0], str | int | float):
+        return None
+    text = _one_line(str(shown[0]))
+    return text if 0 < len(text) <= length else None
+
+
+def _path(value: Any, cwd: str | None, length: int) -> str:
+    """The path, or the first of several and the number of the others."""
+    if isinstance(value, str):
+        first, others = value, 0
+    else:
+        paths = [path for path in value if isinstance(path, str)] if isinstance(value, list | dict) else []
+        if not paths:
+            return ""
+        first, others = paths[0], len(paths) - 1
+    text = _one_line(first)
+    if cwd:
+        text = text.removeprefix(cwd.rstrip("/") + "/")
+    if others:
+        text = f"{text} +{others}"
+    return text if len(text) <= length else f"…{text[1 - length :]}"
+
+
+def _beginning(value: Any, length: int) -> str:
+    if isinstance(value, str):
+        return shortened(value, length)
+    if isinstance(value, list) and value:
+        # A to-do list shows the entry in progress, else the first; questions show the first.
+        entries = [entry for entry in value if isinstance(entry, dict)] or [{}]
+        entry = next((one for one in entries if one.get("status") == "in_progress"), entries[0])
+        value = entry.get("content") or entry.get("question")
+    return shortened(value if isinstance(value, str) else str(value) if isinstance(value, int) else "", length)
+
+
+def shortened(text: str, length: int = PREVIEW_LENGTH) -> str:
+    """The beginning of a text on one line."""
+    head = text[:length]
+    if head.isprintable() and head[:1] != " " and "  " not in head:  # nothing to remove, nor to collapse
+        return head.rstrip()
+    return _one_line(text[: 20 * length])[:length].rstrip()
+
+
+def _one_line(text: str) -> str:
+    """Remove terminal escapes, control and direction characters, and collapse whitespace."""
+    if " " not in text and text.isprintable():  # most paths
+        return text
+    joined = " ".join(text.split())
+    if joined.isprintable():  # nearly always: nothing but spaces and line ends had to go
+        return joined
+    return " ".join("".join(char for char in _ESCAPES.sub("", text) if char.isspace() or not _is_control(char)).split())
+
+
+def _is_control(char: str) -> bool:
+    category = unicodedata.category(char)
+    return category in ("Cc", "Cs") or (category == "Cf" and char != "\u200d")  # U+200D joins emoji

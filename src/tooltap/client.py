@@ -14,14 +14,13 @@
 - `display_events`, `display_of`, `display_text`: what a user interface shows of events; with
   `subscribe(as_="display")` the daemon does the same.
 
-`tooltap.daemon.client.subscription` has subscriptions to undecoded lines.
+`tooltap.daemon.client.asynchronous` has subscriptions to undecoded lines.
 """
 
+from tooltap.daemon.client.asynchronous import Client, OtherInputError, Publisher, connect, ingest, request
 from tooltap.daemon.client.blocking import ask
-from tooltap.daemon.client.connection import Client, connect, request
 from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
 from tooltap.daemon.client.events import EventOrGap, EventStream, subscribe
-from tooltap.daemon.client.publishing import OtherInputError, Publisher, ingest
 from tooltap.daemon.show.skins.display import display_events, display_of, display_text
 from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.filters import Filter

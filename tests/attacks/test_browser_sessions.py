@@ -74,11 +74,11 @@ def assert_worthless(site: Site, cookie: str) -> None:
     ]
 
     assert site.token not in cookie
-    doorstep = replayed(site, "GET", "/", opened)
+    login_page = replayed(site, "GET", "/", opened)
     for headers in attempts:
         for address in (*ADDRESSES, *(f"{one}?pass={random}" for one in ADDRESSES), f"/?pass=0.{random}"):
             answer = replayed(site, "GET", address, headers)
-            assert answer[0] == 403 or answer == doorstep
+            assert answer[0] == 403 or answer == login_page
             assert SECRET.encode() not in answer[1]
         for address in CHANGES:
             assert replayed(site, "POST", address, headers, b"id=all")[0] == 403
@@ -183,7 +183,7 @@ def test_link_from_elsewhere_opens_after_one_step(site: Site, page: Page, hostil
     expect(page).to_have_url(address)
 
 
-def test_doorstep_leads_to_no_other_host(site: Site, page: Page, hostile: Hostile) -> None:
+def test_login_page_leads_to_no_other_host(site: Site, page: Page, hostile: Hostile) -> None:
     """A path that begins with two slashes, in a script that opens it, is the name of a host."""
     for slashes in ("//", "///", "//x//", "/\\", "//x/\\"):
         page.goto(f"{site.url}{slashes}{hostile.url.removeprefix('http://')}/page-1?x=1")

@@ -22,7 +22,7 @@ import pytest
 
 from tests.attacks.loops import in_a_loop
 from tests.attacks.other_user import needs_another_user, running_as_nobody
-from tooltap.daemon.taps.mcp import keeper, safe_open
+from tooltap.daemon.taps.mcp import files, keeper
 from tooltap.daemon.taps.mcp.commands import Commands, Ran
 from tooltap.daemon.taps.mcp.files import NotShownError, Roots
 
@@ -65,15 +65,15 @@ def shown(roots: Roots) -> str:
 @pytest.mark.parametrize(("place", "other"), [("allowed/sub", "link"), ("allowed", "other")])
 def test_exchanged_parents_leak_nothing(place: str, other: str, allowed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A parent below the root becomes a link to elsewhere, or the root another folder. Both ways to open are tried."""
-    in_one_step = safe_open.open_in_one_step
+    in_one_step = files.open_in_one_step
     steps = itertools.count()
 
     def open_in_one_step(folder: int, parts: tuple[str, ...]) -> int:
         if next(steps) % 2:
-            raise safe_open.Unknown
+            raise files.Unknown
         return in_one_step(folder, parts)
 
-    monkeypatch.setattr(safe_open, "open_in_one_step", open_in_one_step)
+    monkeypatch.setattr(files, "open_in_one_step", open_in_one_step)
     top = allowed.parent
     results = Counter[str]()
     roots = Roots([allowed])
@@ -88,14 +88,14 @@ def test_exchanged_parents_leak_nothing(place: str, other: str, allowed: Path, m
     assert next(steps) > 2
 
 
-@pytest.mark.parametrize("way", [safe_open.open_in_one_step, safe_open.open_step_by_step])
+@pytest.mark.parametrize("way", [files.open_in_one_step, files.open_step_by_step])
 def test_what_leads_out_is_not_opened(way: object, allowed: Path) -> None:
     """Whatever the path was resolved to before: links are not followed, neither as parents nor as the file."""
     assert callable(way)
     (allowed / "folder").symlink_to(allowed / "sub")
     (allowed / "file").symlink_to(allowed / "sub" / "a" / "file")
     with ExitStack() as stack:
-        folder = safe_open.open_folder(allowed)
+        folder = files.open_folder(allowed)
         stack.callback(os.close, folder)
         for parts in (("folder", "a", "file"), ("file",)):
             with pytest.raises(OSError, match=r"symbolic links|Not a directory"):

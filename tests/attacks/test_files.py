@@ -16,10 +16,9 @@ from tests.attacks.loops import in_a_loop
 from tests.attacks.stranger import Stranger
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.nats.identity import Memory
-from tooltap.daemon.journal.sqlite.file import JournalLock
-from tooltap.daemon.journal.sqlite.high_water import HighWaterFile, high_water_path
+from tooltap.daemon.journal.sqlite.backup import backup
+from tooltap.daemon.journal.sqlite.file import HighWaterFile, JournalLock, high_water_path
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.upkeep.backup import backup
 from tooltap.daemon.system.listener import Listener, ListenError
 from tooltap.daemon.taps.delivery.announcement import Announced, announce, announced
 from tooltap.daemon.taps.delivery.spool import Header, QuarantineLimits, Spool, SpoolError, quarantine
@@ -27,8 +26,8 @@ from tooltap.daemon.web.http.token import load_token
 from tooltap.protocol.frames import Ingest
 from tooltap.traces.recording import own_file
 from tooltap.traces.recording.own_file import NotOursError, lock_own, open_own, without_planted_links
-from tooltap.traces.recording.rotation import RotatingFile
 from tooltap.traces.recording.whole_file import whole_file, write_whole
+from tooltap.traces.recording.writer import RotatingFile
 
 MINE = b"mine\n"
 LINK = "is a link of another user"

@@ -12,10 +12,9 @@ import pytest
 from tests.cli.command import CLAUDE, here
 from tests.secrets.shapes import Fake, fakes
 from tests.traces.recording.tracing import put
-from tooltap.traces.recording.record import TraceRecord
 from tooltap.traces.recording.redact import Redactor
 from tooltap.traces.recording.secrets import mask_lines
-from tooltap.traces.recording.writer import TraceWriter
+from tooltap.traces.recording.writer import TraceRecord, TraceWriter
 
 FAKES = fakes(11)
 

@@ -18,9 +18,9 @@ import pytest
 from tests.attacks.loops import in_a_loop
 from tests.attacks.stranger import Stranger
 from tests.cli.command import here, sentence
-from tooltap.daemon.client import blocking, connection
+from tooltap.daemon.client import asynchronous, blocking
+from tooltap.daemon.client.asynchronous import request
 from tooltap.daemon.client.blocking import ask
-from tooltap.daemon.client.connection import request
 from tooltap.daemon.client.discovery import ConnectError, check_peer
 from tooltap.daemon.system.listener import Listener, ListenError
 
@@ -123,7 +123,7 @@ def test_peer_is_asked_before_anything_is_sent(client: str, tmp_path: Path, monk
                 received.append(accepted.recv(1))
         raise ConnectError("of another user")
 
-    for module in (blocking, connection):
+    for module in (blocking, asynchronous):
         monkeypatch.setattr(module, "check_peer", refuse)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(place))

@@ -18,9 +18,9 @@ from tooltap.daemon.client.blocking import ask
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite.file import format_of, open_read_only
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.upkeep.repair import repair
+from tooltap.daemon.journal.sqlite.repair import repair
 from tooltap.daemon.system.listener import Listener, ListenError
-from tooltap.traces.recording.rotation import RotatingFile
+from tooltap.traces.recording.writer import RotatingFile
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
 

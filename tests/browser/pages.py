@@ -23,5 +23,5 @@ def prefer(page: Page, **values: str) -> None:
             field.fill(value)
     page.evaluate("window.isOld = true")
     form.get_by_role("button", name="Save").click()
-    page.wait_for_function("() => !window.isOld && !document.querySelector('#doorstep')")
+    page.wait_for_function("() => !window.isOld && !document.querySelector('#login')")
     page.wait_for_load_state()

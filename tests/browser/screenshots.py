@@ -166,7 +166,7 @@ def sessions(site: Site, page: Page) -> None:
     page.get_by_role("button", name="Sessions").click()
 
 
-def doorstep(site: Site, page: Page) -> None:
+def login_page(site: Site, page: Page) -> None:
     page.goto(site.url)
     page.locator("#out").wait_for()
 
@@ -284,8 +284,8 @@ PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("share-phone", share, {**PHONE, "color_scheme": "dark"}),
     ("exported", exported, {**DESKTOP, "color_scheme": "light"}),
     ("filtered", filtered, DESKTOP),
-    ("doorstep", doorstep, {**DESKTOP, "color_scheme": "light"}),
-    ("doorstep-phone", old_link, {**PHONE, "color_scheme": "dark"}),
+    ("login", login_page, {**DESKTOP, "color_scheme": "light"}),
+    ("login-phone", old_link, {**PHONE, "color_scheme": "dark"}),
     ("logins", logins, {**DESKTOP, "color_scheme": "light"}),
     ("logins-phone", logins, {**PHONE, "color_scheme": "dark"}),
     ("search", search, {**DESKTOP, "color_scheme": "light"}),

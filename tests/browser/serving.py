@@ -25,8 +25,8 @@ __all__ = ["Publisher", "Site", "arrived"]
 
 
 def arrived(page: Page) -> None:
-    """Wait until the page is past the doorstep, which opens the address once more, with a pass."""
-    page.wait_for_function("() => document.readyState === 'complete' && !document.querySelector('#doorstep')")
+    """Wait until the page is past the login page, which opens the address once more, with a signature."""
+    page.wait_for_function("() => document.readyState === 'complete' && !document.querySelector('#login')")
 
 
 class Site:
@@ -73,7 +73,7 @@ class Site:
         self.open(page, link.partition("#")[0] if known else link)
 
     def open(self, page: Page, address: str) -> None:
-        """Open an address of the site, and wait until the browser is past the doorstep."""
+        """Open an address of the site, and wait until the browser is past the login page."""
         page.goto(address)
         arrived(page)
 

@@ -137,7 +137,7 @@ def test_script_is_needed(site: Site, browser: Browser) -> None:
 
 
 def test_daemon_that_is_away(site: Site, page: Page) -> None:
-    """The doorstep says so if it cannot ask."""
+    """The login page says so if it cannot ask."""
     site.enter(page)
     page.context.add_init_script("window.fetch = () => Promise.reject(new Error('no answer'))")
     page.goto(f"{site.url}/events?stream=away")

@@ -123,7 +123,7 @@ def test_pages_fit_a_narrow_window(engine: Engine, scene: Site, path: str) -> No
     engine.resize(300, 1_000)
     try:
         engine.open(f"{scene.url}/{path}")
-        engine.wait("return document.readyState === 'complete' && !document.querySelector('#doorstep')")
+        engine.wait("return document.readyState === 'complete' && !document.querySelector('#login')")
         assert engine.run("return innerWidth") <= 500
         engine.wait(FITS)
     finally:

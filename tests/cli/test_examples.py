@@ -14,7 +14,7 @@ import pytest
 from tests.cli.command import here
 from tooltap.cli.common.commands import Command, Group
 from tooltap.cli.subcommands import tooltap
-from tooltap.normalizers.catalog.agents import missing_flags
+from tooltap.normalizers.catalog.registry import missing_flags
 
 WIDTH = 88
 """Maximum length of an example, so that terminals need not wrap it."""

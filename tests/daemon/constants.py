@@ -49,10 +49,10 @@ CONSTANTS = {
     "rewriting.waiting_results": ("tooltap.daemon.views.rewriter",),
     "web.cards": (f"{PAGE}.live", f"{PAGE}.session"),
     "web.feeds": (FEED,),
-    "web.heartbeat": ("tooltap.daemon.web.http.sse",),
-    "web.page_bytes": ("tooltap.daemon.web.api.pages",),
-    "web.page_events": ("tooltap.daemon.web.api.pages",),
-    "web.patience": ("tooltap.daemon.web.application", "tooltap.daemon.web.server"),
+    "web.heartbeat": (FEED,),
+    "web.page_bytes": ("tooltap.daemon.web.api.api",),
+    "web.page_events": ("tooltap.daemon.web.api.api",),
+    "web.patience": ("tooltap.daemon.web.server",),
     "web.search_bytes": tuple(f"{PAGE}.{name}" for name in ("event", "live", "session", "share")),
 }
 """Name, in small letters -> the modules that use it."""

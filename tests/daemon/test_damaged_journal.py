@@ -15,7 +15,7 @@ from tests.daemon.journal.test_journal_damage import COLUMNS, EVENTS, damage, ev
 from tests.daemon.running import Running, running
 from tests.daemon.web.browsing import Browser, browsed
 from tooltap.client import Gap, subscribe
-from tooltap.daemon.doctor import running as findings
+from tooltap.daemon import doctor as findings
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.protocol.filters import Filter
 

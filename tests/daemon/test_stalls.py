@@ -36,7 +36,7 @@ LONGEST_STOP = 2.0
 # … apart from what the machine itself takes, which `CONTROL` shows.
 CONTROL = """
 import asyncio, sys, time
-from tooltap.daemon.system.loop.time_slices import SECONDS
+from tooltap.daemon.system.loop import SECONDS
 
 async def serve():
     async def answer(reader, writer):

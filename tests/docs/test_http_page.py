@@ -22,7 +22,6 @@ from tests.cli.command import CLAUDE, environment, serving, tooltap
 from tests.daemon.running import Wire
 from tests.daemon.web.browsing import store
 from tests.docs.pages import DOCS, blocks_of
-from tooltap.daemon.web.api import logins
 from tooltap.daemon.web.api.api import routes
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.services import Services
@@ -93,5 +92,5 @@ def test_endpoints_are_described() -> None:
 
     assert {name.lower() for name in re.findall(r"`(/[\w/]+)`", titles)} == {
         re.sub(r"\{(?:output_)?(\w+)(?::path)?\}", r"\1", route.path)
-        for route in [*routes(cast(Services, None)), *logins.routes(cast(Logins, None), str)]
+        for route in [*routes(cast(Services, None), cast(Logins, None), str)]
     }

@@ -10,8 +10,7 @@ from typing import ClassVar
 from tests.faults.of_journal import Ingest
 from tests.faults.place import PATIENCE, Broken, T, eventually, recording
 from tests.faults.scenario import BODIES, TRACED, Scenario
-from tooltap.daemon.taps.delivery.records import frame
-from tooltap.daemon.taps.delivery.spool import Ending, Header, Spool
+from tooltap.daemon.taps.delivery.spool import Ending, Header, Spool, frame
 from tooltap.daemon.taps.stream_ids import recording_id
 from tooltap.protocol.frames import Ingest as IngestFrame
 

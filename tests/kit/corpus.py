@@ -2,7 +2,7 @@
 
     python -m tests.kit.corpus FOLDER...
 
-The manifest.json of a folder lists the files (`traces/recording/manifest.py`). Files of dialects without a parser are
+The manifest.json of a folder lists the files (`traces/recording/reader.py`). Files of dialects without a parser are
 counted and listed. It is a problem if a line has no class, a parser raised an exception, an event breaks a rule of the
 contract (`tooltap.testing`), or a line type of a file that is as recorded is unknown to its dialect.
 
@@ -30,7 +30,7 @@ from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.tools.registry import CANONICAL_TOOLS, KNOWN_TOOLS, PASS_THROUGH
 from tooltap.protocol.events import Event, ToolCall, ToolResult, ToolUpdate, Unparsed
 from tooltap.testing import ContractError, Line, check_run, read_recording
-from tooltap.traces.recording.manifest import Row, read_manifest
+from tooltap.traces.recording.reader import Row, read_manifest
 
 UNRECOGNISED = "(not recognised)"
 KNOWN_NAMES = frozenset(KNOWN_TOOLS)

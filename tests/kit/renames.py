@@ -25,15 +25,12 @@ import orjson
 from tooltap.cli.common.guard import guard
 from tooltap.cli.common.printing import on_stderr, say
 from tooltap.normalizers.catalog.registry import dialects
-from tooltap.normalizers.wire.framing import LongLine
-from tooltap.normalizers.wire.recording import Line
+from tooltap.normalizers.wire.framing import Line, LongLine
 from tooltap.traces.drift.baselines import PACKAGED, Agent, load, observe
-from tooltap.traces.drift.changes import objects_at
 from tooltap.traces.drift.drift import Drift, Finding
-from tooltap.traces.drift.shapes import DATA_KEY, TAG_KEYS, Shape
+from tooltap.traces.drift.shapes import DATA_KEY, TAG_KEYS, Shape, objects_at
 from tooltap.traces.drift.watch import watch_stream
-from tooltap.traces.recording.manifest import read_manifest
-from tooltap.traces.recording.reader import TracedStream, read_stream
+from tooltap.traces.recording.reader import TracedStream, read_manifest, read_stream
 
 STREAMS = 3
 """Streams of an agent in which the same place is renamed."""

@@ -37,7 +37,7 @@ OF_TABLES: dict[str, tuple[str, ...]] = {
     # Patterns that are in tables have no names by which their use is found.
     "daemon/taps/follow/stores.py": ("fullmatch",),
     "daemon/web/http/logins.py": ("search",),
-    "normalizers/dialects/acp/names.py": ("match", "fullmatch"),
+    "normalizers/dialects/acp/inputs.py": ("match", "fullmatch"),
     "normalizers/dialects/claude/__init__.py": ("fullmatch",),
     "normalizers/dialects/claude/answers.py": ("match",),
     "normalizers/dialects/codex/__init__.py": ("fullmatch",),
@@ -61,12 +61,12 @@ OF_TABLES: dict[str, tuple[str, ...]] = {
 BOUNDED: dict[tuple[str, str], int] = {
     # (module, pattern) -> the longest text that it is given.
     ("daemon/show/tools/search.py", "_NOT_LITERAL"): 500,
-    ("traces/recording/secret_names.py", "_PLACEHOLDER"): 200,
-    ("traces/recording/secret_names.py", "_CODE"): 4_096,
-    ("traces/recording/secret_names.py", "_WORDS"): 4_096,
-    ("traces/recording/secret_names.py", "_DIGITS"): 4_096,
-    ("traces/recording/secret_names.py", "_BACKWARDS"): 40,
-    ("traces/recording/secret_names.py", "_SUFFIX"): 40,
+    ("traces/recording/secret_rules.py", "_PLACEHOLDER"): 200,
+    ("traces/recording/secret_rules.py", "_CODE"): 4_096,
+    ("traces/recording/secret_rules.py", "_WORDS"): 4_096,
+    ("traces/recording/secret_rules.py", "_DIGITS"): 4_096,
+    ("traces/recording/secret_rules.py", "_BACKWARDS"): 40,
+    ("traces/recording/secret_rules.py", "_SUFFIX"): 40,
     ("traces/recording/secrets.py", "_ESCAPED"): 5,
     ("traces/recording/secrets.py", "_KEY"): 20,
 }

@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tooltap.normalizers.catalog.recognition import recognise
-from tooltap.normalizers.catalog.registry import builtin
+from tooltap.normalizers.catalog.registry import builtin, recognise
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.normalizers.wire.decode import decode_line

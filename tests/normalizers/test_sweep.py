@@ -9,8 +9,7 @@ from itertools import islice
 import pytest
 
 from tests.normalizers.sweep import VALUES, fields, strangers, sweep
-from tooltap.normalizers.catalog.recognition import recognise
-from tooltap.normalizers.catalog.registry import builtin
+from tooltap.normalizers.catalog.registry import builtin, recognise
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.normalizers.tools.payload import decode_json

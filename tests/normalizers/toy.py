@@ -3,7 +3,7 @@
 from typing import Any
 
 from tooltap.normalizers.catalog.dialect import Dialect
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call

@@ -73,7 +73,7 @@ COMMON = {
     "box",
     "message",
 }
-"""Words that are in nearly every line. What is named by them is found by names: `secret_names.py`."""
+"""Words that are in nearly every line. What is named by them is found by names: `secret_rules.py`."""
 LONGEST_WITH_TAIL = 6
 MAX_TAIL = 12
 LEAST_WORD = 4

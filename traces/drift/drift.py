@@ -26,8 +26,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from tooltap.traces.drift.baselines import ENOUGH, UNKNOWN, Agent, Baseline, age, nearest
-from tooltap.traces.drift.changes import Change, compare, has_key
-from tooltap.traces.drift.shapes import Shape
+from tooltap.traces.drift.shapes import Change, Shape, compare, has_key
 from tooltap.traces.recording.redact import Redactor
 
 MAX_FINDINGS = 300

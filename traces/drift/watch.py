@@ -16,11 +16,18 @@ from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.tools.registry import KNOWN_TOOLS
 from tooltap.protocol.events import Event, PermissionRequest, ToolCall, ToolResult, ToolUpdate
 from tooltap.protocol.inputs import Direction
-from tooltap.traces.drift.baselines import UNKNOWN, Agent, normalizer_of
-from tooltap.traces.drift.changes import Change, example
+from tooltap.traces.drift.baselines import (
+    UNKNOWN,
+    Agent,
+    fields_of,
+    key_of,
+    misfits,
+    normalizer_of,
+    payload_of,
+    payload_shape,
+)
 from tooltap.traces.drift.drift import AgentTotals, Drift, Finding, Found, Severity
-from tooltap.traces.drift.payloads import fields_of, key_of, misfits, payload_of, payload_shape
-from tooltap.traces.drift.shapes import DATA_KEY, shape_of
+from tooltap.traces.drift.shapes import DATA_KEY, Change, example, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.reader import TracedStream
 

@@ -17,10 +17,11 @@ from typing import TypeAlias
 import msgspec
 import orjson
 
-from tooltap.normalizers.stream.normalizer import AUTO
-from tooltap.normalizers.wire.framing import LongLine
-from tooltap.normalizers.wire.recording import Line, read_recording
-from tooltap.traces.recording.record import TraceRecord
+from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
+from tooltap.normalizers.stream.reset import reason_of
+from tooltap.normalizers.wire.framing import Line, LongLine, Recording, read_recording
+from tooltap.protocol.inputs import Direction, Lost
+from tooltap.traces.recording.writer import TraceRecord
 
 _decoder = msgspec.json.Decoder(TraceRecord)
 
@@ -160,3 +161,73 @@ def _joined(parts: list[TracedStream]) -> list[TracedStream]:
         stream.provider = part.provider or stream.provider
         stream.agent_version = part.agent_version or stream.agent_version
     return streams
+
+
+# -- feeding a recording to a normalizer --------------------------------------------------------------------------
+
+
+class RecordingFeed:
+    """Unwraps the lines of a recording, tapped or plain, and passes them to the normalizer."""
+
+    def __init__(self, normalizer: StreamNormalizer) -> None:
+        self._normalizer = normalizer
+        self._recording = Recording()
+
+    def feed(self, lines: Iterable[bytes | LongLine]) -> list[Output]:
+        """Feed lines that follow each other. Those with one time and direction are a block for the normalizer."""
+        normalizer = self._normalizer
+        outputs: list[Output] = []
+        block: list[bytes | LongLine] = []
+        stamp: tuple[int | None, Direction | None] = None, None
+        for line in lines:
+            try:
+                read = self._recording.read(line)
+            except Exception as error:  # costs the line, like an error of its reader
+                outputs += normalizer.feed_block(block, *stamp)
+                outputs += normalizer.feed_failed(line, reason_of(error), *stamp)
+                block = []
+                continue
+            if read is None:
+                continue
+            if isinstance(read, Lost):
+                outputs += normalizer.feed_block(block, *stamp)
+                outputs += normalizer.lost(read.lines, read.bytes, read.reason)
+                block = []
+                continue
+            if (read.t, read.direction) != stamp:
+                outputs += normalizer.feed_block(block, *stamp)
+                block, stamp = [], (read.t, read.direction)
+            block.append(read.data)
+        return outputs + normalizer.feed_block(block, *stamp)
+
+
+# -- manifests of folders of recordings ---------------------------------------------------------------------------
+
+MANIFEST = "manifest.json"
+RECORDED = "recorded"
+
+
+class Row(msgspec.Struct):
+    """What the manifest says of a file. Only `file` must be there. Other keys are ignored."""
+
+    file: str
+    dialect: str = AUTO
+    provider: str | None = None
+    ask: str | None = None
+    """The dialect to read it as, if that is not `dialect`: `auto` to recognise it."""
+    genuine: str = RECORDED
+    """How the file came to be. One that was put together or edited may hold lines that no agent printed."""
+
+    @property
+    def asked(self) -> str:
+        """The dialect to read the file as."""
+        return self.ask or self.dialect
+
+    @property
+    def is_as_recorded(self) -> bool:
+        return self.genuine == RECORDED
+
+
+def read_manifest(folder: Path) -> list[Row]:
+    """The rows of the manifest of a folder of recordings. Raises `OSError` and `msgspec.DecodeError`."""
+    return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=list[Row])

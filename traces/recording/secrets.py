@@ -28,8 +28,7 @@ from itertools import accumulate
 
 import orjson
 
-from tooltap.traces.recording.secret_names import Span
-from tooltap.traces.recording.secret_rules import Find, Rule, finder, rules
+from tooltap.traces.recording.secret_rules import Find, Rule, Span, finder, rules
 
 KIND = "crowded"
 _STRING = re.compile(

@@ -1,4 +1,5 @@
-"""Reading the messages of a journal: its events, forwards and backwards, whole commits, and output bodies.
+"""Reading the messages of a journal: its events, forwards and backwards, whole commits, output bodies, and a feed of
+what is committed now.
 
 Batches are read from any replica that has the stream, which is fast but may be slightly behind. So where a batch is
 empty, the leader is asked whether there is more. A server that was cut off may believe for a while that it is the
@@ -13,15 +14,17 @@ index stays in memory for the streams read last, and every request brings it up 
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
 import msgspec
+from nats.aio.msg import Msg
 
-from tooltap.daemon.journal.interface import OutputSlice, StoredEvent
-from tooltap.daemon.journal.nats.connection import Connection, GoneError, StoredMessage
+from tooltap.daemon.journal.interface import MAX_SLICE, JournalError, OutputSlice, StoredEvent, whole_lines
+from tooltap.daemon.journal.nats.connection import AwayError, Connection, GoneError, StoredMessage
 from tooltap.daemon.journal.nats.message import (
     BLOCK_BYTES,
     EVENTS_A_MESSAGE,
@@ -35,10 +38,14 @@ from tooltap.daemon.journal.nats.message import (
     unpacked,
 )
 from tooltap.daemon.journal.nats.state import matches
-from tooltap.daemon.journal.slices import MAX_SLICE, whole_lines
+from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.filters import Filter
 
 BATCH_BYTES = 4_194_304
+FEED_BYTES = 1_048_576
+"""Bytes of a batch that the feed reads."""
+
+_log = get_logger("journal")
 
 
 class CommitMessages(NamedTuple):
@@ -151,7 +158,7 @@ WINDOW, LONGEST_WINDOW = 32, 65_536
 
 
 def _only_stream(wanted: Filter) -> str | None:
-    """The stream, if events of one stream are wanted: its messages have a subject of their own."""
+    """The stream, if events of one stream are wanted: its messages have their own subject."""
     return wanted.stream[0] if wanted.stream and len(wanted.stream) == 1 else None
 
 
@@ -381,3 +388,100 @@ def _add(index: BodyIndex, commit: CommitMessages) -> None:
             body.newlines += data.count(b"\n")
             body.terminated = data.endswith(b"\n")
             offset += stored
+
+
+HEARTBEAT = 1.0
+SILENCE = 3.5
+"""Seconds without a message or heartbeat after which the consumer counts as lost."""
+
+
+class Feed:
+    """A feed of everything that daemons commit: every message of the journal once, in order, from a given one on.
+
+    The server pushes the messages. A push consumer may skip messages (it was lost with its server, or the client was
+    too slow), so each sequence is compared with the one before, and missing messages are read. A consumer without
+    heartbeats, or one that belongs to an earlier connection, is replaced.
+
+    `deliver` is called with each message; it must not raise. `missing`: with the first and last of messages that are
+    not there; raises `AwayError` and `JournalError`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        messages: Messages,
+        last: int,
+        deliver: Callable[[StoredMessage], None],
+        missing: Callable[[int, int], Awaitable[None]],
+    ) -> None:
+        self.last = last
+        """Sequence of the last message delivered."""
+        self._connection = connection
+        self._messages = messages
+        self._deliver = deliver
+        self._missing = missing
+        self._last_message_at = 0.0
+        self._task = asyncio.create_task(self._run())
+
+    def stop(self) -> None:
+        self._task.cancel()
+
+    async def fill(self, up_to: int) -> None:
+        """Read and deliver the messages up to `up_to` that were not pushed. Raises `AwayError`, `JournalError`."""
+        while self.last < up_to:
+            found = await self._messages.after(self.last + 1, up_to, None, FEED_BYTES)
+            for message in found:
+                await self._skip(message.seq - 1)
+                self._take(message)
+            if not found:
+                await self._skip(up_to)
+
+    async def _skip(self, up_to: int) -> None:
+        """Messages up to here were deleted, or are damaged."""
+        if up_to > self.last:
+            await self._missing(self.last + 1, up_to)
+            self.last = max(self.last, up_to)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._connection.retry(self._follow, timeout=None)
+                self._connection.require_verification()  # a consumer is lost with its server, or with its stream
+            except JournalError as error:
+                _log.warning("cannot follow the commits of other daemons", error=str(error))
+                await asyncio.sleep(HEARTBEAT)
+
+    async def _follow(self) -> None:
+        """Run until the consumer is lost."""
+        clock = asyncio.get_running_loop().time
+        number = self._connection.connections
+        self._last_message_at = clock()
+        end = await self._connection.push(
+            self._messages.stream, self.last + 1, self._messages.everything, HEARTBEAT, self._arrived
+        )
+        try:
+            while (
+                clock() - self._last_message_at < SILENCE
+                and self._connection.connections == number
+                and self._connection.connected
+            ):
+                await asyncio.sleep(HEARTBEAT / 4)
+        finally:
+            await end()
+
+    async def _arrived(self, message: Msg) -> None:
+        self._last_message_at = asyncio.get_running_loop().time()
+        if message.headers is not None and "Status" in message.headers:
+            return
+        seq = message.metadata.sequence.stream
+        if seq > self.last + 1:
+            try:
+                await self.fill(seq - 1)
+            except (AwayError, JournalError):
+                self._last_message_at = 0.0  # gives up this consumer; the next one starts after `last`
+                return
+        self._take(StoredMessage(seq, message.subject, message.data))
+
+    def _take(self, message: StoredMessage) -> None:
+        if message.seq > self.last:
+            self.last = message.seq
+            self._deliver(message)

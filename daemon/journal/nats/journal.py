@@ -11,8 +11,8 @@ they come back in the feed (`_unconfirmed`), and publishes those with their part
 
 The other modules, in the order in which a commit meets them: `place.py` is the URL, `connection.py` the connection and
 what JetStream is asked, `identity.py` finds out whether the server still has the same journal, `message.py` encodes a
-commit, `commits.py` stores it exactly once, `state.py` has the rows of streams, `feed.py` delivers what all daemons
-commit, `events.py` reads it again, `rebuild.py` rebuilds a stream from it, `retention.py` deletes it.
+commit, `commits.py` stores it exactly once, `state.py` has the rows of streams, `events.py` delivers what all daemons
+commit and reads it again, `rebuild.py` rebuilds a stream from it, `retention.py` deletes it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from typing import Any, Literal, Self
 
 import anyio
 
-from tooltap.daemon.journal.gaps import Gaps
 from tooltap.daemon.journal.interface import (
     REMEMBER_STREAMS_MS,
     Commit,
     Committed,
+    Gaps,
     Journal,
     JournalError,
     OutputSlice,
@@ -41,8 +41,7 @@ from tooltap.daemon.journal.interface import (
 )
 from tooltap.daemon.journal.nats.commits import Commits
 from tooltap.daemon.journal.nats.connection import AwayError, Connection, StoredMessage
-from tooltap.daemon.journal.nats.events import Messages, Outputs, read, read_back
-from tooltap.daemon.journal.nats.feed import Feed
+from tooltap.daemon.journal.nats.events import Feed, Messages, Outputs, read, read_back
 from tooltap.daemon.journal.nats.identity import Identity, Memory
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, CommitPart, encode_commit, end_of, events_of
 from tooltap.daemon.journal.nats.place import NatsPlace

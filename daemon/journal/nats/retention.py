@@ -24,7 +24,7 @@ from tooltap.daemon.journal.nats.events import Messages
 from tooltap.daemon.journal.nats.message import end_of
 from tooltap.daemon.journal.nats.state import OwnRow, Row, State
 from tooltap.daemon.system.logs import faults
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 
 
 class Retention(NamedTuple):

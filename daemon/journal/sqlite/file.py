@@ -1,7 +1,9 @@
-"""The SQLite file: its format version, who may open it, and how a connection to it is set up.
+"""The SQLite file: its format version, who may open it, how a connection to it is set up, and the files beside it.
 
 One daemon owns a journal; the lock file beside it holds the owner's pid. The file and SQLite's companions (`-wal`,
-`-shm`, which inherit its mode) are private to the user, whatever the umask.
+`-shm`, which inherit its mode) are private to the user, whatever the umask. In a folder as `/tmp`, where every user may
+create files but not exchange those of others, the companions are created before SQLite looks at them: it trusts whoever
+made them, so a log of another user would be read into the journal, or written to, for that user to read.
 """
 
 from __future__ import annotations
@@ -9,15 +11,25 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
+import stat
 from contextlib import closing
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
+from zlib import crc32
+
+import msgspec
 
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.sqlite.high_water import high_water_path, read_high_water
-from tooltap.daemon.journal.sqlite.side_files import check_side_files, claim_side_files
-from tooltap.daemon.journal.sqlite.tables import FORMAT, TABLES, add_functions, get_meta, set_meta
-from tooltap.traces.recording.own_file import LockedError, NotOursError, lock_own, open_own
+from tooltap.daemon.journal.sqlite.tables import FORMAT, TABLES, add_functions, get_meta, set_meta, verified_meta
+from tooltap.traces.recording.own_file import (
+    LockedError,
+    NotOursError,
+    is_shared,
+    lock_own,
+    open_own,
+    steady_folder,
+    without_planted_links,
+)
 
 Durability: TypeAlias = Literal["process", "power"]
 """`process`: a commit survives the death of the daemon; `power`: a power failure too."""
@@ -61,7 +73,7 @@ def swap_path(path: Path) -> Path:
 
 
 def finish_swap(path: Path) -> None:
-    """Put a repaired journal in its place, which `upkeep/repair.py` has begun. Whoever does it holds the lock."""
+    """Put a repaired journal in its place, which `repair.py` has begun. Whoever does it holds the lock."""
     swap = swap_path(path)
     if not swap.exists():
         return
@@ -225,3 +237,148 @@ def _check_format(connection: sqlite3.Connection, path: Path, tables: set[str]) 
             f" {FORMAT}"
         )
     return version
+
+
+# -- the files beside it ----------------------------------------------------------------------------------------------
+
+SIDE_FILES = ("-wal", "-shm", "-journal")
+ADVICE = "choose another place for the journal"
+
+
+def steady_place(path: Path) -> Path:
+    """Return the journal's path without links. Create its folder if there is none, and check that nobody else may
+    exchange the journal in it. Raises `JournalError`."""
+    try:
+        place = Path(without_planted_links(path))
+        try:
+            steady_folder(place.parent)
+        except NotOursError as error:
+            advice = f"run chmod go-w {place.parent}, or {ADVICE}"
+            raise JournalError(f"the journal cannot be in {place.parent}: {error.strerror}; {advice}") from None
+    except OSError as error:
+        raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from None
+    return place
+
+
+def claim_side_files(path: Path) -> None:
+    """Pre-create the side files, empty, so that nobody else can plant them. The caller holds the lock, and calls this
+    once more when the journal is created: SQLite removes the side files of a new one. Raises `JournalError` and
+    `OSError`."""
+    if not is_shared(path.parent):
+        return
+    for companion in (Path(f"{path}{suffix}") for suffix in SIDE_FILES):
+        try:
+            os.close(open_own(companion, os.O_RDWR | os.O_CREAT))
+        except NotOursError as error:
+            raise JournalError(f"{companion} cannot be the journal's: {error.strerror}; {ADVICE}") from None
+
+
+def check_side_files(path: Path) -> None:
+    """Check, before reading a journal, that its side files belong to the same user. Raises `JournalError`."""
+    try:
+        if not is_shared(path.parent):
+            return
+        owner = os.stat(path).st_uid
+    except OSError:  # to open it fails as well, and says why
+        return
+    for companion in (Path(f"{path}{suffix}") for suffix in SIDE_FILES):
+        try:
+            status = os.lstat(companion)
+        except OSError:
+            continue
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != owner:
+            raise JournalError(f"{companion} is not the journal's: another user has put it there")
+
+
+# -- the high-water mark ----------------------------------------------------------------------------------------------
+
+LENGTH = 128
+"""Bytes of the file with the high-water mark."""
+
+
+class HighWater(NamedTuple):
+    """The extent of a journal after a transaction, stored in a side file, so that lost commits are detected.
+
+    SQLite cannot notice that its write-ahead log was deleted or torn, or that an older copy stands in the journal's
+    place: what is left looks like an earlier, intact journal. After each transaction the writer notes here how many
+    there were. A journal that has fewer has lost the rest. The numbers of lost events are not given to others: they
+    become a gap, and a subscriber's cursor stays right.
+
+    The mark is not synced. After a power failure it may count fewer transactions than the journal has, which means
+    nothing, or more: then the newest transactions were lost, as `durability = "process"` allows.
+    """
+
+    journal: str
+    """Its id."""
+    transactions: int
+    """Number of transactions."""
+    next_seq: int
+    expired: int
+    """The highest `seq` that retention has deleted."""
+
+
+def high_water_path(path: Path) -> Path:
+    return Path(f"{path}.tip")
+
+
+def read_high_water(path: Path) -> HighWater | None:
+    """Read the mark; None if there is none, or it is damaged."""
+    try:
+        with open(open_own(high_water_path(path), os.O_RDONLY), "rb") as file:
+            text, _, checksum = file.read(LENGTH).decode("ascii").strip().rpartition(" ")
+        if crc32(text.encode()) != int(checksum, 16):
+            return None
+        name, *numbers = text.split()
+        return HighWater(name, *map(int, numbers))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+class HighWaterFile:
+    """The mark of the journal `path`, opened for writing."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `OSError`."""
+        place = high_water_path(path)
+        try:
+            self._descriptor = open_own(place, os.O_RDWR | os.O_CREAT)
+        except NotOursError as error:
+            raise NotOursError(str(place), f"{place} does not belong to the journal: {error.strerror}") from None
+        if os.fstat(self._descriptor).st_size > LENGTH:
+            os.close(self._descriptor)
+            raise NotOursError(str(place), f"{place} is too long to belong to the journal; move it away")
+
+    def write(self, mark: HighWater) -> None:
+        text = f"{mark.journal} {mark.transactions} {mark.next_seq} {mark.expired}"
+        line = f"{text} {crc32(text.encode()):08x}\n"
+        os.pwrite(self._descriptor, line.encode().ljust(LENGTH, b" "), 0)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+# -- the result of the last scrub -------------------------------------------------------------------------------------
+
+SCRUB_NOTE = "scrub"
+"""The name of the note."""
+
+
+class Scrubbed(msgspec.Struct):
+    """The result of a scrub, a note in the journal. It is read here and not in `check.py`, because `doctor` must start
+    fast."""
+
+    at: int
+    """Milliseconds since the epoch."""
+    number: int
+    damages: list[str]
+    """In words, the first of them."""
+
+
+def last_scrub(path: Path) -> Scrubbed | None:
+    """Read the note of the last scrub. None if there was none, or it cannot be read."""
+    try:
+        with closing(open_read_only(path)) as connection:
+            note = verified_meta(connection, f"note {SCRUB_NOTE}")
+            return msgspec.json.decode(note, type=Scrubbed) if isinstance(note, bytes) else None
+    except (JournalError, sqlite3.Error, msgspec.MsgspecError):
+        return None

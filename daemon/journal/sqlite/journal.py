@@ -1,10 +1,9 @@
 """The journal on one SQLite file: one writer thread, a few reader threads, and nothing that blocks the event loop.
 
 The other modules, in the order in which an event meets them: `tables.py` has the tables and the checksums of their
-rows. `file.py` locks and opens the file, with `side_files.py`, and `open_checks.py` compares what it says of itself
-with `high_water.py`. `writer.py` commits, and `projection.py` derives rows of sessions and open calls. `reader.py` and
-`streams.py` read it again; `damage.py` recognises damage. `sessions/` lists sessions, `retention.py` deletes, `upkeep/`
-checks, copies and repairs, and `offline.py` reads a file without a daemon.
+rows. `file.py` locks and opens the file and those beside it, and `opening.py` checks what it says of itself.
+`writer.py` commits, and `sessions.py` derives and lists rows of sessions. `reader.py` and `streams.py` read;
+`damage.py` recognises damage. `retention.py` deletes, `check.py`, `repair.py` and `backup.py` are for upkeep.
 """
 
 from __future__ import annotations
@@ -36,31 +35,32 @@ from tooltap.daemon.journal.interface import (
     drop_fields,
 )
 from tooltap.daemon.journal.sqlite import reader, streams
+from tooltap.daemon.journal.sqlite.check import Scrub
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt, read_again
 from tooltap.daemon.journal.sqlite.file import (
+    SCRUB_NOTE,
     Durability,
+    HighWaterFile,
     JournalLock,
+    Scrubbed,
     check_foreign,
     connect,
     copy_some,
     create_or_check,
     finish_swap,
+    steady_place,
     swap_path,
 )
-from tooltap.daemon.journal.sqlite.high_water import HighWaterFile
-from tooltap.daemon.journal.sqlite.open_checks import OpenState, check_at_open, read_gaps
+from tooltap.daemon.journal.sqlite.opening import OpenState, check_at_open, read_gaps
 from tooltap.daemon.journal.sqlite.reader import EventsRead, KnownDamage
 from tooltap.daemon.journal.sqlite.retention import Deletion, DeletionStep
-from tooltap.daemon.journal.sqlite.sessions.listing import count_sessions, sessions, usage
-from tooltap.daemon.journal.sqlite.side_files import steady_place
+from tooltap.daemon.journal.sqlite.sessions import count_sessions, sessions, usage
 from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, set_meta, verified_meta
-from tooltap.daemon.journal.sqlite.upkeep.scrub import Scrub
-from tooltap.daemon.journal.sqlite.upkeep.scrub_note import SCRUB_NOTE, Scrubbed
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
 from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.requests import UsageRequest

@@ -1,4 +1,4 @@
-"""Reading events, open calls and output bodies: each function is one short query on a connection of its own, in a
+"""Reading events, open calls and output bodies: each function is one short query on its own connection, in a
 reader thread.
 
 No function leaves a SQLite cursor open when it returns: an open cursor pins the write-ahead log, which then grows
@@ -27,9 +27,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.daemon.journal.gaps import Gaps
-from tooltap.daemon.journal.interface import CorruptError, OutputSlice, StoredEvent
-from tooltap.daemon.journal.slices import MAX_SLICE, whole_lines
+from tooltap.daemon.journal.interface import MAX_SLICE, CorruptError, Gaps, OutputSlice, StoredEvent, whole_lines
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt, is_unreadable, read_again
 from tooltap.daemon.journal.sqlite.tables import EVENT_CHECK, get_meta, piece_sum, row_sum, unpacked, wrong_events
 from tooltap.daemon.sessions.projection import CALL, PERMISSION

@@ -27,7 +27,7 @@ from tooltap.daemon.journal.interface import JournalError, NotEndedError, Unstor
 from tooltap.daemon.journal.sqlite.damage import is_unreadable
 from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, set_meta
 from tooltap.daemon.system.logs import faults
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.events import decode
 
 STEP = 500
@@ -245,7 +245,7 @@ Take: TypeAlias = Callable[[Callable[[sqlite3.Connection], DeletionStep]], Await
 
 
 class Deletion:
-    """Retention and removal, around streams that cannot be deleted. `take` takes a step in a transaction of its own;
+    """Retention and removal, around streams that cannot be deleted. `take` takes a step in its own transaction;
     `arrived`: how many events were ever committed."""
 
     def __init__(self, take: Take, arrived: Callable[[], int]) -> None:

@@ -20,7 +20,7 @@ What must hold, and how it does:
   hence in `seq` order. It publishes the events first and then wakes the publisher's commit.
 - After a failed sync nothing is acknowledged until the whole log has been written and synced again: the kernel may have
   dropped what it could not write, and reports that only once.
-- Operations (retention, removal, suspension) run in the queue's order, each in a transaction of its own, so that one
+- Operations (retention, removal, suspension) run in the queue's order, each in its own transaction, so that one
   that fails rolls back nothing else.
 
 What "durable" means is `Durability`: with `process` SQLite does not sync the write-ahead log on commit (NORMAL), with
@@ -51,11 +51,10 @@ from tooltap.daemon.journal.interface import (
     UnstorableError,
 )
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
-from tooltap.daemon.journal.sqlite.file import copy_log
-from tooltap.daemon.journal.sqlite.high_water import HighWater, HighWaterFile
-from tooltap.daemon.journal.sqlite.open_checks import OpenState, Tally, write_tally
-from tooltap.daemon.journal.sqlite.projection import SqliteProjection
+from tooltap.daemon.journal.sqlite.file import HighWater, HighWaterFile, copy_log
+from tooltap.daemon.journal.sqlite.opening import OpenState, Tally, write_tally
 from tooltap.daemon.journal.sqlite.retention import DeletionStep, StuckError
+from tooltap.daemon.journal.sqlite.sessions import SqliteProjection
 from tooltap.daemon.journal.sqlite.streams import put_stream
 from tooltap.daemon.journal.sqlite.tables import (
     event_sum,
@@ -70,7 +69,7 @@ from tooltap.daemon.journal.sqlite.tables import (
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.core.items import OutputChunk, Produced
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.normalizers.stream.reset import place_of
 
 CHUNK_BYTES = 262_144
 """Longest chunk of an output body: a slice of a body reads few of them."""
@@ -83,7 +82,7 @@ SUM_OF_BODY = "row_sum('bodies', id, output_id, stream, mime_type, ?1, ?2, ?3)"
 _log = get_logger("journal")
 
 Operation: TypeAlias = Callable[[sqlite3.Connection], Any]
-"""Other work, done in a transaction of its own."""
+"""Other work, done in its own transaction."""
 
 
 class Job(NamedTuple):

@@ -28,10 +28,10 @@ from typing import TypeAlias, TypeGuard
 
 import anyio
 
+from tooltap.daemon.client.asynchronous import OtherInputError, Publisher, ingest
 from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
-from tooltap.daemon.client.publishing import OtherInputError, Publisher, ingest
 from tooltap.daemon.taps.delivery.outbox import Entry, Outbox, StreamOptions
-from tooltap.daemon.taps.delivery.records import JOURNAL_REPLACED, encode, encode_end, encode_lost
+from tooltap.daemon.taps.delivery.spool import JOURNAL_REPLACED, encode, encode_end, encode_lost
 from tooltap.protocol.frames import Done, Suspended, ToAgent
 from tooltap.protocol.inputs import Answer, write_answer
 

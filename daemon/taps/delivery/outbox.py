@@ -1,7 +1,7 @@
 """The outbox: the lines of one stream, from reading them until the daemon has committed them.
 
 Three threads share an outbox. The reader puts lines in (`put`, `lose`). The delivery takes them and sends them to the
-daemon (`delivery.py`). The spooler copies them to disk, if there is one (`spooler.py`).
+daemon (`delivery.py`). The spooler copies them to disk, if there is one (`Spooler` in `spool.py`).
 
 Every line has a number, counted from 1, that never changes. So four counters say all about the lines:
 

@@ -1,10 +1,13 @@
 """The spool: the lines of one stream in a file, waiting for a daemon.
 
-Format: a header, then the records of the lines (`records.py`). The header is one line of JSON (`Header`) with a
+Format: a header, then the records of the lines. The header is one line of JSON (`Header`) with a
 checksum, padded with spaces; it is there twice, so that it survives the loss of a block. It says which stream it is,
 for which daemon, and after which line the records begin (`after`). It is padded so that it can be rewritten in place,
 which works even on a full disk: `restart` empties the spool once all of its lines are durable, and `end` notes how the
 stream ended.
+
+A record has the number of its last line and a checksum before it: `<CRC-32 in hex> <last line> <record>` and a newline.
+So one that is zeroed, flipped, torn or missing is noticed, and the next intact one says how many lines are gone.
 
 Who may use it: the file is private to the user, and locked by the process that uses it. That is the publisher while it
 runs. Once the lock is free the publisher is gone, and the daemon takes in what it left behind (`drain.py`).
@@ -19,7 +22,7 @@ knows whose lines they are: they are in no journal, and every report says so (`i
 deleted: it may be of use to whoever wants to know what happened. So the folder is bounded by taking no more in: then a
 damaged spool stays where it was, where it counts as a spool.
 
-Whoever appends decides when to `sync` (`spooler.py`): until then a record survives the end of a process, not of the
+Whoever appends, the `Spooler`, decides when to `sync`: until then a record survives the end of a process, not of the
 machine.
 """
 
@@ -29,27 +32,21 @@ import fcntl
 import os
 import re
 import stat
+import time
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import msgspec
 
 from tooltap.daemon.system.failpoints import failpoint
-from tooltap.daemon.taps.delivery.records import (
-    DAMAGED,
-    JOURNAL_REPLACED,
-    READ,
-    TORN,
-    Record,
-    encode_lost,
-    intact,
-    pieces,
-    unframe,
-)
+from tooltap.daemon.taps.delivery.outbox import Entry, Outbox, SpoolLimits, StreamOptions
+from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.frames import Ingest
-from tooltap.protocol.inputs import Lost, read_tapped
+from tooltap.protocol.inputs import Lost, read_tapped, write_tapped
 from tooltap.traces.recording.own_file import NotOursError, private_folder
 from tooltap.traces.recording.whole_file import sync_folder
 
@@ -395,3 +392,216 @@ def is_unread(path: Path) -> bool:
     except (SpoolError, OSError):
         pass
     return False
+
+
+# -- records ----------------------------------------------------------------------------------------------------------
+
+JOURNAL_REPLACED = "the daemon's journal was replaced"
+"""Why acknowledged lines are lost: the daemon that acknowledged them had another journal."""
+TORN = "the publisher was killed in the middle of a line"
+
+
+def encode(entry: Entry) -> bytes:
+    """Encode an entry of an outbox as a record of a tapped stream, for the socket and for a spool."""
+    if entry.line is None:
+        return encode_lost(entry.lines, entry.size, entry.reason)
+    if isinstance(entry.line, LongLine):
+        return write_tapped(entry.line.head, entry.t, entry.direction, size=entry.line.size) + b"\n"
+    return write_tapped(entry.line, entry.t, entry.direction) + b"\n"
+
+
+def encode_end(t: int | None) -> bytes:
+    """Encode the end of the stream. `t`: when the agent ended, if that is known."""
+    return msgspec.json.encode({"op": "end"} if t is None else {"op": "end", "t": t}) + b"\n"
+
+
+def encode_lost(lines: int, size: int, reason: str) -> bytes:
+    """Encode the loss of `lines` lines, together `size` bytes."""
+    return msgspec.json.encode({"op": "lost", "lines": lines, "bytes": size, "reason": reason}) + b"\n"
+
+
+DAMAGED = "the spool is damaged"
+"""Why lines of a spool are lost that was whole once."""
+READ = 65_536
+LOST = b'{"op":"lost"'
+CRC = 8
+
+_START = re.compile(rb'(?:[0-9a-f]{8} \d+ )?\{"(?:t|dir|line|b64|op)":')
+
+
+class Record(NamedTuple):
+    last: int
+    """Number of its last line."""
+    lines: int
+    """Lines of the stream that it covers."""
+    data: bytes
+
+
+def frame(record: bytes, last: int) -> bytes:
+    """`record`: with its newline."""
+    numbered = b"%d %b" % (last, record)
+    return b"%08x %b" % (zlib.crc32(numbered), numbered)
+
+
+def unframe(piece: bytes) -> Record | None:
+    """Return the record; None if the piece is not an intact record."""
+    if piece[CRC : CRC + 1] != b" " or piece[:CRC] != b"%08x" % zlib.crc32(numbered := piece[CRC + 1 :]):
+        return None
+    last, _, data = numbered.partition(b" ")
+    lines = 1
+    if data.startswith(LOST):  # inside a string the quotes would be escaped
+        record = read_tapped(data)
+        lines = record.lines if isinstance(record, Lost) else 1
+    return Record(int(last), lines, data)
+
+
+def intact(piece: bytes) -> bytes:
+    """Return the last record in a piece of several, where the newline before it is damaged. No string in a record can
+    look like the start of one, because its quotes are escaped."""
+    starts = [found.start() for found in _START.finditer(piece, 1)]
+    return piece[starts[-1] :] if starts else b""
+
+
+def pieces(file: int, offset: int, end: int) -> Iterator[tuple[bytes, int]]:
+    """Yield what each newline ends, and last what none ends, with its length. No record has a zero byte: what is before
+    one is left out, as it may be as long as the file."""
+    parts: list[bytes] = []
+    size = 0
+    while part := os.pread(file, min(READ, end - offset), offset):
+        offset += len(part)
+        *whole, rest = part.split(b"\n")
+        for one in [*(line + b"\n" for line in whole), *([rest] if rest else [])]:
+            size += len(one)
+            if b"\0" in one:
+                parts.clear()
+            parts.append(one[one.rfind(b"\0") + 1 :])
+            if one.endswith(b"\n"):
+                yield b"".join(parts), size
+                parts, size = [], 0
+    if size:
+        yield b"".join(parts), size
+
+
+# -- the spooler ------------------------------------------------------------------------------------------------------
+
+BATCH = 256 * 1024
+RETRY = 0.5
+"""Seconds between attempts to write a spool that could not be written."""
+SYNC = 1.0
+"""Seconds that lines may wait in the spool before they are synced to disk."""
+LOOK = 65_536
+"""Bytes that a publisher may write before it checks the total of all spools again. Each writing publisher may exceed
+the limit of the total by as much."""
+
+
+class Spooler:
+    """Copies an outbox to a spool, in its own thread, so that a slow, full or hanging disk delays nobody.
+
+    If the spool is full or cannot be written, lines wait in the outbox, which drops new ones when it is full as well.
+    Whenever all lines in the spool are durable it is emptied, so it stays small while the daemon keeps up.
+
+    What waits in the spool is synced to disk every `SYNC` seconds, and when the stream ends: a failure of the machine
+    costs the lines of the last moment, and the daemon reports them as lost. While a daemon takes the lines, nothing is
+    synced.
+
+    `socket`: of the daemon that the lines are for.
+    """
+
+    def __init__(self, outbox: Outbox, options: StreamOptions, socket: Path, limits: SpoolLimits) -> None:
+        self._outbox = outbox
+        ingest = Ingest(framing="tapped", **options._asdict())
+        self._header = Header(socket=os.path.realpath(socket), ingest=ingest)
+        self._limits = limits
+        self._spool: Spool | None = None
+        self._allowed = 0
+        """Bytes that may be written before the total of all spools is checked again."""
+        self._sync_at: float | None = None
+        """When to sync what was written; None: nothing was."""
+
+    def run(self) -> None:
+        """Copy until all lines have been put in. Then note the end in the spool, or remove a delivered one."""
+        while (entries := self._outbox.copy(BATCH, self._until_sync())) is not None:
+            try:
+                if entries:
+                    self._write(entries)
+                if self._until_sync() == 0:
+                    self._sync()
+            except (SpoolError, OSError) as error:
+                self._note(error)
+                last = entries[0].last if entries else self._outbox.lines
+                if self._outbox.wait_until_acked(last, RETRY):
+                    break
+        try:
+            self._end()
+        except OSError as error:
+            self._note(error)
+
+    def read(self, after: int) -> tuple[bytes, int]:
+        """Read the spool (`Spool.read`) for the delivery's thread: lines that the outbox has on disk only."""
+        assert self._spool is not None
+        return self._spool.read(after)
+
+    # -- inner workings -----------------------------------------------------------------------------------------
+
+    def _write(self, entries: list[Entry]) -> None:
+        """Write entries as far as there is room, and then raise `SpoolError` or `OSError` for the others."""
+        spool = self._spool_after(entries[0].last - entries[0].lines)
+        records = [frame(encode(entry), entry.last) for entry in entries]
+        ends = list(accumulate(map(len, records)))
+        fitting = bisect_right(ends, self._room(spool, ends[-1]))
+        try:
+            self._append(spool, records[:fitting], entries[:fitting])
+        except OSError:  # there may be room on the disk for the first ones
+            for record, entry in zip(records[:fitting], entries, strict=False):
+                self._append(spool, [record], [entry])
+        if fitting < len(entries):
+            raise SpoolError("the spool is full")
+
+    def _append(self, spool: Spool, records: list[bytes], entries: list[Entry]) -> None:
+        before = spool.size
+        spool.append(b"".join(records), sum(entry.lines for entry in entries))
+        self._allowed -= spool.size - before
+        self._outbox.copied(spool.lines)
+        if self._sync_at is None:
+            self._sync_at = time.monotonic() + SYNC
+
+    def _until_sync(self) -> float | None:
+        """Seconds until what was written is to be synced; None if there is nothing."""
+        return None if self._sync_at is None else max(0.0, self._sync_at - time.monotonic())
+
+    def _sync(self) -> None:
+        """Sync what was written, unless the daemon has it."""
+        self._sync_at = None
+        if self._spool is not None and self._outbox.acked < self._spool.lines:
+            self._spool.sync()
+
+    def _room(self, spool: Spool, wanted: int) -> int:
+        """Return how many of `wanted` bytes may be written."""
+        if wanted > self._allowed:
+            free = self._limits.spool_total_bytes - sum(spools(self._limits.directory).values())
+            self._allowed = min(max(wanted, LOOK), free)
+        return min(self._limits.spool_bytes - spool.size, self._allowed)
+
+    def _spool_after(self, after: int) -> Spool:
+        """Return the spool, ready for line `after + 1`."""
+        if self._spool is None:
+            self._header.after = after
+            self._spool = Spool.create(self._limits.directory, self._header)
+        elif self._outbox.acked >= self._spool.lines:
+            self._spool.restart(after)
+        return self._spool
+
+    def _end(self) -> None:
+        if self._spool is None:
+            return
+        outbox = self._outbox
+        if outbox.delivered and not self._spool.is_damaged:
+            self._spool.remove()
+        else:  # the daemon moves a damaged one to the quarantine
+            lost = outbox.rest()[1]
+            self._spool.end(Ending(outbox.lines, lost, outbox.obstacle, outbox.ended, outbox.suspended))
+            self._spool.sync()
+
+    def _note(self, error: SpoolError | OSError) -> None:
+        why = f"the spool cannot be written: {error.strerror}" if isinstance(error, OSError) else str(error)
+        self._outbox.obstacle = why

@@ -1,5 +1,6 @@
 """The tap of one stream: splits data into lines and puts them into an outbox, from where they are spooled and delivered
-by a thread each. So a tap never delays the agent.
+by a thread each. So a tap never delays the agent. Heavy modules are imported only in these threads, so that the agent
+starts at once.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tooltap.daemon.taps.delivery.background import BackgroundDelivery
 from tooltap.daemon.taps.delivery.outbox import MAX_BYTES, Outbox, SpoolLimits, StreamOptions
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
 
 if TYPE_CHECKING:
-    from tooltap.daemon.taps.delivery.spooler import Spooler
+    import asyncio
+
+    from tooltap.daemon.taps.delivery.delivery import Delivery, ReadSpool
+    from tooltap.daemon.taps.delivery.spool import Spooler
+    from tooltap.protocol.frames import Done, Suspended
     from tooltap.protocol.inputs import Direction
+
 
 STALL = 2.0
 """Seconds without progress after which the end of an agent no longer waits for its last lines."""
@@ -108,7 +113,7 @@ class Tap:
 
     def _spool(self) -> None:
         try:
-            from tooltap.daemon.taps.delivery.spooler import Spooler
+            from tooltap.daemon.taps.delivery.spool import Spooler
 
             self._spooler = Spooler(self._outbox, self._options, self._socket, self._limits)
             self._spooler.run()
@@ -132,3 +137,140 @@ class Tap:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
+
+
+# -- the delivery in its thread ---------------------------------------------------------------------------------------
+
+CHECK = 0.2
+"""Seconds between checks whether the thread is still alive."""
+
+
+class _Running(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    task: asyncio.Task[None] | None
+    delivery: Delivery
+
+
+class BackgroundDelivery:
+    """Runs a delivery in its own thread, so that reading lines and sending them do not wait for each other. All
+    methods are for one thread, except `wake`, which any thread that puts lines in may call."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        options: StreamOptions,
+        socket: Path | None,
+        *,
+        patience: float,
+        read_spool: ReadSpool | None = None,
+    ) -> None:
+        self.outbox = outbox
+        self.end: Done | Suspended | None = None
+        """What the daemon has answered, once the end of the stream, or that it is suspended, is durable."""
+        self.failure: Exception | None = None
+        """Why the delivery ended without `end`."""
+        self._arguments = (outbox, options, socket, patience, read_spool)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._running: _Running | None = None
+        self._started = threading.Event()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Note that lines have been put in."""
+        if self._running is not None:
+            self._call(self._running.delivery.wake)
+
+    def wait_for_room(self, max_bytes: int) -> bool:
+        """Wait until the outbox takes less memory than this. Return False if the delivery has ended."""
+        while self._thread.is_alive() and not self.outbox.wait_for_room(max_bytes, CHECK):
+            pass
+        return self._thread.is_alive()
+
+    def finish(self, patience: float, *, suspend: bool = False) -> None:
+        """Note that all lines have been put in. From now on wait `patience` seconds for a daemon that is away.
+        `suspend`: the stream does not end."""
+        if running := self._wait_until_started():
+            self._call(lambda: running.delivery.finish(patience, suspend=suspend))
+
+    def wait(self, stall: float | None = None) -> bool:
+        """Wait until the delivery has ended, and return whether it has. With `stall`: stop waiting after that many
+        seconds without an ack, or if all other lines are on disk."""
+        acked = -1
+        while self._thread.is_alive() and acked != self.outbox.acked:
+            acked = self.outbox.acked
+            self._thread.join(stall)
+            if self.outbox.rest() == (0, 0):
+                break
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Stop without ending the stream."""
+        if (running := self._wait_until_started()) and running.task is not None:
+            self._call(running.task.cancel)
+        self._thread.join()
+
+    @property
+    def problem(self) -> Exception | None:
+        """Why no lines reach the daemon, if that is known."""
+        return self.failure or (self._running.delivery.problem if self._running else None)
+
+    def _wait_until_started(self) -> _Running | None:
+        while self._thread.is_alive() and not self._started.wait(CHECK):
+            pass
+        return self._running
+
+    def _call(self, function: Callable[[], object]) -> None:
+        assert self._running is not None
+        try:
+            self._running.loop.call_soon_threadsafe(function)
+        except RuntimeError:  # the delivery has ended
+            pass
+
+    def _run(self) -> None:
+        import asyncio
+
+        try:
+            asyncio.run(self._deliver())
+        except asyncio.CancelledError:
+            pass
+        except Exception as error:
+            self.failure = error
+
+    async def _deliver(self) -> None:
+        import asyncio
+
+        from tooltap.daemon.taps.delivery.delivery import Delivery
+
+        # anyio 4.16: data that comes at the moment a connection is closed is an "Exception in callback" on stderr.
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        delivery = Delivery(*self._arguments)
+        self._running = _Running(asyncio.get_running_loop(), asyncio.current_task(), delivery)
+        self._started.set()
+        self.end = await delivery.run()
+
+
+# -- its problems ----------------------------------------------------------------------------------------------------
+
+PERIOD = 1.0
+"""Seconds between two checks."""
+
+
+async def report_problems(problem: Callable[[], str | None]) -> None:
+    """Log when a tap's lines no longer reach the daemon, and when they do again. Run until cancelled. `problem` returns
+    why lines wait, None while they do not."""
+    import anyio
+
+    from tooltap.daemon.system.logs import get_logger
+
+    log = get_logger("tap")
+    reported: str | None = None
+    while True:
+        now = problem()
+        if now is not None and reported is None:
+            log.warning("lines wait in the spool", reason=now)
+        elif now is None and reported is not None:
+            log.info("lines are delivered again")
+        reported = now
+        await anyio.sleep(PERIOD)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tooltap.daemon.ingest.offload import IDLE, Failure, drift_of_process, observed
 from tooltap.daemon.taps.follow.overlap import is_too_old
-from tooltap.daemon.taps.follow.reading import MARK_BYTES, Position, read_from
+from tooltap.daemon.taps.follow.stores import MARK_BYTES, Position, read_from
 from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.wire.framing import LongLine, Splitter
 from tooltap.traces.drift.drift import Found

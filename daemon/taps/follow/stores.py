@@ -1,19 +1,186 @@
-"""Lists the sessions in the folders where agents store them."""
+"""Where agents store their sessions, which of them are followed, and how these are read: as files, as rows of a
+database, or as folders of files.
+
+What another process writes is read from a position on. No file stays open between two reads. So another file may have
+the path at the next read, or the file may have been truncated. Both show in the content: the bytes before the position
+(its `mark`) must still be there. The functions block: call them in a thread.
+"""
 
 from __future__ import annotations
 
+import errno
+import itertools
+import math
 import os
 import re
+import sqlite3
+import stat
+import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated, NamedTuple, Protocol, TypeAlias
+from urllib.parse import quote
 
-from tooltap.daemon.taps.follow.database import Database
-from tooltap.daemon.taps.follow.folders import SessionFolders
-from tooltap.daemon.taps.follow.reading import Files, Found
-from tooltap.normalizers.catalog.dialect import Store
+import msgspec
+import orjson
+
+from tooltap.daemon.system.processes import usable_cores
+from tooltap.normalizers.catalog.dialect import DatabaseReader, FolderReader, Query, SessionGoneError, Store
 from tooltap.normalizers.catalog.registry import load, stores
+
+MARK_BYTES = 4_096
+BLOCK = 65_536
+NOTE_BYTES = 65_536
+
+
+class ReplacedError(Exception):
+    """The file at the path is not the one that was read up to the position, or it was truncated."""
+
+
+class Position(NamedTuple):
+    offset: int = 0
+    mark: bytes = b""
+    """The last bytes before `offset`, for comparison."""
+    inode: int | None = None
+    """Inode of the file that was read."""
+
+    taken: Mapping[str, int] = {}
+    """Of a database: session -> how many of its rows were read."""
+
+
+class Chunk(NamedTuple):
+    """The bytes that one read returns."""
+
+    data: bytes
+    after: Position
+    mtime: int
+    """Time of the last change, in ms since the epoch."""
+
+
+class Found(NamedTuple):
+    """A session file, as it was when its folder was listed."""
+
+    path: str
+    size: int
+    mtime: int
+    """Nanoseconds since the epoch."""
+
+    @property
+    def mtime_ms(self) -> int:
+        return self.mtime // 1_000_000
+
+
+class Reader(Protocol):
+    """Reads the sessions of a store. All raise `OSError`."""
+
+    def head(self, path: str, limit: int) -> tuple[bytes, int]:
+        """Read the first `limit` bytes, or a few more. Return them and the time of the last change in ms since the
+        epoch."""
+
+    def position_after(self, path: str, offset: int, crc: int | None) -> Position:
+        """Return the position where reading stopped earlier: after a line with this CRC-32 (None: unknown). `offset`:
+        bytes, or rows. Raises `ReplacedError`."""
+
+    def read_from(self, path: str, position: Position, limit: int) -> Chunk:
+        """Read what follows the position, about `limit` bytes. Raises `ReplacedError`."""
+
+
+def read_from(path: str, position: Position, limit: int) -> Chunk:
+    """Read at most `limit` bytes from the position on. Raises `ReplacedError` and `OSError`."""
+    offset, mark = position.offset, position.mark
+    with opened(path) as (descriptor, status):
+        data = os.pread(descriptor, len(mark) + limit, offset - len(mark))
+    mtime = status.st_mtime_ns // 1_000_000
+    if data == mark[:-1] and mark.endswith(b"\n"):  # the last line was ingested before its newline was written
+        return Chunk(b"", position, mtime)
+    if not data.startswith(mark):
+        raise ReplacedError
+    return Chunk(data[len(mark) :], Position(offset + len(data) - len(mark), data[-MARK_BYTES:], status.st_ino), mtime)
+
+
+def position_after(path: str, offset: int, crc: int | None) -> Position:
+    """Return the position where reading stopped earlier: after the newline of a line with this CRC-32 (None: unknown).
+    Raises `ReplacedError` and `OSError`."""
+    if offset == 0:
+        return Position()
+    with opened(path) as (descriptor, status):
+        if status.st_size < offset - 1:
+            raise ReplacedError
+        if status.st_size >= offset and os.pread(descriptor, 1, offset - 1) != b"\n":
+            raise ReplacedError
+        line = _line_before(descriptor, offset - 1)
+    if crc is not None and zlib.crc32(line) != crc:
+        raise ReplacedError
+    return Position(offset, (line + b"\n")[-MARK_BYTES:], status.st_ino)
+
+
+def read_head(path: str, limit: int) -> tuple[bytes, int]:
+    """Read the first bytes. Return them and the time of the last change in ms since the epoch. Raises `OSError`."""
+    with opened(path) as (descriptor, status):
+        data = b""
+        while len(data) < limit and (block := os.pread(descriptor, limit - len(data), len(data))):
+            data += block
+    return data, status.st_mtime_ns // 1_000_000
+
+
+class Files:
+    """Reads session files."""
+
+    head = staticmethod(read_head)
+    position_after = staticmethod(position_after)
+    read_from = staticmethod(read_from)
+
+
+def read_note(path: str, key: str) -> str | None:
+    """Return a string of the JSON object in a small file; None if there is none, or not yet."""
+    try:
+        data, _ = read_head(path, NOTE_BYTES)
+        value = orjson.loads(data)
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    noted = value.get(key) if isinstance(value, dict) else None
+    return noted if isinstance(noted, str) and noted else None
+
+
+def find_moved(path: str, inode: int | None) -> str | None:
+    """Return the new path of the file that was at this path, if it was renamed in its folder."""
+    try:
+        with os.scandir(os.path.dirname(path)) as entries:
+            return next((one.path for one in entries if one.inode() == inode and one.path != path), None)
+    except OSError:
+        return None
+
+
+@contextmanager
+def opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        yield descriptor, status
+    finally:
+        os.close(descriptor)
+
+
+def _line_before(descriptor: int, end: int) -> bytes:
+    """Read the line that ends at this offset."""
+    parts: list[bytes] = []
+    while end > 0:
+        start = max(0, end - BLOCK)
+        block = os.pread(descriptor, end - start, start)
+        _, newline, last = block.rpartition(b"\n")
+        parts.append(last)
+        if newline:
+            break
+        end = start
+    return b"".join(reversed(parts))
+
+
+# -- stores -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -96,3 +263,297 @@ def _look(root: Root, path: str) -> Found:
         return root.reader.look_at(path)
     status = os.lstat(path)
     return Found(path, status.st_size, status.st_mtime_ns)
+
+
+# -- databases --------------------------------------------------------------------------------------------------------
+
+ROW_BYTES = 1_024
+"""Size of a row for the progress of a backfill, which is in bytes."""
+LOCK_TIMEOUT = 1.0
+"""Seconds to wait for a lock, which readers need only while the log is recovered."""
+HEADER_BYTES = 48
+"""The beginning of the index of the write-ahead log, which every commit changes."""
+
+
+def state_of(path: str) -> object:
+    """Return a value that differs after each commit; None if there is no database."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    try:
+        descriptor = os.open(f"{path}-shm", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        header = b""
+    else:
+        try:
+            header = os.pread(descriptor, HEADER_BYTES, 0)
+        finally:
+            os.close(descriptor)
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, header
+
+
+class Database:
+    """The sessions in an agent's SQLite database, each as if it were a file of lines: a row is a line. So the number of
+    lines that a stream has is its position, as it is for files. The agent's reader (`catalog/dialect.py`) knows the
+    tables.
+
+    The agent must not notice: connections only read, are open for one short transaction, and create no files. While
+    nobody has the database open, there is no write-ahead log, and reading could create one; so the main file is read as
+    it is.
+
+    The path of a session is that of the database, a slash and the session's id.
+    """
+
+    def __init__(self, path: str, reader: DatabaseReader) -> None:
+        self.path = path
+        self._reader = reader
+
+    def list_sessions(self) -> list[Found]:
+        """List the sessions that are no subagents'. Their size is the number of rows. Raises `OSError`."""
+        with _opened(self.path) as query:
+            found = list(self._reader.sessions(query, self._changed()))
+        return [Found(f"{self.path}/{one.session}", one.rows, one.changed * 1_000_000) for one in found]
+
+    def head(self, path: str, limit: int) -> tuple[bytes, int]:
+        chunk = self.read_from(path, Position(), limit)
+        return chunk.data, chunk.mtime
+
+    def position_after(self, path: str, offset: int, crc: int | None) -> Position:
+        """Return the position after so many rows of a session. Raises `ReplacedError` and `OSError`."""
+        if offset == 0:
+            return Position()
+        session = os.path.basename(path)
+        taken: dict[str, int] = {}
+        before: dict[str, int] = {}
+        with _opened(self.path) as query, _present(session):
+            with closing(self._reader.numbers(query, session)) as numbers:
+                for owner, number in itertools.islice(numbers, offset):
+                    before = {owner: number}
+                    taken[owner] = number + 1
+            if sum(taken.values()) != offset:
+                raise ReplacedError
+            with closing(self._reader.rows(query, session, taken | before, self._changed())) as rows:
+                if crc is not None and zlib.crc32(next(rows).line) != crc:
+                    raise ReplacedError
+        return Position(offset, taken=taken)
+
+    def read_from(self, path: str, position: Position, limit: int) -> Chunk:
+        """Read rows until they have at least `limit` bytes. Raises `OSError`."""
+        session = os.path.basename(path)
+        taken = dict(position.taken)
+        lines: list[bytes] = []
+        size, at = 0, 0
+        with _opened(self.path) as query, _present(session):
+            changed = self._changed()
+            with closing(self._reader.rows(query, session, taken, changed)) as rows:
+                for row in rows:
+                    lines.append(row.line + b"\n")
+                    size += len(row.line) + 1
+                    taken[row.owner] = row.number + 1
+                    at = row.time
+                    if size >= limit:
+                        break
+        return Chunk(b"".join(lines), Position(position.offset + len(lines), taken=taken), at or changed)
+
+    def _changed(self) -> int:
+        return os.stat(self.path).st_mtime_ns // 1_000_000
+
+
+@contextmanager
+def _present(session: str) -> Iterator[None]:
+    try:
+        yield
+    except SessionGoneError:
+        raise FileNotFoundError(errno.ENOENT, "the session is deleted", session) from None
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[Query]:
+    """Open a database for one transaction. Raises `OSError`, also for whatever SQLite says."""
+    before = state_of(path)
+    if before is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    is_idle = not os.path.exists(f"{path}-wal")
+    place = f"file:{quote(path)}?{'immutable=1' if is_idle else 'mode=ro'}"
+    try:
+        connection = sqlite3.connect(place, timeout=LOCK_TIMEOUT, uri=True, isolation_level=None)
+        try:
+            connection.execute("BEGIN")
+            yield connection.execute
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise OSError(errno.EIO, str(error), path) from error
+    if is_idle and state_of(path) != before:  # it was opened meanwhile, so what was read may be of two states
+        raise OSError(errno.EAGAIN, "the agent has just opened it", path)
+
+
+# -- folders of files -------------------------------------------------------------------------------------------------
+
+ATTEMPTS = 3
+DOCUMENT_BLOCK = 1024 * 1024
+
+
+class SessionFolders:
+    """The sessions of an agent that are folders of files, each as a document that is made of them. The agent's reader
+    (`catalog/dialect.py`) knows the files. The agent may delete one that another names, because there is a newer one;
+    then the document is made again. The path of a session is that of its first file (`FolderReader.files`)."""
+
+    def __init__(self, reader: FolderReader) -> None:
+        self._reader = reader
+
+    def session_of(self, path: str) -> str | None:
+        """Return the path of the session that a file may be of; None if it changes with none."""
+        folder, name = os.path.split(path)
+        above, inner = os.path.split(folder)
+        main, *others = self._reader.files
+        if name in others:
+            return os.path.join(folder, main)
+        return os.path.join(above, main) if f"{inner}/" in others else None
+
+    def look_at(self, path: str) -> Found:
+        """Return the state of a session: what its files have together, and their last change. Raises `OSError`."""
+        folder = os.path.dirname(path)
+        status = os.lstat(path)
+        size, mtime = status.st_size, status.st_mtime_ns
+        for one in _listed(folder, self._reader.files[1:]):
+            try:
+                status = os.lstat(one)
+            except FileNotFoundError:
+                continue
+            size, mtime = size + status.st_size, max(mtime, status.st_mtime_ns)
+        return Found(path, size, mtime)
+
+    def head(self, path: str, limit: int) -> tuple[bytes, int]:
+        """Return the document, and the time of the last change in ms since the epoch; of one that has more than `limit`
+        bytes, at least as many. Raises `OSError`."""
+        for attempt in range(ATTEMPTS):
+            mtime = self.look_at(path).mtime_ms
+            try:
+                return self._reader.document(_Folder(os.path.dirname(path), limit)), mtime
+            except _AboveLimitError:
+                return bytes(limit + 1), mtime
+            except FileNotFoundError as error:
+                if not os.path.lexists(path):  # the session has been deleted
+                    raise
+                if attempt == ATTEMPTS - 1:
+                    reason = f"a file that this session names is missing: {error.filename}"
+                    raise OSError(errno.EINVAL, reason, path) from error
+            except (LookupError, TypeError, ValueError) as error:
+                raise OSError(errno.EINVAL, f"not a session of a known form: {error!r}", path) from error
+        raise AssertionError("the last attempt returns or raises")
+
+    def position_after(self, path: str, offset: int, crc: int | None) -> Position:
+        return position_after(path, offset, crc)
+
+    def read_from(self, path: str, position: Position, limit: int) -> Chunk:
+        return read_from(path, position, limit)
+
+
+class _AboveLimitError(Exception):
+    """The files have more bytes than are read."""
+
+
+class _Folder:
+    """Implements `Folder`."""
+
+    def __init__(self, path: str, limit: int) -> None:
+        self._path = path
+        self._limit = limit
+        self._left = limit
+
+    def read(self, name: str) -> bytes:
+        data = read_head(self._inside(name), self._left + 1)[0]
+        self._take(len(data))
+        return data
+
+    def lines(self, name: str, end: bytes) -> Iterator[bytes]:
+        with (
+            opened(self._inside(name)) as (descriptor, _),
+            open(descriptor, "rb", DOCUMENT_BLOCK, closefd=False) as file,
+        ):
+            while line := file.readline(self._limit + 1):
+                last = line
+                while not last.endswith(b"\n") and (more := file.readline(self._limit + 1)):
+                    last = last[-len(end) :] + more
+                if last.endswith(end):
+                    self._take(len(line))
+                    yield line
+
+    def _take(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise _AboveLimitError
+
+    def _inside(self, name: str) -> str:
+        """Return the path of a file that another one names. Raises `FileNotFoundError` for one that is elsewhere."""
+        path = os.path.join(self._path, name)
+        if os.path.realpath(path) != path or not path.startswith(f"{self._path}/"):
+            raise FileNotFoundError(errno.ENOENT, "not in the session's folder", path)
+        return path
+
+
+def _listed(folder: str, names: tuple[str, ...]) -> Iterator[str]:
+    for name in names:
+        path = os.path.join(folder, name)
+        if not name.endswith("/"):
+            yield path
+            continue
+        try:
+            with os.scandir(path) as entries:
+                yield from [entry.path for entry in entries]
+        except FileNotFoundError:  # a new session
+            continue
+
+
+# -- which are followed -----------------------------------------------------------------------------------------------
+
+Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
+
+ALL = "all"
+"""Means every agent that stores sessions."""
+MOST_JOBS = 4
+"""The default number of processes goes no higher: more of them normalize faster than the daemon can commit."""
+
+_AGE = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `[follow]` table of the configuration: how session files are followed. No file is followed unless `agents`
+    names its agent."""
+
+    agents: tuple[str, ...] = ()
+    """The agents whose files are followed: their names, or `all`."""
+    backfill: str = "24h"
+    """Which files that were never followed are read from their beginning: `all`; those modified within this time before
+    the daemon started (`36h`, `7d`); or `none`, which reads only what is appended from now on."""
+    polling: bool = False
+    """Poll for changes, for file systems that report none."""
+    jobs: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Processes that normalize what a backfill reads; 0: one for each processor core, at most `MOST_JOBS`; 1: only the
+    daemon itself."""
+
+    def __post_init__(self) -> None:
+        for agent in self.agents:
+            if agent not in (ALL, *stores()):
+                raise ValueError(f"no session files of {agent!r} are known; there are {', '.join(stores())}, {ALL}")
+        if self.backfill not in ("all", "none") and not _AGE.fullmatch(self.backfill):
+            raise ValueError(f"backfill is all, none or an age like 36h or 7d, not {self.backfill!r}")
+
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """The names of the agents whose files are followed."""
+        return tuple(stores()) if ALL in self.agents else self.agents
+
+    @property
+    def processes(self) -> int:
+        return self.jobs or min(usable_cores(), MOST_JOBS)
+
+    @property
+    def backfill_seconds(self) -> float:
+        if (age := _AGE.fullmatch(self.backfill)) is not None:
+            return float(age[1]) * _UNITS[age[2]]
+        return math.inf if self.backfill == "all" else 0.0

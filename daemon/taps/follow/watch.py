@@ -1,6 +1,6 @@
 """Watches where an agent stores its sessions, a folder or a database: reports all sessions in it, and then changes.
 
-Each runs in a thread of its own, because watching and listing thousands of folders takes time. Changes may be missed,
+Each runs in its own thread, because watching and listing thousands of folders takes time. Changes may be missed,
 between a listing and the watch or when the system's queue overflows. So the folder is listed again periodically
 (`rescan`), which reads no file. A database is looked at often, without opening it, and listed after each commit.
 """
@@ -16,10 +16,8 @@ from collections.abc import Callable, Iterable
 from watchfiles import watch
 
 from tooltap.daemon.system.logs import faults
-from tooltap.daemon.taps.follow.database import Database, state_of
-from tooltap.daemon.taps.follow.reading import Found
-from tooltap.daemon.taps.follow.stores import Root, look_at, scan
-from tooltap.normalizers.stream.guard import place_of
+from tooltap.daemon.taps.follow.stores import Database, Found, Root, look_at, scan, state_of
+from tooltap.normalizers.stream.reset import place_of
 
 DEBOUNCE_MS = 50
 STEP_MS = 20

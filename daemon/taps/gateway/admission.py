@@ -19,7 +19,7 @@ from collections.abc import Collection, MutableMapping
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
-from tooltap.daemon.system.connections.peer import Peer
+from tooltap.daemon.system.connections import Peer
 from tooltap.daemon.system.tcp import is_address, is_loopback, without_port
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]

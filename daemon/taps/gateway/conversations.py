@@ -1,4 +1,4 @@
-"""Reconstructs conversations from exchanges with a server for language models; each becomes a stream of its own.
+"""Reconstructs conversations from exchanges with a server for language models; each becomes a stream.
 
 The API has no conversations: every request repeats the whole history. The parser of a stream emits only what it has not
 seen before. So all exchanges of one conversation must reach the same parser in order, and no others. This module finds
@@ -14,7 +14,7 @@ A new request belongs to the conversation that is registered under its longest p
 - the next item of the request is by the model. Then the client repeats the answer in other words, or has cut it; or
 - the model has not answered there yet. Then the request is a retry.
 
-Otherwise it only begins with the same words ("hello") and starts a conversation of its own. So does a request to a
+Otherwise it only begins with the same words ("hello") and starts a new conversation. So does a request to a
 conversation that still waits for an answer: exchanges in one stream must not overlap.
 
 A new conversation is a subagent's if it has a text of the user that a call of another one was given, where that call is
@@ -30,6 +30,7 @@ sees the whole history again.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import secrets
 import time
@@ -39,6 +40,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import httpx
 import msgspec
 
 from tooltap.daemon.system.logs import get_logger
@@ -263,7 +265,7 @@ class ModelAnswer(Protocol):
 
 
 def _texts_of(content: Any) -> list[str]:
-    """The texts of a message, part by part: agents put words of their own beside the user's."""
+    """The texts of a message, part by part: agents put their own words beside the user's."""
     return [text for part in (content if isinstance(content, list) else [content]) if (text := item_text(part))]
 
 
@@ -385,3 +387,63 @@ def _item(item: Msg) -> Item | None:
         stable += [item.get("call_id") or item.get("id") or item.get("approval_request_id"), item.get("name")]
         by_model = not is_answer(item) and kind != "mcp_approval_response"
     return Item(zlib.crc32(msgspec.json.encode(stable)), by_model)
+
+
+# -- the provider -----------------------------------------------------------------------------------------------------
+
+_NAMES = {"aliyuncs": "alibaba", "amazonaws": "amazon", "bigmodel": "zhipu", "googleapis": "google", "x": "xai"}
+"""Domains, without their endings, that differ from their owners' names."""
+_PORTS = {1234: "lmstudio", 11434: "ollama"}
+"""Ports on which servers for one machine listen, unless configured otherwise."""
+_MAKERS = {
+    "claude": "anthropic",
+    "codestral": "mistral",
+    "command": "cohere",
+    "deepseek": "deepseek",
+    "devstral": "mistral",
+    "gemini": "google",
+    "gemma": "google",
+    "glm": "zhipu",
+    "gpt": "openai",
+    "grok": "xai",
+    "kimi": "moonshot",
+    "llama": "meta",
+    "magistral": "mistral",
+    "minimax": "minimax",
+    "ministral": "mistral",
+    "mistral": "mistral",
+    "mixtral": "mistral",
+    "phi": "microsoft",
+    "qwen": "alibaba",
+    "qwq": "alibaba",
+}
+"""First word of the name of a model -> its maker."""
+_FIRST_WORD = re.compile(r"[a-z]+")
+
+
+def provider_of(upstream: httpx.URL, model: object) -> str | None:
+    """Return the provider's name; None if neither the server nor the model says it. `model`: as a request names it."""
+    return _of_server(upstream) or _of_model(model)
+
+
+def _of_server(upstream: httpx.URL) -> str | None:
+    host = upstream.host.rstrip(".").lower()
+    if host == "localhost" or _is_address(host):
+        return _PORTS.get(upstream.port or 0)
+    *_, name, end = ["", *host.split(".")]
+    return _NAMES.get(name, name) if name else _PORTS.get(upstream.port or 0, end)
+
+
+def _of_model(model: object) -> str | None:
+    if not isinstance(model, str):
+        return None
+    word = _FIRST_WORD.match(model.rpartition("/")[2].lower())
+    return None if word is None else _MAKERS.get(word[0])
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True

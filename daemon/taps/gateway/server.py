@@ -1,33 +1,38 @@
-"""The gateway's server: listens, serves until it is stopped, and then closes the conversations."""
+"""The gateway's server: a reverse proxy in front of an OpenAI-compatible server, which passes everything unchanged and
+without delay, and copies it to a tap. When it is stopped, it closes the conversations.
+
+The path of a request is appended to the server's URL. Only hop-by-hop headers and the gateway's key are left out. When
+a client leaves, its request is cancelled. When the server breaks off an answer, the gateway breaks it off, too. What is
+not admitted is neither passed nor tapped.
+"""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from functools import partial
+from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import unquote
 
 import anyio
 import httpx
+import orjson
 from anyio.to_thread import run_sync
 
-from tooltap.daemon.system.connections.quotas import Shares
+from tooltap.daemon.system.connections import Shares, allow_open_files
 from tooltap.daemon.system.foreground import OnStop
 from tooltap.daemon.system.http_server import HttpConnection, HttpServer
 from tooltap.daemon.system.listener import Listener
 from tooltap.daemon.system.logs import configure, get_logger
-from tooltap.daemon.system.open_files import allow_open_files
-from tooltap.daemon.system.tcp import Address, listen, url_of
+from tooltap.daemon.system.tcp import Address, is_loopback, listen, url_of
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
-from tooltap.daemon.taps.delivery.tap import Tap
-from tooltap.daemon.taps.gateway.admission import Admission
-from tooltap.daemon.taps.gateway.conversations import Conversations, Place
-from tooltap.daemon.taps.gateway.forward import Gateway
-from tooltap.daemon.taps.gateway.provider import provider_of
-from tooltap.daemon.taps.gateway.tap import GatewayTap
-from tooltap.daemon.taps.problems import report_problems
+from tooltap.daemon.taps.delivery.tap import Tap, report_problems
+from tooltap.daemon.taps.gateway.admission import Admission, Admitted, RefusedError
+from tooltap.daemon.taps.gateway.conversations import Conversations, Place, provider_of
+from tooltap.daemon.taps.gateway.exchange import GatewayTap, Watch, api_of
 
 KEEP_ALIVE = 75
 """Seconds until an idle connection is closed."""
@@ -127,3 +132,174 @@ def _upstream(url: str) -> httpx.URL:
     if upstream.scheme not in ("http", "https") or not upstream.host or upstream.query or upstream.userinfo:
         raise GatewayError(f"{url!r} is not the URL of a server, such as http://127.0.0.1:11434")
     return upstream
+
+
+# -- the proxy --------------------------------------------------------------------------------------------------------
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+CONNECT = 30.0
+"""Seconds to connect to the server. Its answer may take any time."""
+REUSE = 2.0
+"""Seconds for which an idle connection to the server may be used again: less than the server keeps it open, because a
+request on a connection that is just being closed fails. vLLM and others keep it open for 5 s."""
+BAD_GATEWAY = 502
+_JSON = b"application/json"
+_CLOSE = (b"connection", b"close")
+"""Of a request that is refused, the rest is not read."""
+
+_HOP_BY_HOP = {
+    b"connection",
+    b"keep-alive",
+    b"proxy-authenticate",
+    b"proxy-authorization",
+    b"proxy-connection",
+    b"te",
+    b"trailer",
+    b"transfer-encoding",
+    b"upgrade",
+}
+
+
+class Gateway:
+    """The ASGI application."""
+
+    def __init__(self, upstream: httpx.URL, tap: GatewayTap, admission: Admission) -> None:
+        self._upstream = upstream
+        self._tap = tap
+        self._admission = admission
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=REUSE)
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=CONNECT), limits=limits, trust_env=not is_loopback(upstream.host)
+        )
+        self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        try:
+            admitted = self._admission.check(scope)
+        except RefusedError as error:
+            await _refuse(send, None, error.status, str(error), _CLOSE)
+            return
+        api = api_of(scope["method"], unquote(admitted.path.decode()))
+        watch = self._tap.watch(api, _header(admitted.headers, b"content-encoding")) if api is not None else None
+        upload = _Upload(receive, watch)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(upload.cancel_when_left, tasks.cancel_scope)
+                await self._pass(self._request(scope, admitted, upload), send, watch)
+                tasks.cancel_scope.cancel()
+        except Exception:
+            _log.exception("a request failed")
+        finally:
+            if watch is not None:
+                watch.finished()
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    # -- inner workings -----------------------------------------------------------------------------------------
+
+    def _request(self, scope: MutableMapping[str, Any], admitted: Admitted, upload: _Upload) -> httpx.Request:
+        target: bytes = self._upstream.raw_path.rstrip(b"/") + admitted.path
+        if scope["query_string"]:
+            target += b"?" + scope["query_string"]
+        headers = _end_to_end(admitted.headers)
+        has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in admitted.headers)
+        if not has_body:
+            upload.is_taken.set()
+        return httpx.Request(
+            scope["method"],
+            self._upstream.copy_with(raw_path=target),
+            headers=[(name, value) for name, value in headers if name != b"host"],
+            content=upload.chunks() if has_body else None,
+        )
+
+    async def _pass(self, request: httpx.Request, send: Send, watch: Watch | None) -> None:
+        try:
+            response = await self._client.send(request, stream=True)
+        except httpx.TransportError as error:
+            reason = str(error) or type(error).__name__
+            _log.warning("the server cannot be reached", upstream=str(self._upstream), reason=reason)
+            await _refuse(send, watch, BAD_GATEWAY, f"{self._upstream} cannot be reached: {reason}")
+            return
+        try:
+            if watch is not None:
+                headers = response.headers
+                watch.response_started(headers.get("content-type", ""), headers.get("content-encoding", ""))
+            await _start(send, response.status_code, _end_to_end(response.headers.raw))
+            async for data in response.aiter_raw():
+                if watch is not None:
+                    watch.response_data(data)
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except httpx.TransportError as error:
+            # The answer has no end now, so our server closes the client's connection.
+            _log.warning("the server broke off an answer", reason=str(error) or type(error).__name__)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await response.aclose()
+
+
+class _Upload:
+    """The body of a request."""
+
+    def __init__(self, receive: Receive, watch: Watch | None) -> None:
+        self._receive = receive
+        self._watch = watch
+        self.is_taken = anyio.Event()
+        """Set when the body is complete, or nobody reads the rest."""
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        try:
+            while True:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    self.is_taken.set()
+                    await anyio.sleep_forever()  # for `cancel_when_left`
+                if data := message["body"]:
+                    if self._watch is not None:
+                        self._watch.request_data(data)
+                    yield data
+                if not message["more_body"]:
+                    if self._watch is not None:
+                        self._watch.request_complete()
+                    return
+        finally:
+            self.is_taken.set()
+
+    async def cancel_when_left(self, scope: anyio.CancelScope) -> None:
+        """Cancel the work for the client when it has left."""
+        await self.is_taken.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel()
+
+
+async def _start(send: Send, status: int, headers: Headers) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+
+
+async def _refuse(send: Send, watch: Watch | None, status: int, reason: str, *headers: tuple[bytes, bytes]) -> None:
+    """Respond with our own error, in the form of OpenAI's servers."""
+    body = orjson.dumps({"error": {"message": f"tooltap gateway: {reason}", "type": "gateway_error", "code": status}})
+    if watch is not None:
+        watch.response_started(_JSON.decode(), "")
+        watch.response_data(body)
+    await _start(send, status, [(b"content-type", _JSON), (b"content-length", b"%d" % len(body)), *headers])
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Return the headers that are not hop-by-hop."""
+    headers = list(headers)
+    named = {
+        name.strip().lower() for key, value in headers if key.lower() == b"connection" for name in value.split(b",")
+    }
+    return [(key, value) for key, value in headers if key.lower() not in _HOP_BY_HOP | named]
+
+
+def _header(headers: Headers, name: bytes) -> str:
+    return ",".join(value.decode("latin-1") for key, value in headers if key == name)

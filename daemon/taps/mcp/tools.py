@@ -2,25 +2,40 @@
 
 The body goes to the daemon's memory, subscribers get an event that refers to it, and the model gets one line. Without a
 daemon a tool does nothing, because nobody would see the result. Every call becomes events, also a denied one.
+
+Their MCP server uses standard input and output, and both generations of the protocol (SDK `mcp` 2.3). In the older one
+the server requests the client's roots when a call needs them. In the newer one the server answers the call with that
+request, and the client repeats the call with its roots.
 """
 
 from __future__ import annotations
 
 import secrets
+import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import anyio
+import mcp_types as types
 import msgspec
+import orjson
 from anyio import to_thread
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
 
-from tooltap.daemon.client.discovery import ConnectError, DaemonError
-from tooltap.daemon.journal.slices import count_lines
+from tooltap import __version__
+from tooltap.daemon.client.asynchronous import Publisher, connect, ingest
+from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
+from tooltap.daemon.journal.interface import count_lines
+from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.taps.mcp.commands import Commands, Ran
-from tooltap.daemon.taps.mcp.files import Body, NotShownError, Roots, read_image, read_text
-from tooltap.daemon.taps.mcp.stream import DisplayStream
+from tooltap.daemon.taps.mcp.files import Body, NotShownError, Roots, folder_of_uri, read_image, read_text
+from tooltap.daemon.taps.mcp.keeper import become_subreaper
 from tooltap.protocol.frames import sentence_of
 
 LONGEST_REPLY = 120
@@ -234,3 +249,214 @@ def _one_line(text: str) -> str:
 
 def _lines(lines: int) -> str:
     return "1 line" if lines == 1 else f"{lines} lines"
+
+
+# -- the server -------------------------------------------------------------------------------------------------------
+
+ROOTS = "roots"
+ROOTS_TIMEOUT = 5.0
+CALL_ID = "claudecode/toolUseId"
+"""Key in `_meta` for the call's id in Claude Code."""
+OUTPUT_ID = "tooltap/outputId"
+"""Key in the `_meta` of our results, for clients that show the output: models do not see `_meta`."""
+
+
+async def serve(folders: list[Path], stream: DisplayStream, commands: Commands | None, max_bytes: int) -> None:
+    """Serve until the client leaves."""
+    roots = Roots(folders)
+    tools = DisplayTools(stream, roots, commands, max_bytes)
+    stream.about["cwd"] = str(roots.folders[0])
+    _end_at_signals()
+    if commands is not None:
+        become_subreaper()
+    server = _server(tools, stream)
+    try:
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+    finally:
+        roots.close()
+        await stream.close()
+
+
+def _server(tools: DisplayTools, stream: DisplayStream) -> Server[Any]:
+    async def list_tools(
+        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_described(tool) for tool in tools.tools.values()])
+
+    async def call_tool(
+        context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        folders = await _folders(context, params)
+        if isinstance(folders, types.InputRequiredResult):
+            return folders
+        if (client := context.session.client_params) is not None:
+            stream.about["client"] = {"name": client.client_info.name, "version": client.client_info.version}
+        call_id = (params.meta or {}).get(CALL_ID)
+        answer = await tools.call(
+            params.name,
+            params.arguments or {},
+            call_id=call_id if isinstance(call_id, str) else None,
+            folders=folders,
+        )
+        return types.CallToolResult(
+            content=[types.TextContent(text=answer.text)],
+            is_error=answer.is_error,
+            _meta=None if answer.output_id is None else {OUTPUT_ID: answer.output_id},
+        )
+
+    return Server("tooltap", version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+def _described(tool: type[DisplayTool]) -> types.Tool:
+    _, schemas = msgspec.json.schema_components([tool])
+    [schema] = schemas.values()
+    reads = tool not in COMMANDS
+    return types.Tool(
+        name=tool.NAME,
+        description=tool.DESCRIPTION,
+        input_schema=schema,
+        annotations=types.ToolAnnotations(read_only_hint=reads, open_world_hint=not reads),
+    )
+
+
+async def _folders(
+    context: ServerRequestContext[Any], params: types.CallToolRequestParams
+) -> list[Path] | types.InputRequiredResult | None:
+    """Return the client's roots; None if it has none."""
+    capabilities = context.session.client_capabilities
+    if capabilities is None or capabilities.roots is None:
+        return None
+    answer: Any
+    if context.session.can_send_request:
+        try:
+            answer = await context.session.send_request(
+                types.ListRootsRequest(), types.ListRootsResult, request_read_timeout_seconds=ROOTS_TIMEOUT
+            )
+        except MCPError:  # it announced roots, but does not name them
+            return []
+    elif (answer := (params.input_responses or {}).get(ROOTS)) is None:
+        return types.InputRequiredResult(input_requests={ROOTS: types.ListRootsRequest()})
+    if not isinstance(answer, types.ListRootsResult):
+        return []
+    return [folder for root in answer.roots if (folder := folder_of_uri(str(root.uri))) is not None]
+
+
+def _end_at_signals() -> None:
+    """Reading standard input cannot be interrupted, so signals end this process as they would end any other. Commands
+    end with it: their keepers notice."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+# -- the stream -------------------------------------------------------------------------------------------------------
+
+PATIENCE = 10.0
+"""Seconds until a daemon that does not answer counts as away."""
+END_PATIENCE = 1.0
+
+T = TypeVar("T")
+
+
+class DisplayStream:
+    """Publishes what display tools do: output bodies, and a stream of records in the dialect `display-tools`.
+
+    The stream begins with the first call, and its connection stays open. If the daemon was restarted since the last
+    record, the record is sent again on a new connection, unless the daemon has committed it.
+
+    `socket`: of the daemon. `session`: the session of the events; default: a session for this stream alone.
+    """
+
+    def __init__(self, socket: Path | None, session: str | None = None, provider: str | None = None) -> None:
+        self.about: dict[str, Any] = {}
+        """The content of the stream's first record; to be filled in before the first call."""
+        self._socket = socket
+        self._stream = f"mcp-{secrets.token_hex(8)}"
+        self._session = session
+        self._provider = provider
+        self._stack = AsyncExitStack()
+        self._publisher: Publisher | None = None
+        self._lines = 0
+        """How many lines were durable when the last one was sent."""
+        self._lock = anyio.Lock()
+
+    async def publish(self, kind: str, **record: Any) -> None:
+        """Publish a record; return when it is durable. Raises `ConnectError` and `DaemonError`."""
+        line = _line(kind, record)
+        async with self._lock:
+            try:
+                await _uninterrupted(lambda: self._publish(line))
+            except (ConnectError, DaemonError):
+                await self._leave()
+                raise
+
+    async def store(self, body: bytes, **about: Any) -> str:
+        """Store a body in the daemon's memory and return its output id. Raises `ConnectError` and `DaemonError`."""
+
+        async def work() -> str:
+            async with connect(self._socket) as client:
+                return await client.store(body, **about)
+
+        return await _uninterrupted(work)
+
+    async def close(self) -> None:
+        """End the stream."""
+        with anyio.move_on_after(END_PATIENCE, shield=True):
+            try:
+                if self._publisher is not None:
+                    await self._publisher.end()
+            except (DaemonError, DisconnectedError):
+                pass
+            await self._leave()
+
+    async def _publish(self, line: bytes) -> None:
+        publisher = self._publisher or await self._open()
+        if not publisher.acked:
+            await self._deliver(_line("session", self.about))
+        await self._deliver(line)
+
+    async def _deliver(self, line: bytes) -> None:
+        try:
+            await self._send(line)
+        except DisconnectedError:
+            before = self._lines
+            await self._leave()
+            publisher = await self._open()
+            if publisher.acked != before + 1:  # else the daemon has the line, and only the ack was lost
+                await self._send(line)
+
+    async def _send(self, line: bytes) -> None:
+        publisher = self._publisher or await self._open()
+        self._lines = publisher.acked
+        await publisher.send(line, t=wall_clock(), direction="out")
+        await publisher.wait_acked(self._lines + 1)
+
+    async def _open(self) -> Publisher:
+        self._publisher = await self._stack.enter_async_context(
+            ingest(
+                stream=self._stream,
+                dialect="display-tools",
+                provider=self._provider,
+                session=self._session,
+                path=self._socket,
+            )
+        )
+        return self._publisher
+
+    async def _leave(self) -> None:
+        self._publisher = None
+        await self._stack.aclose()
+
+
+def _line(kind: str, record: dict[str, Any]) -> bytes:
+    return orjson.dumps({"type": f"display/{kind}", **record})
+
+
+async def _uninterrupted(work: Callable[[], Awaitable[T]]) -> T:
+    """Do the work despite cancellation, so that no record is sent in part. Raises `ConnectError`."""
+    with anyio.move_on_after(PATIENCE, shield=True):
+        try:
+            return await work()
+        except DisconnectedError as error:
+            raise ConnectError(str(error)) from None
+    raise ConnectError("the daemon does not answer")

@@ -1,10 +1,12 @@
 """The endpoints for programs: sessions, search, events, outputs, statistics, as JSON, server-sent events and metrics.
 
-They answer like the socket's requests and subscriptions; docs/reference/http.md describes them.
+They answer like the socket's requests and subscriptions; docs/reference/http.md describes them. Events also come as
+pages of JSON: forwards from a cursor, like a subscription, or backwards from one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -13,14 +15,27 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.show.skins.display import display_body
 from tooltap.daemon.web.api.metrics import CONTENT_TYPE, exposition
 from tooltap.daemon.web.api.outputs import open_output
-from tooltap.daemon.web.api.pages import page_after, page_before
-from tooltap.daemon.web.http.errors import WebError, error_response, json_response, status_of
-from tooltap.daemon.web.http.query import Filtered, cursor_of, parse_query
+from tooltap.daemon.web.http.feed import EventStream, messages
+from tooltap.daemon.web.http.guard import LOGIN
+from tooltap.daemon.web.http.logins import Logins
+from tooltap.daemon.web.http.requests import (
+    NEWEST,
+    Filtered,
+    WebError,
+    cursor_of,
+    error_response,
+    json_response,
+    parse_query,
+    status_of,
+)
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.http.sse import EventStream, messages
-from tooltap.protocol.frames import Form, Subscribe
+from tooltap.protocol.events import with_seq
+from tooltap.protocol.filters import Filter
+from tooltap.protocol.frames import ErrorFrame, Form, Gap, Live, Subscribe, decode_daemon_frame
 from tooltap.protocol.requests import (
     EventRequest,
     FilesRequest,
@@ -31,8 +46,6 @@ from tooltap.protocol.requests import (
     UsageRequest,
 )
 from tooltap.protocol.requests import Request as ClientRequest
-
-NEWEST = 2**63 - 1
 
 T = TypeVar("T")
 
@@ -59,8 +72,9 @@ class Nothing(msgspec.Struct):
     pass
 
 
-def routes(services: Services) -> list[Route]:
-    api = _Api(services)
+def routes(services: Services, logins: Logins, new_link: Callable[[], str]) -> list[Route]:
+    """`new_link`: makes a link that logs a browser in."""
+    api = _Api(services, logins, new_link)
     return [
         Route("/api/sessions", api.sessions),
         Route("/api/sessions/{session:path}/files", api.files),
@@ -70,14 +84,19 @@ def routes(services: Services) -> list[Route]:
         Route("/api/events/{seq}", api.event),
         Route("/api/outputs/{output_id:path}", api.output),
         Route("/api/stats", api.stats),
+        Route("/api/logins", api.logins, methods=["GET"]),
+        Route("/api/logins", api.link, methods=["POST"]),
+        Route("/api/logins/{login}", api.end_login, methods=["DELETE"]),
         Route("/healthz", api.health),
         Route("/metrics", api.metrics),
     ]
 
 
 class _Api:
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, logins: Logins, new_link: Callable[[], str]) -> None:
         self._services = services
+        self._logins = logins
+        self._new_link = new_link
 
     async def sessions(self, request: Request) -> Response:
         return await self._ask(_query(request, SessionsRequest, id=None))
@@ -98,7 +117,7 @@ class _Api:
             if query.before is not None or query.limit is not None:
                 raise WebError(400, "bad-query", "`before` and `limit` are for pages, not for a stream")
             after = request.headers.get("last-event-id") or query.after or "now"
-            return EventStream(self._services, _subscribe(query, after, follow=True), messages)
+            return EventStream(self._services.feeds, _subscribe(query, after, follow=True), messages)
         if query.before is None:
             frame = _subscribe(query, query.after or "start", follow=False)
             page = await page_after(self._services, frame, query.limit)
@@ -106,7 +125,7 @@ class _Api:
             raise WebError(400, "bad-query", "a page continues from `after` or from `before`, not from both")
         else:
             before = _before(query.before)
-            page = await page_before(self._services, before, query.filter, query.as_, query.limit)
+            page = await page_before(self._services.journal, before, query.filter, query.as_, query.limit)
         return Response(page, media_type="application/json", headers={"Vary": "Accept"})
 
     async def event(self, request: Request) -> Response:
@@ -121,6 +140,19 @@ class _Api:
 
     async def stats(self, request: Request) -> Response:
         return await self._ask(_query(request, StatsRequest, id=None))
+
+    async def logins(self, request: Request) -> Response:
+        return json_response({"logins": [self._logins.describe(one) for one in reversed(self._logins.alive())]})
+
+    async def link(self, request: Request) -> Response:
+        """Return a link. A browser that is logged in gets none: it cannot make its own login last."""
+        if request.scope[LOGIN] is not None:
+            raise WebError(403, "forbidden", "only a request with the token gets a link")
+        return json_response({"link": self._new_link()})
+
+    async def end_login(self, request: Request) -> Response:
+        await self._logins.revoke(request.path_params["login"])
+        return json_response({})
 
     async def health(self, request: Request) -> Response:
         if not self._services.journal.statistics().get("connected", True):
@@ -158,3 +190,89 @@ def _before(text: str) -> int:
     if isinstance(before, str):
         raise WebError(400, "bad-query", '`before` is a seq, or "now"')
     return min(before, NEWEST)
+
+
+PAGE_EVENTS = 1_000
+"""Events in one response, at most and by default."""
+PAGE_BYTES = 1_048_576
+"""Bytes of events in one response, which has at least one event, however long."""
+
+
+class _Page:
+    """The events collected so far, within the limits."""
+
+    def __init__(self, journal: Journal, limit: int | None) -> None:
+        self.lines: list[bytes] = []
+        self._gap: dict[str, Any] = {}
+        self._journal = journal
+        self._limit = min(limit or PAGE_EVENTS, PAGE_EVENTS)
+        self._room = PAGE_BYTES
+
+    @property
+    def full(self) -> bool:
+        return len(self.lines) >= self._limit or self._room <= 0
+
+    @property
+    def left(self) -> int:
+        return self._limit - len(self.lines)
+
+    def add(self, line: bytes) -> None:
+        self.lines.append(line)
+        self._room -= len(line)
+
+    def add_gap(self, first: int, last: int, reason: Literal["retention", "reset", "corrupt"]) -> None:
+        """Report lost events. Several gaps become one, with the reason of the first."""
+        known = self._gap or {"from": first, "to": last, "reason": reason}
+        self._gap = {**known, "from": min(first, known["from"]), "to": max(last, known["to"])}
+
+    def encode(self, after: int, *, more: bool) -> bytes:
+        encode = msgspec.json.encode
+        gap = b'"gap":%b,' % encode(self._gap) if self._gap else b""
+        about = b'"next":%d,"more":%b,"journal":%b' % (after, encode(more), encode(self._journal.id))
+        return b'{"events":[%b],%b%b}' % (b",".join(self.lines), gap, about)
+
+
+async def page_after(services: Services, frame: Subscribe, limit: int | None) -> bytes:
+    """Return the events after `frame.after`, oldest first. Raises `WebError` and `JournalError`."""
+    page = _Page(services.journal, limit)
+    after = 0
+    async with services.feeds.open(frame) as feed:
+        while not page.full:
+            chunk = (await feed.take()).data
+            if not chunk:
+                raise WebError(503, "stopping", "the daemon is stopping")
+            for line in chunk.splitlines():
+                if not line.startswith(b'{"op":'):
+                    page.add(line)
+                    after = int(line[7 : line.index(b",")])
+                    if page.full:
+                        break
+                    continue
+                match decode_daemon_frame(line):
+                    case Live(seq=seq):
+                        return page.encode(seq, more=False)
+                    case Gap() if page.lines:  # the next page begins with it
+                        return page.encode(after, more=True)
+                    case Gap() as gap:
+                        page.add_gap(gap.from_, gap.to, gap.reason)
+                    case ErrorFrame(code=code, message=message):
+                        raise WebError(status_of(code), code, message)
+    return page.encode(after, more=True)
+
+
+async def page_before(journal: Journal, before: int, wanted: Filter, form: Form, limit: int | None) -> bytes:
+    """Return the events before a `seq`, newest first. Raises `JournalError`."""
+    page = _Page(journal, limit)
+    while True:
+        end = before - 1
+        found, before = await journal.read_back(before, wanted, limit=page.left)
+        for first, last in journal.corrupt.within(before, min(end, journal.latest)):
+            page.add_gap(first, last, "corrupt")
+        for stored in found:
+            body = display_body(stored.body) if form == "display" else stored.body
+            if body is not None:
+                page.add(with_seq(stored.seq, body))
+                if page.full:
+                    return page.encode(stored.seq, more=stored.seq > journal.oldest)
+        if before <= journal.oldest:
+            return page.encode(before, more=False)

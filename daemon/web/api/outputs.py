@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -15,15 +16,14 @@ from starlette.types import Receive, Scope, Send
 
 from tooltap.daemon.server.requests import Requests
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.web.http.errors import WebError, from_frame_error
-from tooltap.daemon.web.http.ranges import Span, UnsatisfiableError, requested_span
+from tooltap.daemon.web.http.guard import SANDBOX
+from tooltap.daemon.web.http.requests import WebError, from_frame_error
 from tooltap.protocol.frames import FrameError
 from tooltap.protocol.requests import OutputRequest
 
 SLICE = 262_144
 """Bytes of a body in memory at a time."""
 WRITE = 65_536
-SANDBOX = "default-src 'none'; sandbox"
 UNKNOWN_TYPE = "application/octet-stream"
 SHOWN = re.compile(r"text/plain|image/(?:png|jpeg|gif|webp|avif|bmp)|audio/\S+|video/\S+")
 _log = get_logger("web")
@@ -101,3 +101,37 @@ def _portions(data: bytes) -> Iterator[bytes]:
     """Divide data, so that little waits in the socket of a client that does not read."""
     for start in range(0, len(data), WRITE):
         yield data[start : start + WRITE]
+
+
+# More digits than any body is long; `int` refuses very many.
+_ONE_RANGE = re.compile(r"bytes=\s*(?:(?P<first>[0-9]{1,18})-(?P<last>[0-9]{1,18})?|-(?P<suffix>[0-9]{1,18}))\s*", re.I)
+
+
+class UnsatisfiableError(Exception):
+    """The range begins after the end of the body."""
+
+
+class Span(NamedTuple):
+    start: int
+    end: int
+    """Exclusive."""
+
+
+def requested_span(header: str | None, size: int) -> Span | None:
+    """Parse the header. None means the whole body: if there is no range, several, or an invalid one. Raises
+    `UnsatisfiableError`."""
+    match = _ONE_RANGE.fullmatch(header) if header is not None else None
+    if match is None:
+        return None
+    if match["suffix"] is not None:
+        length = min(int(match["suffix"]), size)
+        if length == 0:
+            raise UnsatisfiableError
+        return Span(size - length, size)
+    first = int(match["first"])
+    last = int(match["last"]) if match["last"] is not None else size - 1
+    if match["last"] is not None and last < first:
+        return None
+    if first >= size:
+        raise UnsatisfiableError
+    return Span(first, min(last + 1, size))

@@ -1,1 +1,1 @@
-"""HTTP itself: who may enter, queries, errors, feeds and server-sent events. It knows no endpoint, card or page."""
+"""HTTP itself: who may enter, queries, errors, and live events. It knows no endpoint and no page."""

@@ -1,24 +1,39 @@
-"""Subscriptions without a socket: the hub writes to a feed, and a response to a browser reads it.
+"""Live events over HTTP. The hub writes a subscription to a feed, and a response reads it, as server-sent events.
 
 The chunks that wait in a feed are bounded like a socket's buffer. When it is full the subscription falls behind, and
 reads the journal at the reader's pace.
+
+`EventStream` is the form that a browser's `EventSource` reads. An event is a message with its `seq` as `id`, so a
+browser that reconnects sends its cursor by itself. A control frame is a message with the frame's name as `event`;
+`live` and `at` have an `id`, too, because they are cursors.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import NamedTuple
 
 import anyio
+from starlette.types import Receive, Scope, Send
 
 from tooltap.daemon.hub.hub import Chunk, Hub
 from tooltap.daemon.hub.subscription import AT_INTERVAL, SUBSCRIBER_BYTES, Subscription
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.web.http.errors import WebError, from_frame_error
+from tooltap.daemon.web.http.requests import WebError, from_frame_error
 from tooltap.normalizers.core.items import Produced
-from tooltap.protocol.frames import DaemonFrame, FrameError, Subscribe, encode_frame
+from tooltap.protocol.frames import (
+    At,
+    DaemonFrame,
+    ErrorFrame,
+    FrameError,
+    Live,
+    Subscribe,
+    decode_daemon_frame,
+    encode_frame,
+)
 
 RETRY = {"Retry-After": "1"}
 FEEDS = 256
@@ -143,3 +158,107 @@ class Feeds:
         self._stopped = True
         for feed in self._open:
             feed.close()
+
+
+HEARTBEAT = 15.0
+"""Seconds after which an idle feed is sent a comment."""
+REGULAR_PERIOD = 1.0
+"""Seconds."""
+RECONNECT_MS = 1_000
+"""How long a browser waits before it reconnects."""
+HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"vary", b"accept"),
+    (b"x-accel-buffering", b"no"),  # else nginx buffers events
+]
+COMMENT = b":\n\n"
+
+
+class EventStream:
+    """An endless response. `translate` converts what arrives to messages; `regular`, called every second, returns
+    other messages that are due. Both must do slow work in a thread."""
+
+    def __init__(
+        self,
+        feeds: Feeds,
+        frame: Subscribe,
+        translate: Callable[[Arrived], Awaitable[bytes]],
+        regular: Callable[[], Awaitable[bytes]] | None = None,
+    ) -> None:
+        self._feeds = feeds
+        self._period = HEARTBEAT if regular is None else min(HEARTBEAT, REGULAR_PERIOD)
+        self._regular = regular
+        self._frame = frame
+        self._translate = translate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises `WebError` and `JournalError` before anything is sent."""
+        async with self._feeds.open(self._frame) as feed:
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            await _send(send, b"retry: %d\n\n" % RECONNECT_MS)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_until_left, receive, tasks.cancel_scope)
+                if scope["method"] != "HEAD":
+                    await self._serve(feed, send)
+                tasks.cancel_scope.cancel()
+            # Also for a client that has left: if its login has ended, it is still there.
+            await _send(send, b"", more=False)
+
+    async def _serve(self, feed: Feed, send: Send) -> None:
+        sent_at = anyio.current_time()
+        while True:
+            arrived = None
+            with anyio.move_on_after(self._period):
+                arrived = await feed.take()
+            if arrived is not None and not arrived.data:
+                return
+            body = b"" if arrived is None else await self._translate(arrived)
+            body += b"" if self._regular is None else await self._regular()
+            if body or anyio.current_time() - sent_at >= HEARTBEAT:
+                await _send(send, body or COMMENT)
+                sent_at = anyio.current_time()
+
+
+def message(name: bytes, data: str, seq: int | None = None) -> bytes:
+    """Make a message of any text. `seq`: its `id`."""
+    cursor = b"" if seq is None else b"id: %d\n" % seq
+    lines = b"".join(b"data: %b\n" % line for line in data.replace("\r", "&#13;").encode().split(b"\n"))
+    return b"event: %b\n%b%b\n" % (name, cursor, lines)
+
+
+async def messages(arrived: Arrived) -> bytes:
+    """Convert lines to messages."""
+    return _messages(arrived.data)
+
+
+@lru_cache(maxsize=4)
+def _messages(chunk: bytes) -> bytes:
+    """Convert a chunk once for all readers of it."""
+    return b"".join([_message(line) for line in chunk.splitlines()])
+
+
+def _message(line: bytes) -> bytes:
+    if line.startswith(b'{"seq":'):
+        return b"id: %b\ndata: %b\n\n" % (line[7 : line.index(b",")], line)
+    if not line.startswith(b'{"op":'):  # a partial
+        return b"data: %b\n\n" % line
+    frame = decode_daemon_frame(line)
+    if isinstance(frame, Live | At):
+        return b"event: %b\nid: %d\ndata: %b\n\n" % (_name(frame), frame.seq, line)
+    if isinstance(frame, ErrorFrame):  # in a browser an `error` event means that the connection ended
+        return b"event: problem\ndata: %b\n\n" % line
+    return b"event: %b\ndata: %b\n\n" % (_name(frame), line)
+
+
+def _name(frame: object) -> bytes:
+    return str(type(frame).__struct_config__.tag).encode()  # type: ignore[attr-defined]
+
+
+async def _send(send: Send, body: bytes, *, more: bool = True) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def _until_left(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()

@@ -3,12 +3,14 @@
 - `Host` must be one of our names. A page that points its own host name at this machine (DNS rebinding) sends its own.
 - A request from a page of another origin says so (`Origin`, `Sec-Fetch-Site`), even on the same site, and is refused.
 - A program sends the token, as `Authorization: Bearer`. A browser has the cookie of its login, and proves that a page
-  of our own origin asks: by a header with the page's secret, or by a pass in the address (`logins.py`, `passes.py`).
-- Whoever opens an address without that, from a bookmark, a chat or another site, gets the doorstep: a page without
-  data, the same for everybody. If its script finds the page's secret, it opens the address with a pass.
+  of our own origin asks: by a header with the page's secret, or by a signature in the address (`logins.py`).
+- Whoever opens an address without that, from a bookmark, a chat or another site, gets the login page: a page without
+  data, the same for everybody. If its script finds the page's secret, it opens the address with a signature.
 
 All other requests get the same refusal, whether the address exists or not. The guard also reads the body of a request,
 where one is allowed.
+
+Pages of other origins get in if the user allows the origin (`Origins`, CORS) and gives them the token.
 """
 
 from __future__ import annotations
@@ -23,9 +25,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.tcp import is_address, is_loopback, without_port
-from tooltap.daemon.web.http.errors import error_response, json_response
-from tooltap.daemon.web.http.logins import Login, Logins
-from tooltap.daemon.web.http.passes import split_pass
+from tooltap.daemon.web.http.logins import Login, Logins, split_signature
+from tooltap.daemon.web.http.requests import error_response, json_response
 from tooltap.daemon.web.http.token import is_token
 
 NO_ENTRY = "this needs the link that `tooltap serve link` prints"
@@ -36,8 +37,8 @@ TOKEN_IN_ADDRESS = (
 USED = "this link was used before, or is too old; `tooltap serve link` prints a new one"
 OPEN_PATHS = ("/healthz",)
 OPEN_FOLDER = "/static/"
-"""What the doorstep loads; it is in the package, and the same for everybody."""
-ENTER, PASS = "/login", "/pass"
+"""What the login page loads; it is in the package, and the same for everybody."""
+ENTER, SIGN = "/login", "/pass"
 SECRET_HEADER = "tooltap-page"
 LOGIN = "tooltap.login"
 """Key of the scope: the login of the browser that asks; None if a program does, with the token."""
@@ -57,6 +58,8 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """On every response that does not set them itself."""
+SANDBOX = "default-src 'none'; sandbox"
+"""Content-Security-Policy of what is not ours, such as an output: it can load and run nothing."""
 
 _log = get_logger("web")
 
@@ -73,7 +76,7 @@ class Guard:
         *,
         token: str,
         logins: Logins,
-        doorstep: Callable[[Request], Awaitable[Response]],
+        login_page: Callable[[Request], Awaitable[Response]],
         hosts: Collection[str],
         any_address: bool,
         cookie: str,
@@ -83,7 +86,7 @@ class Guard:
         self._application = application
         self._token = token
         self._logins = logins
-        self._doorstep = doorstep
+        self._login_page = login_page
         self._hosts = {host.lower() for host in hosts}
         self._any_address = any_address
         self._cookie = cookie
@@ -108,7 +111,7 @@ class Guard:
         if not _is_from_here(headers):
             return await self._refused(scope, headers)
         path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
-        target, query, given = split_pass(path, query)
+        target, query, given = split_signature(path, query)
         login = self._login_of(headers, target, given)
         is_entering = scope["path"] == ENTER and scope["method"] == "POST"
         is_open = is_entering or scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_FOLDER)
@@ -129,8 +132,8 @@ class Guard:
             return await self._enter(body, scope, headers)
         if login is not None:
             await self._logins.use(login)
-            if scope["path"] == PASS and scope["method"] == "POST":
-                return Response(self._logins.new_pass(login, body.decode("latin-1")), media_type="text/plain")
+            if scope["path"] == SIGN and scope["method"] == "POST":
+                return Response(self._logins.new_signature(login, body.decode("latin-1")), media_type="text/plain")
             receive = self._logins.during(login, receive)
         await self._application({**scope, "query_string": query.encode("latin-1"), LOGIN: login}, receive, send)
         return None
@@ -150,7 +153,7 @@ class Guard:
 
     async def _refused(self, scope: Scope, headers: Headers) -> Response:
         if _opens_a_page(scope, headers):
-            return await self._doorstep(Request(scope))
+            return await self._login_page(Request(scope))
         has_token = any(part.startswith(b"token=") for part in scope["query_string"].split(b"&"))
         return error_response(403, "forbidden", TOKEN_IN_ADDRESS if has_token else NO_ENTRY)
 
@@ -171,7 +174,7 @@ class Guard:
         if headers.get("authorization") or (login := self._login_by_cookie(headers)) is None:
             return None
         is_proved = self._logins.is_secret(login, headers.get(SECRET_HEADER, "")) or (
-            given != "" and self._logins.is_pass(login, target, given)
+            given != "" and self._logins.is_signature(login, target, given)
         )
         return login if is_proved else None
 
@@ -236,3 +239,49 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return waiting.pop() if waiting else await receive()
 
     return replayed
+
+
+ALLOWED_HEADERS = "Authorization, Last-Event-ID"
+PREFLIGHT_SECONDS = 600
+BROWSERS_OWN = (b"origin", b"cookie", b"sec-fetch-site")
+
+
+class Origins:
+    """ASGI middleware before the guard, for pages of other origins that the user allows. They may read what they
+    request with the token, nothing else: the guard sees their requests like a program's, without the cookie that the
+    browser adds. `origins`: as browsers send them, such as `http://localhost:5173`."""
+
+    def __init__(self, guarded: ASGIApp, origins: Collection[str]) -> None:
+        self._guarded = guarded
+        self._origins = {origin.lower() for origin in origins}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        given = headers.getlist("origin")
+        if len(given) != 1 or given[0].lower() not in self._origins:
+            await self._guarded(scope, receive, send)
+            return
+
+        async def allowing(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answer = MutableHeaders(scope=message)
+                answer["Access-Control-Allow-Origin"] = given[0]
+                answer.add_vary_header("Origin")
+            await send(message)
+
+        if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+            await _preflight()(scope, receive, allowing)
+            return
+        kept = [(name, value) for name, value in scope["headers"] if name not in BROWSERS_OWN]
+        await self._guarded({**scope, "headers": kept}, receive, allowing)
+
+
+def _preflight() -> Response:
+    return Response(
+        status_code=204,
+        headers={
+            "Access-Control-Allow-Methods": "GET, HEAD",
+            "Access-Control-Allow-Headers": ALLOWED_HEADERS,
+            "Access-Control-Max-Age": str(PREFLIGHT_SECONDS),
+        },
+    )

@@ -4,10 +4,15 @@ A link holds a code that is used once, and soon. For it a browser gets two secre
 is asked, at any port. The other one is stored by the page for its own origin, and sent as a header to nobody else;
 without it the cookie opens nothing. The file beside the token has the digests of both, so that a login survives the
 daemon.
+
+Where a browser can send no header (for a page that it opens, a live feed, an image), the address carries a signature
+(`sign`). It is for one address, and lets in only together with the cookie of a login. It is made for a page that has
+proved its origin, so it never reaches another one: it is not in a cookie, and our pages send no `Referer` elsewhere.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import os
@@ -26,11 +31,15 @@ import msgspec
 from tooltap.daemon.config import Web
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.web.http.errors import WebError
-from tooltap.daemon.web.http.passes import is_pass, make_pass
+from tooltap.daemon.web.http.requests import WebError
 from tooltap.traces.recording.whole_file import whole_file
 
-PASS_SECONDS = 60
+SIGNATURE_SECONDS = 60
+"""How long a browser may open an address that was signed for its login."""
+SIGNATURE_KEY = "pass"
+"""Key of a signature in the query of an address."""
+FOREVER = 0
+EXPIRY_DIGITS = 19
 LOGIN_LINK = 600.0
 """Seconds for which a link can be used, once, to log a browser in."""
 MOST_LOGINS = 50
@@ -158,17 +167,17 @@ class Logins:
     def is_secret(self, login: Login, given: str) -> bool:
         return hmac.compare_digest(_digest(given), login.secret)
 
-    def new_pass(self, login: Login, target: str) -> str:
-        """Let the browser of a login open one address, soon."""
-        return make_pass(login.secret, target, self._clock() + PASS_SECONDS * 1_000)
+    def new_signature(self, login: Login, target: str) -> str:
+        """Sign an address, for the browser of a login to open it soon."""
+        return sign(login.secret, target, self._clock() + SIGNATURE_SECONDS * 1_000)
 
-    def is_pass(self, login: Login, target: str, given: str) -> bool:
+    def is_signature(self, login: Login, target: str, given: str) -> bool:
         now = self._clock()
-        return is_pass(login.secret, target, given, now) or is_pass(self._key, target, given, now)
+        return is_signed(login.secret, target, given, now) or is_signed(self._key, target, given, now)
 
-    def lasting_pass(self, target: str) -> str:
-        """Let the browser of any login open one address: that of an output, in a card, or of an exported file."""
-        return make_pass(self._key, target)
+    def signed_url(self, target: str) -> str:
+        """Return an address that the browser of any login may open: of an output, in a card, or of an exported file."""
+        return f"{target}{'&' if '?' in target else '?'}{SIGNATURE_KEY}={sign(self._key, target)}"
 
     async def use(self, login: Login) -> None:
         login.used = self._clock()
@@ -293,3 +302,31 @@ def _digest(value: str) -> bytes:
 def _write(path: Path, data: bytes) -> None:
     with whole_file(path, 0o600) as file:
         file.write(data)
+
+
+def sign(key: bytes, target: str, expires: int = FOREVER) -> str:
+    """Return the signature of an address. `expires`: milliseconds since the epoch."""
+    return f"{expires}.{_mac(key, target, expires)}"
+
+
+def is_signed(key: bytes, target: str, given: str, now: int) -> bool:
+    """Verify a signature, in constant time."""
+    digits, _, mac = given.partition(".")
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > EXPIRY_DIGITS:
+        return False
+    expires = int(digits)
+    wanted = _mac(key, target, expires)
+    return hmac.compare_digest(mac.encode(), wanted.encode()) and (expires == FOREVER or now < expires)
+
+
+def split_signature(path: str, query: str) -> tuple[str, str, str]:
+    """Return the address without a signature, its query, and the signature, which is empty if there is none."""
+    parts = query.split("&")
+    given = [part.partition("=")[2] for part in parts if part.startswith(f"{SIGNATURE_KEY}=")]
+    rest = "&".join(part for part in parts if not part.startswith(f"{SIGNATURE_KEY}="))
+    return f"{path}?{rest}" if rest else path, rest, given[0] if len(given) == 1 else ""
+
+
+def _mac(key: bytes, target: str, expires: int) -> str:
+    mac = hmac.digest(key, f"{expires}\n{target}".encode(errors="surrogateescape"), "sha256")
+    return base64.urlsafe_b64encode(mac).rstrip(b"=").decode()

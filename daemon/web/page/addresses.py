@@ -11,6 +11,11 @@ def session_url(session: str, **query: str | int | list[str]) -> str:
     return f"{path}?{urlencode(query, doseq=True)}" if query else path
 
 
+def share_url(session: str) -> str:
+    """Return the address of the page from which a session is downloaded."""
+    return f"{session_url(session)}/share"
+
+
 def event_url(seq: int) -> str:
     """Return the address of an event's page."""
     return f"/events/{seq}"

@@ -36,14 +36,12 @@ from tooltap.daemon.show.shown import Fragment, key_of
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.sanitize import sanitize, visible
-from tooltap.daemon.web.http.feed import Arrived
+from tooltap.daemon.web.http.feed import Arrived, EventStream
+from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.http.sse import EventStream
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.fragments import Fragments
-from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
-from tooltap.daemon.web.page.timeline import NEWEST
-from tooltap.daemon.web.templating import template
+from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, template
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import Message, PermissionRequest, ToolCall, ToolUpdate, decode
@@ -416,7 +414,7 @@ class LiveBoard:
     def stream(self) -> EventStream:
         """Return the response. Raises `WebError`."""
         frame = Subscribe(after="now", filter=Filter(kind=("tool-update",)), partials=True)
-        return EventStream(self._services, frame, self._note, self._news)
+        return EventStream(self._services.feeds, frame, self._note, self._news)
 
     async def _note(self, arrived: Arrived) -> bytes:
         """Remember what calls print. Everything else the board reads from the journal."""

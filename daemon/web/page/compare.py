@@ -26,18 +26,16 @@ from starlette.routing import BaseRoute
 
 from tooltap.daemon.formats import amount, dollars, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.sessions.listing import STATUSES, SessionFilter, name_of, project_of, status_of
-from tooltap.daemon.sessions.row import title_of, words_of
+from tooltap.daemon.sessions.running import STATUSES, status_of
+from tooltap.daemon.sessions.title import name_of, project_of, title_of, words_of
 from tooltap.daemon.show.diff import Change, Hunk, cut, hunks_of_diff
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.show.tools.files import TAGS
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
-from tooltap.daemon.web.templating import template
-from tooltap.normalizers.changes.content import Content
-from tooltap.normalizers.changes.hunks import hunks_of, unified
+from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, row_of, template
+from tooltap.normalizers.changes.content import Content, hunks_of, unified
 from tooltap.normalizers.changes.session_files import SessionFiles
 from tooltap.normalizers.changes.steps import FILE_TOOLS
 from tooltap.normalizers.tools.registry import family_of
@@ -438,8 +436,7 @@ class _Compare:
         )
 
     async def _row(self, session: str) -> dict[str, Any] | None:
-        rows = await self._journal.sessions(limit=1, wanted=SessionFilter(session=(session,))) if session else []
-        return rows[0] if rows else None
+        return await row_of(self._journal, session) if session else None
 
     async def _comparison(self, left: dict[str, Any], right: dict[str, Any]) -> Comparison:
         turns = [await turns_of(self._journal, row["session"]) for row in (left, right)]

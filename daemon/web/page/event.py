@@ -22,23 +22,20 @@ from starlette.routing import BaseRoute
 
 from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.sessions.listing import SessionFilter, name_of
-from tooltap.daemon.show.blocks import Look, attachments, facts, note, plain
-from tooltap.daemon.show.bodies import typed_text
+from tooltap.daemon.sessions.title import name_of
+from tooltap.daemon.show.blocks import attachments, facts, note, plain
 from tooltap.daemon.show.diff import Change, between, near
 from tooltap.daemon.show.markup import body_html, clock, code
 from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import nest
-from tooltap.daemon.show.tools.files import changes_body
-from tooltap.daemon.show.tree import Place, lines_of, objects_in, texts_in, tree
-from tooltap.daemon.views.select import View, whole_body
-from tooltap.daemon.views.text import result_text, without_meta
-from tooltap.daemon.web.http.errors import WebError, status_of
+from tooltap.daemon.show.tools.edits import changes_body
+from tooltap.daemon.show.tree import tree
+from tooltap.daemon.views.select import View, result_text, whole_body, without_meta
+from tooltap.daemon.web.http.requests import WebError, status_of
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page.calls import of_call, states_of
 from tooltap.daemon.web.page.fragments import Fragments
-from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, seq_of
-from tooltap.daemon.web.page.timeline import SEARCH_BYTES
+from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, row_of, seq_of
+from tooltap.daemon.web.page.timeline import SEARCH_BYTES, of_call, states_of
 from tooltap.protocol.events import Attachment
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.model_view import model_blocks
@@ -393,7 +390,7 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
     found = {view: await _view(services, seq, view) for view, _ in VIEWS}
     event = found["raw"]
     session = Filter(session=(event["session"],))
-    rows = await services.journal.sessions(limit=1, wanted=SessionFilter(session=(event["session"],)))
+    row = await row_of(services.journal, event["session"])
     stored = await services.journal.event(seq)
     parts = [] if stored is None else await of_call(services.journal, stored)
     states = await states_of(services.journal, parts, SEARCH_BYTES)
@@ -413,7 +410,7 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
 
     return {
         "event": event,
-        "title": name_of(rows[0]) if rows else event["session"],
+        "title": event["session"] if row is None else name_of(row),
         "previous": _seq(before),
         "next": _seq(after),
         **await anyio.to_thread.run_sync(rendered),

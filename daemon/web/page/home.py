@@ -43,14 +43,13 @@ from tooltap.daemon.sessions.listing import (
 from tooltap.daemon.show.markup import clock
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.sanitize import visible
-from tooltap.daemon.web.http.feed import Arrived
+from tooltap.daemon.web.http.feed import Arrived, EventStream, message
+from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.http.sse import EventStream, message
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments
-from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
-from tooltap.daemon.web.page.session_head import asked_in
-from tooltap.daemon.web.templating import template
+from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, template
+from tooltap.daemon.web.page.session import asked_in
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Subscribe
 
@@ -101,7 +100,7 @@ class RowsQuery(HomeQuery, kw_only=True, frozen=True):
 
 
 class LiveRowsQuery(_Filters, kw_only=True, frozen=True):
-    after: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
+    after: Annotated[int, msgspec.Meta(ge=0, le=NEWEST)] | None = None
     """The browser has all changes up to this `seq`. Default: the latest."""
 
 
@@ -369,7 +368,7 @@ class LiveRows:
     def stream(self, after: int | None) -> EventStream:
         """Return the response. `after`: the `seq` up to which the reader has all changes. Raises `WebError`."""
         self._seq = self._journal.latest if after is None else after
-        return EventStream(self._services, Subscribe(after="now", filter=NO_EVENTS), _nothing, self._changes)
+        return EventStream(self._services.feeds, Subscribe(after="now", filter=NO_EVENTS), _nothing, self._changes)
 
     async def _changes(self) -> bytes:
         latest, now = self._journal.latest, anyio.current_time()

@@ -24,7 +24,7 @@ the call (`into`) until the result replaces it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 import msgspec
@@ -35,32 +35,39 @@ from tooltap.daemon.show.shown import Fragment, key_of
 from tooltap.daemon.show.skins.html import Rows, card_html, patches, replacement
 from tooltap.daemon.show.timeline import Growing, nest
 from tooltap.daemon.system.sanitize import sanitize
-from tooltap.daemon.web.http.feed import Arrived
-from tooltap.daemon.web.http.query import cursor_of
+from tooltap.daemon.web.http.feed import Arrived, EventStream, message
+from tooltap.daemon.web.http.requests import cursor_of
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.http.sse import EventStream, message
-from tooltap.daemon.web.page.calls import CALL_KINDS, of_call
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.preferences import Preferences
-from tooltap.daemon.web.page.section import section_of
-from tooltap.daemon.web.page.session_head import SessionHead
-from tooltap.daemon.web.page.session_list import SessionList
-from tooltap.daemon.web.page.timeline import CARDS, CARDS_BYTES, SEARCH_BYTES, Bounds, Selection, live_test, older
-from tooltap.daemon.web.page.turns import numbered, turn_numbers
+from tooltap.daemon.web.page.timeline import (
+    CALL_KINDS,
+    CARDS,
+    CARDS_BYTES,
+    SEARCH_BYTES,
+    Bounds,
+    Selection,
+    live_test,
+    numbered,
+    of_call,
+    older,
+    section_of,
+    turn_numbers,
+)
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import At, Gap, Live, Subscribe
 from tooltap.protocol.heads import CallKey, EventHead
 
-SESSIONS_PERIOD = 1.0
-"""Seconds between two lists of sessions."""
+BESIDE_PERIOD = 1.0
+"""Seconds between two lists of sessions, or heads of the one."""
 MOST_ABSENT = 1_000
 STATED = frozenset(["tool-call", "tool-update", "permission-request"])
 """Kinds of events whose cards show a state that later events change."""
 
 
 class LiveRows:
-    """The live rows of one reader. `sessions`: None for a reader of one session, who gets its head. `has`: keys of the
-    texts of which it has partials already."""
+    """The live rows of one reader. `beside`: makes the message with what is beside the rows, the list of sessions or
+    the head of the one. `has`: keys of the texts of which the reader has partials already."""
 
     def __init__(
         self,
@@ -68,7 +75,7 @@ class LiveRows:
         selection: Selection,
         fragments: Fragments,
         preferences: Preferences,
-        sessions: SessionList | None,
+        beside: Callable[[], Awaitable[bytes]],
         has: Sequence[str],
     ) -> None:
         self._services = services
@@ -83,17 +90,17 @@ class LiveRows:
         self._is_begun = False
         self._absent: dict[CallKey, None] = {}
         """Calls that the filter hides, or that were not found."""
-        self._sessions = sessions
-        self._sessions_seq = 0
-        """The journal's latest event when the list of sessions was last sent."""
-        self._sessions_sent_at = 0.0
+        self._beside = beside
+        self._beside_seq = 0
+        """The journal's latest event when that was last sent."""
+        self._beside_sent_at = 0.0
         self._unfinished = dict.fromkeys(has)
         """Keys of the texts that the reader has partials of."""
 
     def stream(self, after: str) -> EventStream:
         """Return the response. Raises `WebError`."""
         frame = Subscribe(after=cursor_of(after), filter=self._subscribed, partials=not self._selection.is_searched)
-        return EventStream(self._services, frame, self._messages, self._overview)
+        return EventStream(self._services.feeds, frame, self._messages, self._beside_if_new)
 
     async def _messages(self, arrived: Arrived) -> bytes:
         if arrived.frame is not None:
@@ -208,18 +215,13 @@ class LiveRows:
             del self._unfinished[key]
         return [message(b"whole", msgspec.json.encode({"key": key}).decode()) for key in ended]
 
-    async def _overview(self) -> bytes:
-        """Return the list of sessions, or the head of the one, if there are new events; at most once per
-        `SESSIONS_PERIOD`."""
+    async def _beside_if_new(self) -> bytes:
+        """Return what is beside the rows if there are new events; at most once per `BESIDE_PERIOD`."""
         latest, now = self._services.journal.latest, anyio.current_time()
-        if latest == self._sessions_seq or now - self._sessions_sent_at < SESSIONS_PERIOD:
+        if latest == self._beside_seq or now - self._beside_sent_at < BESIDE_PERIOD:
             return b""
-        self._sessions_seq, self._sessions_sent_at = latest, now
-        if self._sessions is not None:
-            return message(b"sessions", (await self._sessions.part()).html)
-        names = self._selection.wanted.session or ()
-        head = await SessionHead.of(self._services.journal, self._cache, names[0]) if len(names) == 1 else None
-        return b"" if head is None else message(b"head", head.html)
+        self._beside_seq, self._beside_sent_at = latest, now
+        return await self._beside()
 
 
 def _text_key(head: EventHead) -> str:

@@ -9,16 +9,14 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 
 from tooltap.daemon.show.code_css import code_css
-from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.http.logins import Logins
-from tooltap.daemon.web.http.passes import with_pass
+from tooltap.daemon.web.http.requests import WebError
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page import board, compare, event, home, login_page, search, session, share
+from tooltap.daemon.web.page import board, compare, event, home, login, search, session, share
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.preferences import COOKIE, PreferenceError, from_form, to_cookie
-from tooltap.daemon.web.page.routing import PageRoute
+from tooltap.daemon.web.page.routing import PageRoute, compile_templates
 from tooltap.daemon.web.page.tabs import tabs
-from tooltap.daemon.web.templating import compile_templates
 
 FRAGMENT_BYTES = 33_554_432
 """Bytes of rendered events held in memory."""
@@ -31,7 +29,7 @@ _STATIC = StaticFiles(packages=[("tooltap.daemon.web", "static"), ("tooltap.daem
 
 def routes(services: Services, logins: Logins) -> list[BaseRoute]:
     """Return the routes in the order in which they are tried."""
-    fragments = Fragments(services.journal, FRAGMENT_BYTES, lambda url: with_pass(url, logins.lasting_pass(url)))
+    fragments = Fragments(services.journal, FRAGMENT_BYTES, logins.signed_url)
     return [
         *home.routes(services, fragments),
         *tabs.routes(services),
@@ -42,7 +40,7 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
         *board.routes(services, fragments),
         *compare.routes(services),
         PageRoute("/preferences", _prefer, methods=["POST"]),
-        *login_page.routes(logins),
+        *login.routes(logins),
         Mount("/static", GZipMiddleware(Router([Route("/code.css", _code_css), Mount("/", _STATIC)]), MIN_COMPRESSED)),
     ]
 

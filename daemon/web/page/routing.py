@@ -1,4 +1,4 @@
-"""What every page is answered with: its route, which shows errors as a page, the reader's preferences, and its HTML.
+"""What pages share: their routes, which show errors as a page, the reader's preferences, and the templates.
 
 A page is a module with `routes(…)`, which takes the parts of the daemon that it needs and returns its routes.
 `PageRoute` is for addresses that people open; what scripts fetch is a `Route`, whose errors are JSON.
@@ -7,19 +7,22 @@ A page is a module with `routes(…)`, which takes the parts of the daemon that 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
+from jinja2 import Environment
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from tooltap.daemon.web.http.errors import WebError
-from tooltap.daemon.web.http.query import parse_query
+from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.show.markup import environment
+from tooltap.daemon.web.http.requests import NEWEST, WebError, parse_query
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.preferences import COOKIE, Preferences, from_cookie
-from tooltap.daemon.web.page.timeline import NEWEST
-from tooltap.daemon.web.templating import template
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
@@ -49,6 +52,20 @@ def seq_of(request: Request) -> int:
     return seq
 
 
+async def row_of(journal: Journal, session: str) -> dict[str, Any] | None:
+    """Return the row of a session; None if the journal has no event of it. Raises `JournalError`."""
+    rows = await journal.sessions(limit=1, wanted=SessionFilter(session=(session,)))
+    return rows[0] if rows else None
+
+
+async def known_row_of(journal: Journal, session: str) -> dict[str, Any]:
+    """Return the row of a session. Raises `WebError` if the journal has none, and `JournalError`."""
+    row = await row_of(journal, session)
+    if row is None:
+        raise WebError(404, "not-found", f"there is no session {session[:200]!r}")
+    return row
+
+
 async def html(name: str, status: int = 200, **values: Any) -> Response:
     """Render a template in a thread: a page takes longer than the event loop may be held."""
     text = await anyio.to_thread.run_sync(
@@ -65,3 +82,19 @@ def _with_error_page(answer: Endpoint) -> Endpoint:
             return await html("error.html", error.status, sentence=str(error), preferences=preferences_of(request))
 
     return answered
+
+
+def template(name: str, **values: Any) -> Markup:
+    """Render a template of `daemon/web/templates`, which may use those of `daemon/show`."""
+    return Markup(_environment().get_template(name).render(**values))
+
+
+def compile_templates() -> None:
+    """Compile all templates, so that the first reader does not wait for it."""
+    for name in _environment().list_templates():
+        _environment().get_template(name)
+
+
+@cache
+def _environment() -> Environment:
+    return environment("tooltap.daemon.web", "tooltap.daemon.show")

@@ -20,6 +20,7 @@ from tooltap.daemon.sessions.listing import STATUSES, name_of, project_of, statu
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.clock import wall_clock
+from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
@@ -106,7 +107,7 @@ class SearchQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     period: Literal["day", "week", "month"] | None = None
     """How long ago the events happened, at most."""
     session: tuple[Word, ...] = ()
-    before: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
+    before: Annotated[int, msgspec.Meta(ge=0, le=NEWEST)] | None = None
     """`next` of the page of newer hits."""
 
     @property
@@ -278,7 +279,7 @@ def _several(value: Any) -> tuple[Any, ...]:
 
 LOOKED_AT = 1_000
 """Newest sessions whose names are looked through."""
-NEWEST = 50
+LATEST = 50
 """Sessions that are listed before anything is typed; the script looks through them at once."""
 SHOWN = 5
 """Of each part."""
@@ -327,7 +328,7 @@ class Found(NamedTuple):
 
 async def find(services: Services, text: str) -> Found:
     """Raises `JournalError`."""
-    rows = await services.journal.sessions(limit=LOOKED_AT if text.strip() else NEWEST, order="time")
+    rows = await services.journal.sessions(limit=LOOKED_AT if text.strip() else LATEST, order="time")
     if not text.strip():
         return Found([_named(row) for row in rows], [], [], [], len(rows), "")
     words = text.casefold().split()

@@ -1,18 +1,21 @@
 """The page of a session, and the timeline of several: sections of cards, single cards, live cards, the overview.
 
-Cards are rendered in a thread, because a page of them takes longer than the event loop may be held. `static/page.js`
-adds live events. Overviews are read from the journal in parts, each worked on in a thread, because a first look at a
-long session takes seconds; they are remembered, and extended by new events.
+Beside the cards are the head of the session (its title and figures, and in full what waits for a person), or the list
+of sessions. Cards are rendered in a thread, because a page of them takes longer than the event loop may be held.
+`static/page.js` adds live events. Overviews are read from the journal in parts, each worked on in a thread, because the
+first overview of a long session takes seconds; they are remembered, and extended by new events.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from urllib.parse import urlencode
 
 import anyio
+import msgspec
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -21,152 +24,139 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.did_you_mean import similar
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
-from tooltap.daemon.sessions.listing import SessionFilter, is_live, name_of
-from tooltap.daemon.show.blocks import LEVELS, Level
+from tooltap.daemon.sessions.filter import SessionPlace, place_of
+from tooltap.daemon.sessions.running import STATUSES, is_live, status_of
+from tooltap.daemon.sessions.title import name_of, project_of
 from tooltap.daemon.show.history import KINDS, History
 from tooltap.daemon.show.minimap import drawn
+from tooltap.daemon.show.render_options import LEVELS, Level
+from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import RowHtml, Rows, card_html
 from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
-from tooltap.daemon.web.http.errors import WebError
-from tooltap.daemon.web.http.query import parse_query
+from tooltap.daemon.web.http.feed import message
+from tooltap.daemon.web.http.requests import NEWEST, Filtered, WebError, parse_query
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page.calls import states_of
+from tooltap.daemon.web.page.addresses import session_url, share_url
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
 from tooltap.daemon.web.page.live import LiveRows
 from tooltap.daemon.web.page.preferences import Preferences
-from tooltap.daemon.web.page.queries import CardQuery, CardsQuery, LiveQuery, MapQuery, PageQuery, SelectionQuery
-from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, seq_of
-from tooltap.daemon.web.page.section import section_of
-from tooltap.daemon.web.page.session_head import SessionHead, row_of
-from tooltap.daemon.web.page.session_list import SessionList
+from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, row_of, seq_of, template
 from tooltap.daemon.web.page.tabs import tabs
 from tooltap.daemon.web.page.timeline import (
     CARDS,
     CARDS_BYTES,
-    NEWEST,
     SEARCH_BYTES,
     STATES,
     Bounds,
     Page,
+    Selection,
+    State,
     around,
     between,
     newer,
     older,
+    section_of,
+    states_of,
 )
-from tooltap.daemon.web.templating import template
 from tooltap.protocol.events import AnyEvent
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.heads import EventHead
 
-NEAR_AMONG = 500
-"""The latest sessions, among which it looks."""
-MOST_NEAR = 5
+Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NEWEST)]
+TextKey: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
+FILTERS = ("session", "stream", "provider", "agent", "kind", "tool", "state", "text")
+MAX_ALSO = 200
+MAX_PARTIALS = 16
 
 
-async def near_sessions(journal: Journal, wanted: str) -> list[dict[str, Any]]:
-    """Return the sessions whose id or title is like this, the likeliest first. Raises `JournalError`."""
-    rows = await journal.sessions(limit=NEAR_AMONG, order="time")
-    return await anyio.to_thread.run_sync(_near, rows, wanted)
-
-
-def _near(rows: list[dict[str, Any]], wanted: str) -> list[dict[str, Any]]:
-    by_name: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        for name in {row["session"], name_of(row)}:
-            by_name.setdefault(name, []).append(row)
-    found = [row for name in similar(wanted, by_name) for row in by_name[name]]
-    words = wanted.casefold().split()
-    titled = [row for row in rows if words and all(word in name_of(row).casefold() for word in words)]
-    return list({row["session"]: row for row in [*titled, *found]}.values())[:MOST_NEAR]
-
-
-LINK = "?at={0}#e{0}"
-"""Where a bar leads, from the session's page, by the `seq` of its event."""
-CHEAP = 2_000
-"""Most events of a session whose overview is made before its page is sent. The page of a longer one asks for it."""
-PART = 1_048_576
-"""Bytes of events that one read of the journal returns."""
-REMEMBERED = 100_000
-"""Calls and turns of all sessions that are remembered."""
-TURN_WEIGHT = 8
-"""A turn takes as much memory as so many calls."""
-
-
-class Overview(NamedTuple):
-    minimap: Markup
-    outline: Markup
-
-
-class _Known:
-    def __init__(self, first_seq: int) -> None:
-        self.first_seq = first_seq
-        """Of the session. If it changes, some or all of the session was deleted, and the history is rebuilt."""
-        self.lock = anyio.Lock()
-        self.history = History()
-        self.reached = 0
-        """`seq` up to which the journal was read."""
-        self.rendered: tuple[int, bool, Overview] | None = None
+class SelectionQuery(Filtered, kw_only=True, frozen=True):
+    state: tuple[State, ...] = ()
+    text: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
 
     @property
-    def weight(self) -> int:
-        return len(self.history.calls) + TURN_WEIGHT * len(self.history.turns)
+    def selection(self) -> Selection:
+        """Return which events are wanted. Raises `WebError`."""
+        return Selection(self.filter, self.state, self.text)
+
+    @property
+    def filters(self) -> dict[str, tuple[str, ...]]:
+        """Return the filters that are set."""
+        given = {name: getattr(self, name) or () for name in FILTERS}
+        return {name: (value,) if isinstance(value, str) else value for name, value in given.items() if value}
+
+    def url(self, path: str, **more: Any) -> str:
+        """Return a URL with the same filters."""
+        return _url(path, self.filters | {name: (value,) for name, value in more.items()})
+
+    def timeline(self, **more: str | int) -> str:
+        """Return the URL of the timeline with the same filters."""
+        return _timeline_url(self.filters, **more)
+
+    def without(self, name: str, value: str) -> str:
+        """Return the URL of the timeline without one value of a filter."""
+        return _timeline_url(
+            {key: tuple(one for one in values if (key, one) != (name, value)) for key, values in self.filters.items()}
+        )
 
 
-class Overviews:
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+class PageQuery(SelectionQuery, kw_only=True, frozen=True):
+    before: Seq | None = None
+    after: Seq | None = None
+    at: Seq | None = None
+    """The page around this event."""
+    sessions: str | None = None
+    """List the sessions after the part with this cursor."""
 
-    def is_cheap(self, session: str, events: int) -> bool:
-        """Say whether the overview of a session with so many events can be made while its page waits."""
-        known = self._known.get((self._journal.id, session))
-        return events <= CHEAP or (known is not None and known.reached > 0)
-
-    async def of(self, session: str, first_seq: int, *, is_live: bool) -> Overview:
-        """Return the overview of a session. `first_seq`: of its first event. Raises `JournalError`."""
-        known = self._remembered(session, first_seq)
-        async with known.lock:
-            await self._read_on(session, known)
-            found = await anyio.to_thread.run_sync(_rendered, known, session, is_live)
-        self._forget()
-        return found
-
-    def _remembered(self, session: str, first_seq: int) -> _Known:
-        key = self._journal.id, session
-        known = self._known.get(key)
-        if known is None or known.first_seq != first_seq:
-            known = self._known[key] = _Known(first_seq)
-        self._known.move_to_end(key)
-        return known
-
-    async def _read_on(self, session: str, known: _Known) -> None:
-        wanted, latest = Filter(session=(session,), kind=KINDS), self._journal.latest
-        reached = max(known.reached, known.first_seq - 1)
-        while reached < latest:
-            events, reached = await self._journal.read(reached, wanted, up_to=latest, max_bytes=PART)
-            await anyio.to_thread.run_sync(known.history.add, events)
-            known.reached = reached
-
-    def _forget(self) -> None:
-        left = REMEMBERED
-        for key, known in reversed(list(self._known.items())):
-            left -= known.weight
-            if left < 0 and not known.lock.locked():
-                del self._known[key]
+    def page_url(self) -> str:
+        """Return the URL of this page."""
+        places = {name: getattr(self, name) for name in ("before", "after", "at", "sessions")}
+        return self.timeline(**{name: value for name, value in places.items() if value is not None})
 
 
-def _rendered(known: _Known, session: str, is_live: bool) -> Overview:
-    former = known.rendered
-    if former is not None and former[:2] == (known.history.seq, is_live):
-        return former[2]
-    shown = drawn(known.history, is_live=is_live)
-    overview = Overview(
-        template("minimap.html", map=shown, link=LINK),
-        template("outline.html", map=shown, link=LINK),
-    )
-    known.rendered = known.history.seq, is_live, overview
-    return overview
+class CardsQuery(SelectionQuery, kw_only=True, frozen=True):
+    before: Seq | None = None
+    after: Seq | None = None
+    at: Seq | None = None
+    """The page around this event."""
+    first: Seq | None = None
+    last: Seq | None = None
+    """`first` to `last`: a page that the browser had before."""
+    also: Annotated[tuple[Seq, ...], msgspec.Meta(max_length=MAX_ALSO)] = ()
+    """Later events that belong into cards of this page."""
+
+
+class LiveQuery(SelectionQuery, kw_only=True, frozen=True):
+    after: str | None = None
+    """As in a subscription. Default: `now`."""
+    has: Annotated[
+        tuple[Annotated[str, msgspec.Meta(max_length=1_000)], ...], msgspec.Meta(max_length=MAX_PARTIALS)
+    ] = ()
+    """Keys of the texts of which the reader shows partials."""
+
+
+class MapQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    session: TextKey
+
+
+class CardQuery(msgspec.Struct, kw_only=True, frozen=True):
+    level: Literal["title", "summary", "full", "expanded", "collapsed"] = "collapsed"
+    """`expanded` and `collapsed` stand for the reader's preference."""
+    also: Annotated[tuple[Seq, ...], msgspec.Meta(max_length=MAX_ALSO)] = ()
+    """Events that belong into the card."""
+
+
+def _url(path: str, values: dict[str, tuple[Any, ...]]) -> str:
+    query = urlencode([(name, one) for name, several in values.items() for one in several])
+    return f"{path}?{query}" if query else path
+
+
+def _timeline_url(filters: dict[str, tuple[str, ...]], **more: str | int) -> str:
+    """The timeline of one session is the session's page."""
+    sessions = filters.get("session", ())
+    if len(sessions) == 1:
+        return session_url(sessions[0], **{name: list(filters[name]) for name in filters if name != "session"}, **more)
+    return _url("/events", filters | {name: (value,) for name, value in more.items()})
 
 
 def routes(services: Services, fragments: Fragments) -> list[BaseRoute]:
@@ -254,7 +244,7 @@ class _Page:
             page = await self._page(query)
         else:
             page = await between(self._services.journal, query.selection, self._bounds, query.first, query.last)
-        also = await self._events(query.also)
+        also = await _events(self._services.journal, query.also)
         preferences = preferences_of(request).showing(query.text)
         return HTMLResponse(await self._section(page, also, query, preferences.level_of))
 
@@ -262,7 +252,7 @@ class _Page:
         """Return one card, at another level."""
         query, seq = query_of(request, CardQuery), seq_of(request)
         level_of = _level_of(query.level, preferences_of(request))
-        events = await self._events([seq, *query.also])
+        events = await _events(self._services.journal, [seq, *query.also])
         states = await states_of(self._services.journal, events, self._bounds.search_bytes)
         fragments = await self._fragments.of(events, level_of)
         cards = await anyio.to_thread.run_sync(lambda: [card_html(one) for one in nest(fragments, states.of_cards)])
@@ -274,8 +264,14 @@ class _Page:
         query = query_of(request, LiveQuery)
         after = request.headers.get("last-event-id") or query.after or "now"
         preferences = preferences_of(request).showing(query.text)
-        lists = self._sessions if query.session is None else None
-        cards = LiveRows(self._services, query.selection, self._fragments, preferences, lists, query.has)
+
+        async def beside() -> bytes:
+            if query.session is None:
+                return message(b"sessions", (await self._sessions.part()).html)
+            head = await self._head(query)
+            return b"" if head is None else message(b"head", head.html)
+
+        cards = LiveRows(self._services, query.selection, self._fragments, preferences, beside, query.has)
         return cards.stream(after)
 
     async def _page(self, query: PageQuery | CardsQuery) -> Page:
@@ -287,7 +283,7 @@ class _Page:
     async def _is_known(self, session: str) -> bool:
         """Whether there is a session, or an event of one whose row is damaged."""
         journal = self._services.journal
-        if await journal.sessions(limit=1, wanted=SessionFilter(session=(session,))):
+        if await row_of(journal, session) is not None:
             return True
         events, _ = await journal.read_back(NEWEST, Filter(session=(session,)), limit=1)
         return bool(events)
@@ -297,13 +293,6 @@ class _Page:
         if query.session is None or len(query.session) != 1:
             return None
         return await SessionHead.of(self._services.journal, self._fragments, query.session[0])
-
-    async def _events(self, seqs: Iterable[int]) -> list[StoredEvent]:
-        found = []
-        for seq in seqs:
-            with suppress(CorruptError):
-                found.append(await self._services.journal.event(seq))
-        return [event for event in found if event is not None]
 
     async def _section(self, page: Page, also: list[StoredEvent], query: SelectionQuery, level_of: LevelOf) -> Markup:
         journal = self._services.journal
@@ -342,3 +331,229 @@ def _choices(providers: Iterable[str]) -> dict[str, list[str]]:
     """Return the choices in the filter form."""
     kinds = [str(kind.__struct_config__.tag) for kind in AnyEvent.__args__]
     return {"provider": sorted(providers), "kind": kinds, "tool": sorted(TOOL_CARDS), "state": list(STATES)}
+
+
+NEAR_AMONG = 500
+"""The latest sessions, among which similar ones are searched."""
+MOST_NEAR = 5
+
+
+async def near_sessions(journal: Journal, wanted: str) -> list[dict[str, Any]]:
+    """Return the sessions whose id or title is like this, the likeliest first. Raises `JournalError`."""
+    rows = await journal.sessions(limit=NEAR_AMONG, order="time")
+    return await anyio.to_thread.run_sync(_near, rows, wanted)
+
+
+def _near(rows: list[dict[str, Any]], wanted: str) -> list[dict[str, Any]]:
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        for name in {row["session"], name_of(row)}:
+            by_name.setdefault(name, []).append(row)
+    found = [row for name in similar(wanted, by_name) for row in by_name[name]]
+    words = wanted.casefold().split()
+    titled = [row for row in rows if words and all(word in name_of(row).casefold() for word in words)]
+    return list({row["session"]: row for row in [*titled, *found]}.values())[:MOST_NEAR]
+
+
+LINK = "?at={0}#e{0}"
+"""Where a bar leads, from the session's page, by the `seq` of its event."""
+CHEAP = 2_000
+"""Most events of a session whose overview is made before its page is sent. The page of a longer one asks for it."""
+PART = 1_048_576
+"""Bytes of events that one read of the journal returns."""
+REMEMBERED = 100_000
+"""Calls and turns of all sessions that are remembered."""
+TURN_WEIGHT = 8
+"""A turn takes as much memory as so many calls."""
+
+
+class Overview(NamedTuple):
+    minimap: Markup
+    outline: Markup
+
+
+class _Known:
+    def __init__(self, first_seq: int) -> None:
+        self.first_seq = first_seq
+        """Of the session. If it changes, some or all of the session was deleted, and the history is rebuilt."""
+        self.lock = anyio.Lock()
+        self.history = History()
+        self.reached = 0
+        """`seq` up to which the journal was read."""
+        self.rendered: tuple[int, bool, Overview] | None = None
+
+    @property
+    def weight(self) -> int:
+        return len(self.history.calls) + TURN_WEIGHT * len(self.history.turns)
+
+
+class Overviews:
+    """The overviews of all sessions, as far as they are remembered."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+
+    def is_cheap(self, session: str, events: int) -> bool:
+        """Say whether the overview of a session with so many events can be made while its page waits."""
+        known = self._known.get((self._journal.id, session))
+        return events <= CHEAP or (known is not None and known.reached > 0)
+
+    async def of(self, session: str, first_seq: int, *, is_live: bool) -> Overview:
+        """Return the overview of a session. `first_seq`: of its first event. Raises `JournalError`."""
+        known = self._remembered(session, first_seq)
+        async with known.lock:
+            await self._read_on(session, known)
+            found = await anyio.to_thread.run_sync(_rendered, known, session, is_live)
+        self._forget()
+        return found
+
+    def _remembered(self, session: str, first_seq: int) -> _Known:
+        key = self._journal.id, session
+        known = self._known.get(key)
+        if known is None or known.first_seq != first_seq:
+            known = self._known[key] = _Known(first_seq)
+        self._known.move_to_end(key)
+        return known
+
+    async def _read_on(self, session: str, known: _Known) -> None:
+        wanted, latest = Filter(session=(session,), kind=KINDS), self._journal.latest
+        reached = max(known.reached, known.first_seq - 1)
+        while reached < latest:
+            events, reached = await self._journal.read(reached, wanted, up_to=latest, max_bytes=PART)
+            await anyio.to_thread.run_sync(known.history.add, events)
+            known.reached = reached
+
+    def _forget(self) -> None:
+        left = REMEMBERED
+        for key, known in reversed(list(self._known.items())):
+            left -= known.weight
+            if left < 0 and not known.lock.locked():
+                del self._known[key]
+
+
+def _rendered(known: _Known, session: str, is_live: bool) -> Overview:
+    former = known.rendered
+    if former is not None and former[:2] == (known.history.seq, is_live):
+        return former[2]
+    shown = drawn(known.history, is_live=is_live)
+    overview = Overview(
+        template("minimap.html", map=shown, link=LINK),
+        template("outline.html", map=shown, link=LINK),
+    )
+    known.rendered = known.history.seq, is_live, overview
+    return overview
+
+
+SESSIONS = 50
+"""Most sessions in one part of the list."""
+
+
+class Part(NamedTuple):
+    """A part of the list."""
+
+    html: Markup
+    rows: Sequence[dict[str, Any]]
+
+
+class SessionList:
+    """The sessions beside the timeline, by their last activity; rendered once for all readers."""
+
+    def __init__(self, services: Services) -> None:
+        self._journal = services.journal
+        self._newest: tuple[int, Part] | None = None
+        """The first part, and the journal's latest event when it was rendered."""
+
+    @property
+    def providers(self) -> set[str]:
+        """The providers of the newest sessions."""
+        return {row["provider"] for row in self._rows}
+
+    @property
+    def _rows(self) -> Sequence[dict[str, Any]]:
+        return () if self._newest is None else self._newest[1].rows
+
+    async def part(self, cursor: str | None = None) -> Part:
+        """Return the newest sessions, or those after a part that had this `cursor`. Raises `JournalError`, and
+        `ValueError` for an invalid cursor."""
+        before = None if cursor is None else SessionPlace.of_cursor(cursor)
+        latest = self._journal.latest
+        if self._newest is None or self._newest[0] != latest:
+            self._newest = latest, await self._render(None)
+        return self._newest[1] if before is None else await self._render(before)
+
+    async def _render(self, before: SessionPlace | None) -> Part:
+        rows = [
+            one | {"name": name_of(one), "url": session_url(one["session"]), "shown": _state(one)}
+            for one in await self._journal.sessions(limit=SESSIONS, before=before, order="time")
+        ]
+        opened = await self._journal.open_calls()
+        calls = Counter(row["session"] for row in opened["calls"])
+        waiting = Counter(row["session"] for row in opened["permissions"])
+        html = await anyio.to_thread.run_sync(
+            lambda: template(
+                "sessions.html",
+                sessions=rows,
+                calls=calls,
+                waiting=waiting,
+                older=place_of(rows[-1]).cursor if len(rows) == SESSIONS else None,
+            )
+        )
+        return Part(html, rows)
+
+
+def _state(row: dict[str, Any]) -> str:
+    """Return its state; `idle` between two turns: nothing is running, and nothing was interrupted."""
+    is_between = row["state"] != "ended" and row.get("turn") not in (None, "started")
+    return "idle" if is_between else str(row["state"])
+
+
+MAX_WAITING = 8
+
+
+class SessionHead(NamedTuple):
+    title: str
+    html: Markup
+    """The facts, and what waits."""
+    session: str
+    first_seq: int
+    events: int
+    is_live: bool
+    """Whether the session is running."""
+    files: int | None
+    """How many it has changed, if that is known."""
+
+    @classmethod
+    async def of(cls, journal: Journal, fragments: Fragments, session: str) -> SessionHead | None:
+        """Return the head of a session; None if the journal has no event of it. Raises `JournalError`."""
+        row = await row_of(journal, session)
+        if row is None:
+            return None
+        waiting = await asked_in(journal, fragments, session)
+        values = {
+            "one": row,
+            "failures": session_url(session, state="failed"),
+            "status": status_of(row),
+            "words": STATUSES.get(status_of(row), ""),
+            "project": project_of(row),
+            "waiting": waiting,
+            "share_url": share_url(session),
+        }
+        html = await anyio.to_thread.run_sync(lambda: template("session_head.html", title=name_of(row), **values))
+        return cls(name_of(row), html, session, row["firstSeq"], row["events"], is_live(row), row.get("files"))
+
+
+async def asked_in(journal: Journal, fragments: Fragments, session: str) -> list[Fragment]:
+    """Return what waits for a person in a session, in full. Raises `JournalError`."""
+    opened = await journal.open_calls(session)
+    asked = [one["seq"] for one in opened["permissions"]][-MAX_WAITING:]
+    return await fragments.of(await _events(journal, asked), lambda _: "full")
+
+
+async def _events(journal: Journal, seqs: Iterable[int]) -> list[StoredEvent]:
+    """Return these events, without those that are gone or damaged."""
+    found = []
+    for seq in seqs:
+        with suppress(CorruptError):
+            found.append(await journal.event(seq))
+    return [event for event in found if event is not None]

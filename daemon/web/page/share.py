@@ -1,44 +1,58 @@
-"""The page from which a session, or a part of it, is downloaded: what is to be in the file, and what is masked there.
+"""The page from which a session, or a part of it, is downloaded, and the download.
 
-The form is a GET, so the address says what the reader chose, and the links to the files are for exactly that.
+The page says what is to be in the file, and what is masked there. Its form is a GET, so the address says what the
+reader chose, and the links to the files are for exactly that. A file is rendered while it is sent, and is never shown
+as a page of our origin.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, NamedTuple
-from urllib.parse import urlencode
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from urllib.parse import quote, urlencode
 
 import anyio
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute
 
+from tooltap.daemon.export.html import ExportedPage
+from tooltap.daemon.export.markdown import MarkdownPage
 from tooltap.daemon.export.redaction import Example, Redaction, masked_title
-from tooltap.daemon.export.source import JournalSource, Part
+from tooltap.daemon.export.source import Batch, Bodies, JournalSource, Part
+from tooltap.daemon.export.turns import TurnOfSession, Turns
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.listing import name_of
-from tooltap.daemon.show.timeline import TurnOfSession, Turns
-from tooltap.daemon.web.http.errors import WebError
+from tooltap.daemon.sessions.title import name_of
+from tooltap.daemon.taps.stream_ids import stream_name
+from tooltap.daemon.web.http.guard import SANDBOX
 from tooltap.daemon.web.http.logins import Logins
-from tooltap.daemon.web.http.passes import with_pass
+from tooltap.daemon.web.http.requests import NEWEST, WebError
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.download import CUT, FORMS, Form, bodies_for, download
-from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, preferences_of, query_of
-from tooltap.daemon.web.page.session_head import row_of
+from tooltap.daemon.web.page.addresses import session_url, share_url
+from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, known_row_of, preferences_of, query_of
 from tooltap.daemon.web.page.timeline import SEARCH_BYTES
 from tooltap.protocol.events import AnyEvent, Event, Message, ToolCall, decode
 from tooltap.protocol.filters import Filter
 
+Form: TypeAlias = Literal["html", "md"]
+FORMS: tuple[tuple[Form, str, str], ...] = (
+    ("html", "text/html; charset=utf-8", "HTML"),
+    ("md", "text/markdown; charset=utf-8", "Markdown"),
+)
+"""Ending of the file, its type, its name."""
+BODY = 1_048_576
+BODIES = 33_554_432
+"""Bytes of one output body in the file, and of all."""
+CUT = "The session is longer than this file: `tooltap export` writes all of it."
 READ = 262_144
+"""Bytes of events that one read of the journal returns."""
 TURNS = 2_000
 """Turns to choose from."""
 
-Number = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+Number = Annotated[int, msgspec.Meta(ge=1, le=NEWEST)]
 
 
 class ShareQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -90,53 +104,48 @@ ABOUT: dict[Form, str] = {
 }
 
 
-def share_url(session: str) -> str:
-    """Return the address of the page from which a session is downloaded."""
-    return f"{session_url(session)}/share"
-
-
 def export_url(session: str, form: Form, query: ShareQuery) -> str:
     """Return the address of a file."""
     given = query.given
     return f"{session_url(session)}/export.{form}{'?' + urlencode(given) if given else ''}"
 
 
-async def known_row_of(journal: Journal, session: str) -> dict[str, Any]:
-    """Return the row of a session. Raises `WebError` if the journal has none, and `JournalError`."""
-    row = await row_of(journal, session)
-    if row is None:
-        raise WebError(404, "not-found", f"there is no session {session[:200]!r}")
-    return row
+def routes(services: Services, logins: Logins) -> list[BaseRoute]:
+    journal = services.journal
 
+    async def share(request: Request) -> Response:
+        session, query = request.path_params["session"], query_of(request, ShareQuery)
+        title = name_of(await known_row_of(journal, session))
+        turns = await _turns_of(journal, session)
+        links = [(form, name, logins.signed_url(export_url(session, form, query))) for form, _, name in FORMS]
+        return await html(
+            "share.html",
+            preferences=preferences_of(request),
+            session=session,
+            share_url=share_url(session),
+            title=title,
+            query=query,
+            turns=turns,
+            preview=await _preview(journal, session, title, _within(turns, query)),
+            files=[_File(name, url, ABOUT[form]) for form, name, url in links],
+        )
 
-async def part_of(journal: Journal, session: str, query: ShareQuery, search_bytes: int) -> Part:
-    """Return the range of events. Raises `JournalError`."""
-    first, last = query.from_ or 0, query.to
-    if query.from_turn is not None or query.to_turn is not None:
-        return _within(await _turns_of(journal, session, search_bytes), query)
-    return Part(first, last, query.content)
+    def file(form: Form) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            session, query = request.path_params["session"], query_of(request, ShareQuery)
+            title = name_of(await known_row_of(journal, session))
+            has_turns = query.from_turn is not None or query.to_turn is not None
+            part = _within(await _turns_of(journal, session) if has_turns else [], query)
+            return await download(journal, session, title, form, part, Redaction(masks=query.redact == "yes"))
 
+        return answer
 
-async def share_page(
-    journal: Journal, session: str, query: ShareQuery, search_bytes: int, admitting: Callable[[str], str]
-) -> dict[str, Any]:
-    """Return the values for the template. `admitting`: returns an address with what lets a browser open it. Raises
-    `WebError` and `JournalError`."""
-    row = await known_row_of(journal, session)
-    turns = await _turns_of(journal, session, search_bytes)
-    part = _within(turns, query)
-    return {
-        "session": session,
-        "share_url": share_url(session),
-        "title": name_of(row),
-        "query": query,
-        "turns": turns,
-        "preview": await _preview(journal, session, name_of(row), part),
-        "files": [_File(name, admitting(export_url(session, form, query)), ABOUT[form]) for form, _, name in FORMS],
-    }
+    files = [PageRoute(f"/sessions/{{session:path}}/export.{form}", file(form)) for form, _, _ in FORMS]
+    return [PageRoute("/sessions/{session:path}/share", share), *files]
 
 
 def _within(turns: list[TurnOfSession], query: ShareQuery) -> Part:
+    """Return the range of events that the query asks for."""
     first, last = query.from_ or 0, query.to
     if query.from_turn is not None and query.from_turn > 1:
         first = max(first, _beginning(turns, query.from_turn))
@@ -147,16 +156,17 @@ def _within(turns: list[TurnOfSession], query: ShareQuery) -> Part:
 
 
 def _beginning(turns: list[TurnOfSession], number: int) -> int:
-    return turns[number - 1].first if number <= len(turns) else 2**63 - 1
+    return turns[number - 1].first if number <= len(turns) else NEWEST
 
 
-async def _turns_of(journal: Journal, session: str, search_bytes: int) -> list[TurnOfSession]:
-    """Return the turns of a session, of a very long one the first."""
+async def _turns_of(journal: Journal, session: str) -> list[TurnOfSession]:
+    """Return the turns of a session, of a very long one the first. Raises `JournalError`."""
+    left = SEARCH_BYTES
     wanted = Filter(session=(session,), kind=("message", "turn"))
     turns, reached = Turns(), journal.oldest - 1
-    while reached < journal.latest and search_bytes > 0 and len(turns.all) < TURNS:
+    while reached < journal.latest and left > 0 and len(turns.all) < TURNS:
         events, reached = await journal.read(reached, wanted, up_to=journal.latest, max_bytes=READ)
-        search_bytes -= sum(len(one.body) for one in events)
+        left -= sum(len(one.body) for one in events)
 
         def add(events: list[Any] = events) -> None:
             for one in events:
@@ -193,26 +203,40 @@ async def _preview(journal: Journal, session: str, title: str, part: Part) -> _P
     return _Preview(kinds.total(), shown, first, last, masked, bodies.left_out, remark)
 
 
-def routes(services: Services, logins: Logins) -> list[BaseRoute]:
-    journal, search_bytes = services.journal, SEARCH_BYTES
+def bodies_for(form: Form) -> Bodies:
+    """Return which output bodies a file of this form has: Markdown has none."""
+    return Bodies(BODY, BODIES) if form == "html" else Bodies(0, 0)
 
-    def admitting(url: str) -> str:
-        return with_pass(url, logins.lasting_pass(url))
 
-    async def share(request: Request) -> Response:
-        query = query_of(request, ShareQuery)
-        values = await share_page(journal, request.path_params["session"], query, search_bytes, admitting)
-        return await html("share.html", preferences=preferences_of(request), **values)
+async def download(
+    journal: Journal, session: str, title: str, form: Form, part: Part, redaction: Redaction
+) -> Response:
+    """Send the file. What fails on the way ends the connection, so that no browser keeps half a file as a whole one.
+    Raises `WebError` if there is nothing to send, and `JournalError`."""
+    bodies = bodies_for(form)
+    masked = masked_title(title, redaction.mask)
+    page: ExportedPage | MarkdownPage
+    page = MarkdownPage(masked, bodies=bodies) if form == "md" else ExportedPage(masked, level="summary", bodies=bodies)
+    source = JournalSource(journal, session, part, bodies, redaction)
+    batches = aiter(source)
+    first = await anext(batches, None)
+    if first is None:
+        raise WebError(404, "not-found", "no event of the session is in this part")
 
-    def file(form: Form) -> Endpoint:
-        async def answer(request: Request) -> Response:
-            query = query_of(request, ShareQuery)
-            session = request.path_params["session"]
-            title = name_of(await known_row_of(journal, session))
-            part = await part_of(journal, session, query, search_bytes)
-            return await download(journal, session, title, form, part, Redaction(masks=query.redact == "yes"))
+    def rendered(batch: Batch) -> str:
+        return "".join([page.add(event, found) for event, found in batch])
 
-        return answer
+    async def written() -> AsyncIterator[str]:
+        yield await anyio.to_thread.run_sync(rendered, first)
+        async for batch in batches:
+            yield await anyio.to_thread.run_sync(rendered, batch)
+        remarks = [redaction.remark(), *([CUT] if source.is_cut else [])]
+        yield await anyio.to_thread.run_sync(lambda: page.end(*remarks))
 
-    files = [PageRoute(f"/sessions/{{session:path}}/export.{form}", file(form)) for form, _, _ in FORMS]
-    return [PageRoute("/sessions/{session:path}/share", share), *files]
+    name = quote(f"{stream_name(f'{session}.{form}')}.{form}", safe="")
+    headers = {
+        "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
+        "Content-Security-Policy": SANDBOX,
+    }
+    media_type = next(kind for ending, kind, _ in FORMS if ending == form)
+    return StreamingResponse(written(), 200, headers, media_type)

@@ -1,21 +1,30 @@
-"""Selects the events of a page of the timeline, reading the journal backwards or forwards until the page is full.
+"""Pages of the timeline: the events of a page, and the section of it, which completes its calls and turns.
 
-The journal applies the filter. It has no index for the state of a call or a text, so this module searches for those,
-in as many bytes of events as one request may read. A page states the range of `seq` that it has searched (`first` to
-`last`), wherever the events it found are. The next page continues from the end of that range, so a search that finds
-nothing still makes progress.
+A page is read from the journal backwards or forwards until it is full. The journal applies the filter. It has no index
+for the state of a call or a text, so this module searches for those, in as many bytes of events as one request may
+read. A page states the range of `seq` that it has searched (`first` to `last`), wherever the events it found are. The
+next page continues from the end of that range, so a search that finds nothing still makes progress.
+
+A filter hides results from their calls, and results come on later pages. The state of a call is nevertheless that of
+the journal: it knows which calls are open, and of the others it has the results. The same holds for turns, whose
+dividers say their number and how they ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import anyio
 import msgspec
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.protocol.filters import Filter
+from tooltap.daemon.show.shown import Fragment, card_key, key_of
+from tooltap.daemon.web.http.requests import NEWEST
+from tooltap.daemon.web.page.fragments import Fragments, LevelOf
+from tooltap.daemon.web.page.routing import row_of
+from tooltap.protocol.filters import MAX_VALUES, Filter
+from tooltap.protocol.heads import CallKey, EventHead
 
 State: TypeAlias = Literal[
     "running", "awaiting-permission", "completed", "failed", "denied", "cancelled", "interrupted"
@@ -33,7 +42,6 @@ SEARCH_BYTES = 16_777_216
 """Bytes of events searched for a text or a state before a page reports how far it has searched."""
 CHUNK = 262_144
 """Bytes of events that one read of the journal returns."""
-NEWEST = 2**63 - 1
 
 Test: TypeAlias = Callable[[StoredEvent], bool]
 
@@ -133,6 +141,34 @@ async def between(journal: Journal, selection: Selection, bounds: Bounds, first:
     events = [event for event in page.events if event.seq <= last]
     last = min(last, page.last)
     return Page(events, first, last, first > journal.oldest, last < journal.latest)
+
+
+class Section(NamedTuple):
+    """The fragments of a page's events, and of those that complete its calls and turns: what `nest` takes."""
+
+    fragments: Sequence[Fragment]
+    states: Mapping[str, str]
+    """Key of a card -> the state of its call or turn, of those whose end is not among the fragments."""
+    parents: Mapping[str, str]
+    """Key of a subagent -> key of the call that spawned it, where no fragment says so."""
+
+
+async def section_of(
+    journal: Journal,
+    cache: Fragments,
+    selection: Selection,
+    page: Page,
+    also: Sequence[StoredEvent],
+    bounds: Bounds,
+    level_of: LevelOf,
+) -> Section:
+    """`also`: later events that belong into cards of the page. Raises `JournalError`."""
+    calls = await calls_of_page(journal, selection, page, also, bounds.search_bytes)
+    turns = await turns_of(journal, page.events)
+    events = sorted({*page.events, *calls.events, *turns.events, *also})
+    parents = await parents_of(journal, events)
+    fragments = numbered(await cache.of(events, level_of), turns.numbers)
+    return Section(fragments, {**calls.states, **turns.states}, parents)
 
 
 class _Search:
@@ -236,3 +272,271 @@ def _texts(value: Any) -> Iterator[str]:
                 if key not in ("_raw", "_happy"):
                     yield key
                     stack.append(inner)
+
+
+CALL_KINDS = ("tool-call", "tool-update", "tool-result", "permission-request", "permission-response")
+PARTS = ("tool-update", "permission-request", "permission-response")
+"""Events about a call that, where the call is not shown, describe it at that time."""
+NEAR = 400
+"""How many calls are searched for the call of a result."""
+NEAR_BYTES = 262_144
+ENDED = "ended"
+"""The state of a call that is not open and whose result was not found in as many bytes as may be searched."""
+ANSWERED = "answered"
+"""The state of a request for permission that does not wait any more."""
+
+
+class States(NamedTuple):
+    """What the journal knows of calls whose results are not among the events given."""
+
+    of_cards: dict[str, str]
+    """Key of a card -> its state now. Those that the events themselves show are left out."""
+    results: list[StoredEvent]
+    """Of the calls among the events."""
+
+
+class Calls(NamedTuple):
+    """What a page needs besides its own events."""
+
+    events: list[StoredEvent]
+    states: Mapping[str, str]
+
+
+async def calls_of_page(
+    journal: Journal, selection: Selection, page: Page, also: Sequence[StoredEvent], search_bytes: int
+) -> Calls:
+    """Return the events that complete cards of the page, as far as the filter lets them through: results of its calls,
+    and the calls of results that a search found. `also`: events shown with the page. Raises `JournalError`."""
+    shown = [*page.events, *also]
+    found = await _calls_of_results(journal, selection, page) if selection.is_searched else []
+    states = await states_of(journal, [*shown, *found], search_bytes)
+    wanted = selection.narrowed
+    results = [one for one in states.results if wanted.matches(one.head)]
+    return Calls([*found, *results], states.of_cards)
+
+
+async def states_of(journal: Journal, events: Iterable[StoredEvent], search_bytes: int) -> States:
+    """Find the states of the calls among the events, or that the events are about, and the results of those that ended.
+    Raises `JournalError`."""
+    heads = [(one.seq, one.head) for one in events]
+    ended = {head.key for _, head in heads if head.is_end and not head.synthetic}
+    guessed = {head.key for _, head in heads if head.is_end and head.synthetic}
+    shown = {head.key for _, head in heads if head.kind == "tool-call"}
+    calls: dict[CallKey, int] = {}
+    for seq, head in heads:
+        if (head.kind == "tool-call" or head.kind in PARTS) and head.call_id is not None and head.key not in ended:
+            calls.setdefault(head.key, seq)
+    asked = [seq for seq, head in heads if head.kind == "permission-request"]
+    if not (calls or asked):
+        return States({}, [])
+    opened = await _open_states(journal, {head.stream for _, head in heads})
+    states = {key: opened.calls[key] for key in calls if key in opened.calls}
+    sought = {key: seq for key, seq in calls.items() if key not in opened.calls}
+    results = await _results(journal, sought, sought.keys() - guessed, search_bytes) if sought else []
+    states |= {key: ENDED for key in sought if key not in guessed}
+    for one in results:
+        head = one.head
+        if head.is_end and head.status is not None:
+            states[head.key] = head.status
+    of_cards = {key_of(*key): state for key, state in states.items()}
+    of_cards |= {card_key(seq): ANSWERED for seq in asked if seq not in opened.asked}
+    return States(of_cards, [one for one in results if one.head.key in shown])
+
+
+async def parents_of(journal: Journal, events: Iterable[StoredEvent]) -> dict[str, str]:
+    """Find the calls of subagents whose events do not state them, because they were known only later: key of a subagent
+    -> key by the session of its call. Raises `JournalError`."""
+    heads = [head for head in (one.head for one in events) if head.agent is not None and head.parent is None]
+    unknown = {(head.stream, head.agent) for head in heads}
+    found: dict[str, str] = {}
+    for session in {head.session for head in heads}:
+        for info in await journal.streams_of(session):
+            if info.agent is not None and info.parent is not None and (info.stream, info.agent) in unknown:
+                found[key_of(info.stream, info.agent)] = key_of(session, info.parent)
+    return found
+
+
+async def of_call(journal: Journal, event: StoredEvent) -> list[StoredEvent]:
+    """Return the event and nearby events about the same call, oldest first. Raises `JournalError`."""
+    head = event.head
+    if head.call_id is None:
+        return [event]
+    wanted = Filter(stream=(head.stream,), kind=CALL_KINDS)
+    before, _ = await journal.read_back(event.seq, wanted, limit=NEAR, max_bytes=NEAR_BYTES)
+    behind, _ = await journal.read(event.seq, wanted, max_bytes=NEAR_BYTES)
+    return [one for one in [*before[::-1], event, *behind] if one == event or one.head.key == head.key]
+
+
+async def _calls_of_results(journal: Journal, selection: Selection, page: Page) -> list[StoredEvent]:
+    """Return nearby calls of results that were found without them."""
+    if selection.wanted.kind is not None and "tool-call" not in selection.wanted.kind:
+        return []
+    heads = [(one.seq, one.head) for one in page.events]
+    calls = {head.key for _, head in heads if head.kind == "tool-call"}
+    alone = {head.key: seq for seq, head in heads if head.kind == "tool-result" and head.key not in calls}
+    if not alone:
+        return []
+    wanted = _of_streams(alone, "tool-call")
+    before, _ = await journal.read_back(max(alone.values()), wanted, limit=NEAR, max_bytes=NEAR_BYTES)
+    return [one for one in before if one.head.key in alone]
+
+
+class _Open(NamedTuple):
+    calls: dict[CallKey, str]
+    """The state of each."""
+    asked: frozenset[int]
+    """`seq` of requests without an answer."""
+
+
+async def _open_states(journal: Journal, streams: set[str]) -> _Open:
+    """Return what is open in these streams, and in others."""
+    rows = await journal.open_calls(stream=next(iter(streams)) if len(streams) == 1 else None)
+    states = {(row["stream"], row["callId"]): str(row["status"]) for row in rows["calls"]}
+    asked = {(row["stream"], row["callId"]) for row in rows["permissions"] if "callId" in row}
+    return _Open(
+        {key: "awaiting-permission" if key in asked else state for key, state in states.items()},
+        frozenset(row["seq"] for row in rows["permissions"]),
+    )
+
+
+async def _results(
+    journal: Journal, calls: Mapping[CallKey, int], needed: Iterable[CallKey], search_bytes: int
+) -> list[StoredEvent]:
+    """Read on from the first of these calls until each needed one has ended, or as many bytes were read. What comes
+    soon behind is read in any case: it may correct a result."""
+    wanted = _of_streams(calls, "tool-result")
+    left = set(needed)
+    found: list[StoredEvent] = []
+    reached, latest = min(calls.values()), journal.latest
+    is_first = True
+    while reached < latest and search_bytes > 0 and (left or is_first):
+        is_first = False
+        events, reached = await journal.read(reached, wanted, up_to=latest, max_bytes=min(NEAR_BYTES, search_bytes))
+        for one in events:
+            search_bytes -= len(one.body)
+            head = one.head
+            if head.key in calls and one.seq > calls[head.key]:
+                found.append(one)
+                if head.is_end:
+                    left.discard(head.key)
+    return found
+
+
+def _of_streams(keys: Iterable[CallKey], kind: str) -> Filter:
+    streams = sorted({stream for stream, _ in keys})
+    return Filter(stream=tuple(streams) if len(streams) <= MAX_VALUES else None, kind=(kind,))
+
+
+READ_BYTES = 262_144
+"""Bytes of events that are read to count the turns before or after a page, or to find the end of one."""
+MOST = 2_000
+"""Most events that are read to count turns."""
+OVER = "ended"
+"""The state of a turn that is over, and whose end is not known."""
+
+
+class Turns(NamedTuple):
+    events: list[StoredEvent]
+    """Ends of turns that begin on the page, and what they used."""
+    states: dict[str, str]
+    """Key of a card -> the state of its turn, of those whose end was not found."""
+    numbers: dict[int, int]
+    """`seq` of a turn's beginning -> which turn of its session it is."""
+
+
+async def turns_of(journal: Journal, events: Iterable[StoredEvent]) -> Turns:
+    """Find what the dividers of a page say. Raises `JournalError`."""
+    last: dict[str, tuple[int, EventHead]] = {}
+    found: list[StoredEvent] = []
+    states: dict[str, str] = {}
+    open_at: dict[str, int] = {}
+    for one in events:
+        head = one.head
+        if head.kind != "turn" or head.agent is not None:
+            continue
+        if head.state == "started":
+            if head.stream in open_at:
+                states[card_key(open_at[head.stream])] = OVER
+            open_at[head.stream] = one.seq
+            last[head.stream] = one.seq, head
+        else:
+            open_at.pop(head.stream, None)
+    for stream, seq in open_at.items():
+        rest = await _rest_of_turn(journal, stream, seq)
+        found += rest.events
+        if not rest.is_ended and (rest.is_over or not await _is_open(journal, last[stream][1])):
+            states[card_key(seq)] = OVER
+    return Turns(found, states, await turn_numbers(journal, events))
+
+
+async def turn_numbers(journal: Journal, events: Iterable[StoredEvent]) -> dict[int, int]:
+    """Return the numbers of the turns that begin among the events, unless too many come before and after them. Raises
+    `JournalError`."""
+    begins: dict[str, list[int]] = {}
+    for one in events:
+        head = one.head
+        if _is_begin(head):
+            begins.setdefault(head.session, []).append(one.seq)
+    numbers: dict[int, int] = {}
+    for session, seqs in begins.items():
+        first = await _number(journal, session, seqs[0])
+        if first is not None:
+            numbers |= {seq: first + at for at, seq in enumerate(seqs)}
+    return numbers
+
+
+def numbered(fragments: Iterable[Fragment], numbers: dict[int, int]) -> list[Fragment]:
+    """Name turns by their numbers."""
+    return [one._replace(title=f"Turn {numbers[one.seq]:,}") if one.seq in numbers else one for one in fragments]
+
+
+class _Rest(NamedTuple):
+    events: list[StoredEvent]
+    is_ended: bool
+    is_over: bool
+    """The turn is not the last, or too much comes after it to say."""
+
+
+async def _rest_of_turn(journal: Journal, stream: str, seq: int) -> _Rest:
+    """Read what a turn used, and its end: of usage the latest of each scope."""
+    wanted = Filter(stream=(stream,), kind=("turn", "usage"))
+    events, reached = await journal.read(seq, wanted, max_bytes=READ_BYTES)
+    used: dict[str, StoredEvent] = {}
+    for one in events:
+        head = one.head
+        if head.agent is not None:
+            continue
+        if head.kind == "usage":
+            used[head.scope or ""] = one
+        elif head.state == "started":
+            return _Rest([*used.values()], is_ended=False, is_over=True)
+        else:
+            return _Rest([*used.values(), one], is_ended=True, is_over=True)
+    return _Rest([*used.values()], is_ended=False, is_over=reached < journal.latest)
+
+
+async def _is_open(journal: Journal, head: EventHead) -> bool:
+    streams = await journal.streams_of(head.session)
+    return any(one.stream == head.stream and one.state == "open" for one in streams)
+
+
+async def _number(journal: Journal, session: str, seq: int) -> int | None:
+    """Count from the end, of which the journal knows the number, or from the beginning."""
+    wanted = Filter(session=(session,), kind=("turn",))
+    after, reached = await journal.read(seq - 1, wanted, max_bytes=READ_BYTES)
+    if reached >= journal.latest:
+        row = await row_of(journal, session)
+        total = None if row is None else row.get("turns")
+        number = None if total is None else total - _begins(after) + 1
+        return number if number is not None and number > 0 else None
+    before, reached = await journal.read_back(seq, wanted, limit=MOST, max_bytes=READ_BYTES)
+    return _begins(before) + 1 if reached <= journal.oldest else None
+
+
+def _begins(events: Iterable[StoredEvent]) -> int:
+    return sum(_is_begin(one.head) for one in events)
+
+
+def _is_begin(head: EventHead) -> bool:
+    """Whether a turn of the main agent begins."""
+    return head.kind == "turn" and head.agent is None and head.state == "started"

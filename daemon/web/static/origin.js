@@ -1,23 +1,23 @@
 // What proves to the daemon that a page of its own origin asks. The cookie does not: browsers send it to every port of
 // the host. The secret is in the storage of the origin, which has a port, and goes as a header to that origin alone.
-// Where a browser sends no header (an address that it opens, live events, forms) the address gets a pass, which the
-// daemon gives for the secret, for that address alone.
+// Where a browser sends no header (an address that it opens, live events, forms) the address gets a signature, which
+// the daemon gives for the secret, for that address alone.
 
 const KEY = "tooltap";
-const PASS = "pass";
-const NEVER_STAYS = new RegExp(`^(${PASS}|token)=`);
+const SIGNATURE = "pass"; // key of a signature in the query
+const NEVER_STAYS = new RegExp(`^(${SIGNATURE}|token)=`);
 
 export class LoggedOut extends Error {}
 
-// Returns the address of this page as the browser sends it, without a pass, and without a token that an old link has.
+// Returns the address of this page as the browser sends it, without a signature, and without a token that an old link has.
 export function here() {
   const parts = location.search.slice(1).split("&").filter((one) => one && !NEVER_STAYS.test(one));
   return location.origin + location.pathname + (parts.length ? `?${parts.join("&")}` : "");
 }
 
-// Returns when the pass in this page's address expires; NaN if it has none.
+// Returns when the signature in this page's address expires; NaN if it has none.
 export function expiry() {
-  return Number(new URLSearchParams(location.search).get(PASS)?.split(".")[0] ?? NaN);
+  return Number(new URLSearchParams(location.search).get(SIGNATURE)?.split(".")[0] ?? NaN);
 }
 
 // Asks the daemon with the secret. Throws `LoggedOut` if that does not let us in.
@@ -30,11 +30,11 @@ export async function ask(address, options = {}) {
   return response;
 }
 
-// Returns an address of ours with a pass, in full: a path that begins with two slashes would be another host.
+// Returns an address of ours with a signature, in full: a path that begins with two slashes would be another host.
 export async function admitted(address) {
   const { pathname, search } = new URL(address, location.href);
-  const pass = await (await ask("/pass", { method: "POST", body: pathname + search })).text();
-  return `${location.origin}${pathname}${search}${search ? "&" : "?"}${PASS}=${pass}`;
+  const signature = await (await ask("/pass", { method: "POST", body: pathname + search })).text();
+  return `${location.origin}${pathname}${search}${search ? "&" : "?"}${SIGNATURE}=${signature}`;
 }
 
 // Returns the code in a link, or "".

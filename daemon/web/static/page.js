@@ -243,7 +243,7 @@ function keyboard(feed, overview) {
   });
 }
 
-// Forms that change something need a pass, like everything that cannot send a header.
+// Forms that change something need a signature in their address, like everything that cannot send a header.
 async function submit(event) {
   const form = event.target;
   if (form.method !== "post") return;

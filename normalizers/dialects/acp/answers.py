@@ -12,12 +12,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.dialects.acp.content import blocks, text_of, texts_of
 from tooltap.normalizers.dialects.acp.inputs import ToolUse, decoded
-from tooltap.normalizers.dialects.acp.state import Terminal
+from tooltap.normalizers.dialects.acp.sessions import Terminal
 from tooltap.normalizers.dialects.claude.answers import read_answer
+from tooltap.normalizers.dialects.codex.answers import by_structure, printed
 from tooltap.normalizers.dialects.copilot.answers import read_result as read_copilot_result
 from tooltap.normalizers.dialects.kimi.answers import StatedResult
 from tooltap.normalizers.dialects.kimi.answers import read_result as read_kimi_result
@@ -25,9 +26,8 @@ from tooltap.normalizers.dialects.opencode.answers import listing
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.dialects.vibe.answers import read_state
 from tooltap.normalizers.tools.outcome import stated_status, status_in_words, status_word
-from tooltap.normalizers.tools.views import by_structure, by_view, printed
-from tooltap.normalizers.wire.between import between, last_part
-from tooltap.normalizers.wire.values import first_string, record, records, string, whole
+from tooltap.normalizers.tools.payload import by_view
+from tooltap.normalizers.wire.values import between, first_string, last_part, record, records, string, whole
 from tooltap.protocol.events import Display
 
 _ABORTED_KINDS = ("interrupted", "cancelled")

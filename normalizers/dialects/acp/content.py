@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.bodies import Bodies
 from tooltap.normalizers.core.lines import Line
-from tooltap.normalizers.core.writer import Writer
+from tooltap.normalizers.core.writer import Bodies, Writer
 from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import Attachment
 

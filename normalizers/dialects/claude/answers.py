@@ -12,12 +12,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.tools.outcome import stated_status, status_in_words
-from tooltap.normalizers.tools.views import diff_of
-from tooltap.normalizers.wire.between import last_part
 from tooltap.normalizers.wire.decode import decode_text
-from tooltap.normalizers.wire.values import record, string, strings, whole
+from tooltap.normalizers.wire.values import last_part, record, records, string, strings, whole
 from tooltap.protocol.events import Display
 
 _EXIT_CODE = re.compile(r"Exit code (-?\d{1,15})(?:\n|$)")
@@ -100,9 +98,20 @@ def _display(name: str, text: str, twin: dict[str, Any]) -> Display | None:
     """What the user sees where the twin has more than the block: a change as its diff, and the whole output where the
     model got only its beginning."""
     if name != "Bash":
-        return diff_of(twin)
+        return _diff_of(twin)
     printed = string(twin.get("stdout"))
     return Display(origin="provider", text=printed) if printed and _is_persisted(text) else None
+
+
+def _diff_of(changed: dict[str, Any]) -> Display | None:
+    """The `structuredPatch` of a changed file as a unified diff."""
+    path = changed.get("filePath")
+    lines = [f"--- {path}", f"+++ {path}"]
+    for hunk in records(changed.get("structuredPatch")):
+        old, new = (f"{hunk.get(f'{side}Start')},{hunk.get(f'{side}Lines')}" for side in ("old", "new"))
+        text = strings(hunk.get("lines"))
+        lines += [f"@@ -{old} +{new} @@", *text] if text else []
+    return Display(origin="provider", text="\n".join(lines) + "\n", mime_type="text/x-diff") if lines[2:] else None
 
 
 def _is_persisted(text: str) -> bool:

@@ -13,13 +13,13 @@ from typing import Any
 
 from msgspec import UNSET
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.dialects.codex.items import duration_of
 from tooltap.normalizers.tools.outcome import stated_status, status_in_words, status_word
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
-from tooltap.normalizers.tools.views import by_structure
-from tooltap.normalizers.wire.values import first_string, record
+from tooltap.normalizers.wire.values import first_string, record, string
+from tooltap.protocol.events import Display
 
 _HEADER = re.compile(
     r"(?:(?:Chunk ID: \S*|Original token count: \d+|Total output lines: \d+"
@@ -191,3 +191,26 @@ def dynamic_answer(msg: Line) -> Answer:
     parts = msg.get("content_items")
     value = {"content": parts} if isinstance(parts, list) else msg.get("result")
     return Answer(value, (stated_status(msg) or "completed"), first_string(msg, "error"), duration_of(msg))
+
+
+_STRUCTURED = ("structuredContent", "structured_content")
+
+
+def by_structure(answer: dict[str, Any]) -> tuple[dict[str, Any], Display | None]:
+    """Split an MCP server's answer as Codex does: its model gets only `structuredContent`, if there is any
+    (`FunctionCallOutputPayload` in its `protocol/src/models.rs`)."""
+    structured = next((answer[key] for key in _STRUCTURED if answer.get(key) is not None), None)
+    text = blocks_text(answer.get("content"))
+    if structured is None or text is None or decode_json(text) == structured:
+        return answer, None
+    rest = {key: item for key, item in answer.items() if key != "content"}
+    return rest, Display(origin="provider", text=text)
+
+
+def printed(event: dict[str, Any]) -> Display | None:
+    """The full output of a Codex command (`aggregated_output`), if the model got a shortened one
+    (`formatted_output`)."""
+    for_model, full = string(event.get("formatted_output")), string(event.get("aggregated_output"))
+    if not for_model or full is None or for_model.strip() == full.strip():
+        return None
+    return Display(origin="provider", text=full)

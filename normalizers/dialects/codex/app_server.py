@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.state import make_room
 from tooltap.normalizers.dialects.codex.items import core_item, cwd_of, mode_of, nonempty, snake, snake_keys
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.dialects.codex.threads import CodexState

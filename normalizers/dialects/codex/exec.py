@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.calls import DUPLICATE_RESULT
+from tooltap.normalizers.core.calls import DUPLICATE_RESULT, Answer
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.dialects.codex.items import call_id_of, core_item, counts_of, cwd_of, mode_of, nonempty
 from tooltap.normalizers.dialects.codex.parser import CodexParser

@@ -11,9 +11,8 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.text_buffer import TextBuffer
+from tooltap.normalizers.core.state import TextBuffer, make_room
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.dialects.codex.threads import CodexState
 from tooltap.normalizers.tools.payload import blocks_text

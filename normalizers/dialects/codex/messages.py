@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.core.bodies import take_bodies
-from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import make_room
+from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.codex.items import nonempty, with_type
 from tooltap.normalizers.dialects.codex.threads import Threads
 from tooltap.normalizers.tools.payload import strings

@@ -8,13 +8,11 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bounded import make_room
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line
-from tooltap.normalizers.core.live_output import LiveOutputState
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import State
-from tooltap.normalizers.core.text_buffer import TextBuffer
+from tooltap.normalizers.core.state import State, TextBuffer, make_room
+from tooltap.normalizers.core.texts import LiveOutputState
 
 MANY_THREADS = 32
 """Each may hold a diff of `string_bytes`; the one used longest ago is evicted first."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.tools.outcome import error_words, stated_status, status_in_words, status_word
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Display, OutputRef

@@ -14,14 +14,13 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.bodies import take_bodies
-from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.live_output import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, State
+from tooltap.normalizers.core.state import Call, State, make_room
+from tooltap.normalizers.core.texts import LiveOutput, LiveOutputState
+from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.copilot.answers import read_result
 from tooltap.normalizers.wire.values import first_string, milliseconds, record, records, string, whole
 from tooltap.protocol.events import Message, OutputRef, SessionEvent, Usage

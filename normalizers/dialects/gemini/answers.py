@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.tools.outcome import error_words, stated_status, status_in_words, status_word
 from tooltap.normalizers.tools.registry import CANONICAL_TOOLS
 from tooltap.normalizers.wire.values import record, string

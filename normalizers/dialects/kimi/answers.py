@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple, Self
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bodies import Bodies
+from tooltap.normalizers.core.calls import Answer
+from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.tools.outcome import status_in_words, status_word
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.tools.registry import CANONICAL_TOOLS

@@ -6,11 +6,10 @@ import re
 
 import msgspec
 
-from tooltap.normalizers.core.bodies import Bodies
-from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import SessionState
+from tooltap.normalizers.core.state import SessionState, put
+from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.kimi.answers import (
     StatedResult,
     TaskReport,

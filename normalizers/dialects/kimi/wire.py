@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.bounded import put
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import put
 from tooltap.normalizers.dialects.kimi.messages import KimiMessages
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.outcome import status_word

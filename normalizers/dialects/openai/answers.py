@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.dialects.codex import answers as codex
 from tooltap.normalizers.dialects.copilot import answers as copilot
 from tooltap.normalizers.dialects.gemini import answers as gemini

@@ -12,17 +12,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tooltap.normalizers.core.bodies import take_bodies
-from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser, best
-from tooltap.normalizers.core.state import State
-from tooltap.normalizers.core.tokens import token_counts
+from tooltap.normalizers.core.state import State, keep_newest
+from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.openai.answers import read_result
 from tooltap.normalizers.tools.payload import nonblank, strings
 from tooltap.normalizers.wire.decode import FRAMING, decode_text
-from tooltap.normalizers.wire.values import dollars, first_string, record, records, string, whole
+from tooltap.normalizers.wire.values import dollars, first_string, record, records, string, token_counts, whole
 from tooltap.protocol.events import Attachment, Message, Usage
 
 HISTORY = 65_536

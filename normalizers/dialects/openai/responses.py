@@ -16,18 +16,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.bodies import Bodies
-from tooltap.normalizers.core.bounded import keep_newest
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import State
-from tooltap.normalizers.core.tokens import token_counts
+from tooltap.normalizers.core.state import State, keep_newest
+from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.codex.answers import read_answer
 from tooltap.normalizers.dialects.openai.answers import read_result
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.decode import FRAMING
-from tooltap.normalizers.wire.values import first_string, number, record, records, string, whole
+from tooltap.normalizers.wire.values import first_string, number, record, records, string, token_counts, whole
 from tooltap.protocol.events import Message, SessionEvent, Usage
 
 MANY_ITEMS = 1_024

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import msgspec
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.tools.names import canonical_name

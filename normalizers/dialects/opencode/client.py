@@ -9,14 +9,12 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from tooltap.normalizers.core.bodies import take_bodies
-from tooltap.normalizers.core.bounded import keep_newest
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import keep_newest
+from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.opencode.answers import answers_by_question, attachments_of, mcp_name, servers_in
-from tooltap.normalizers.dialects.opencode.parts import read_error
-from tooltap.normalizers.dialects.opencode.sessions import OpencodeSessions
-from tooltap.normalizers.dialects.opencode.state import BusState
+from tooltap.normalizers.dialects.opencode.parts import BusState, OpencodeSessions, read_error
 from tooltap.normalizers.wire.values import first_string, record, records
 from tooltap.protocol.events import Message
 

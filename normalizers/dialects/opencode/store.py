@@ -12,8 +12,8 @@ from collections.abc import Generator, Iterator, Mapping
 
 import orjson
 
-from tooltap.normalizers.catalog.stores import Query, Row, SessionGoneError, StoredSession
-from tooltap.normalizers.core.bounded import make_room
+from tooltap.normalizers.catalog.dialect import Query, Row, SessionGoneError, StoredSession
+from tooltap.normalizers.core.state import make_room
 
 TIME_BITS = 36
 """Low bits of the time, in ms, that an id of an event has."""

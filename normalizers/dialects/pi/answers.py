@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.tools.outcome import status_in_words
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import record, string

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.tools.outcome import status_in_words
 from tooltap.normalizers.wire.decode import decode_text

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from tooltap.normalizers.catalog.stores import Folder
+from tooltap.normalizers.catalog.dialect import Folder
 
 _CHANGE = b'"type":"projection_delta"}\n'
 """How a record of the journal ends that changes the history; all others are much longer, and need not be decoded. The

@@ -6,8 +6,7 @@ import shlex
 
 import pytest
 
-from tooltap.normalizers.catalog.agents import missing_flags, prompt_of
-from tooltap.normalizers.catalog.registry import agents
+from tooltap.normalizers.catalog.registry import agents, missing_flags, prompt_of
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import Event, ToolCall
-from tooltap.traces.recording.rotation import parts
+from tooltap.traces.recording.writer import parts
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 ONE_OF_EACH = [

@@ -73,7 +73,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("claude", "codex", "systemctl"):
         (programs / name).write_text('#!/bin/sh\ncat "$HOME/answer"\nexit 1\n')
         (programs / name).chmod(0o755)
-    monkeypatch.setattr("tooltap.daemon.system.services.systemd.BOOTED", tmp_path)
+    monkeypatch.setattr("tooltap.daemon.system.services.BOOTED", tmp_path)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):

@@ -38,12 +38,11 @@ MAY = {
     "cli/subcommands.py": ({"sys.stdout"}, "flushes, and silences a closed pipe"),
     "cli/tap/agent.py": ({"os.execvp"}, "becomes the agent, of which nothing is changed"),
     "daemon/system/logs.py": ({"sys.stderr", "structlog"}, "writes the log, whose fields it makes harmless"),
-    "daemon/system/loop/watchdog.py": ({"/proc/self/fd/2"}, "writes where the code of tooltap is, when all else hangs"),
+    "daemon/system/loop.py": ({"/proc/self/fd/2"}, "writes where the code of tooltap is, when all else hangs"),
     "daemon/taps/child.py": (
         {"subprocess.Popen", "/dev/tty"},
-        "passes on what an agent prints, of which nothing is changed",
+        "passes on what an agent prints, of which nothing is changed, and reads who is at the terminal",
     ),
-    "daemon/taps/sent_signals.py": ({"/dev/tty"}, "reads who is at the terminal"),
     "daemon/taps/mcp/keeper.py": ({"os.fork", "os.execv"}, "becomes a display tool's command, whose output is a pipe"),
     "daemon/show/ansi.py": ({"rich"}, "reads colours; it prints nothing"),
 }

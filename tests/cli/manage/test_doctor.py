@@ -23,8 +23,7 @@ from tests.daemon.running import Running
 from tests.daemon.taps.following import CLAUDE, CODEX
 from tests.test_layout import ROOT
 from tooltap import __version__
-from tooltap.daemon.doctor.installation import EXTRAS
-from tooltap.daemon.doctor.running import search_index
+from tooltap.daemon.doctor import EXTRAS, search_index
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.normalizers.catalog.registry import agents
 
@@ -293,7 +292,7 @@ def test_unwritable_folder_is_a_problem(home: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(("bound", "level"), [("LITTLE", "note"), ("TOO_LITTLE", "problem")])
 def test_full_disk_is_reported(bound: str, level: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"tooltap.daemon.doctor.disk.{bound}", 2**80)
+    monkeypatch.setattr(f"tooltap.daemon.doctor.{bound}", 2**80)
     found = examined()
 
     assert [reported.level for reported in found.findings["spool"]] == [level]
@@ -378,7 +377,7 @@ def test_service_state_is_reported(
     unit = home / "config" / "systemd" / "user" / "tooltap.service"
     unit.parent.mkdir(parents=True)
     unit.touch()
-    monkeypatch.setattr("tooltap.daemon.system.services.systemd.BOOTED", home)
+    monkeypatch.setattr("tooltap.daemon.system.services.BOOTED", home)
     (home / "bin" / "systemctl").write_text(f"#!/bin/sh\n{answer}\n")
     (home / "bin" / "systemctl").chmod(0o755)
     [reported] = examined().findings["service"]

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import environment, here, sentence, tooltap
-from tooltap.daemon.system.services.systemd import NAME
+from tooltap.daemon.system.services import NAME
 from tooltap.normalizers.catalog.registry import stores
 
 pytestmark = pytest.mark.process
@@ -30,7 +30,7 @@ PROGRAM = "tooltap.cli.manage.service._this_program"
 @pytest.fixture
 def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The path of the unit; the systemd of this machine is not called."""
-    monkeypatch.setattr("tooltap.daemon.system.services.systemd.BOOTED", tmp_path / "none")
+    monkeypatch.setattr("tooltap.daemon.system.services.BOOTED", tmp_path / "none")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return tmp_path / "config" / "systemd" / "user" / NAME
 
@@ -45,7 +45,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (programs / "systemctl").write_text(f'#!/bin/sh\necho "$*" >> {calls}\n. {answer}\n')
     (programs / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr("tooltap.daemon.system.services.systemd.BOOTED", tmp_path)
+    monkeypatch.setattr("tooltap.daemon.system.services.BOOTED", tmp_path)
     return calls
 
 
@@ -180,7 +180,7 @@ def test_unit_sees_what_is_in_a_temporary_folder(
 
 def test_unit_without_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
     """A service with settings that its kernel does not grant would not start."""
-    monkeypatch.setattr("tooltap.daemon.system.services.systemd.grants_namespaces", lambda: False)
+    monkeypatch.setattr("tooltap.daemon.system.services.grants_namespaces", lambda: False)
     unit = printed()
 
     assert not {"Service.ReadWritePaths", "Service.PrivateUsers", "Service.CapabilityBoundingSet"} & unit.keys()
@@ -211,9 +211,7 @@ def test_documented_exposure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv(name, "/home/me/folder")
     page = (Path(__file__).parents[3] / "docs" / "how-to" / "install.md").read_text()
     for confined in (True, False):
-        monkeypatch.setattr(
-            "tooltap.daemon.system.services.systemd.grants_namespaces", lambda confined=confined: confined
-        )
+        monkeypatch.setattr("tooltap.daemon.system.services.grants_namespaces", lambda confined=confined: confined)
         file = tmp_path / NAME
         file.write_bytes(here("service", "install", "--print", "--", "--socket", "/run/user/1000/t.sock").stdout)
         command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(file)]

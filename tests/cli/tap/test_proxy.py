@@ -17,7 +17,7 @@ from tests.cli.command import CODEX, DEMO, here, sentence, start, tooltap
 from tests.cli.tap.spooling import Place
 from tests.cli.tap.test_run import agent, tapped
 from tests.daemon.running import Running
-from tooltap.daemon.taps.delivery.records import unframe
+from tooltap.daemon.taps.delivery.spool import unframe
 
 MIB = 1024 * 1024
 

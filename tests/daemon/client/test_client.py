@@ -12,10 +12,16 @@ import pytest
 from tests.daemon.events import call, commit, message
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Running, running
-from tooltap.daemon.client.connection import connect, request
+from tooltap.daemon.client.asynchronous import (
+    OtherInputError,
+    Publisher,
+    Subscription,
+    connect,
+    ingest,
+    request,
+    subscribe,
+)
 from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
-from tooltap.daemon.client.publishing import OtherInputError, Publisher, ingest
-from tooltap.daemon.client.subscription import Subscription, subscribe
 from tooltap.protocol.events import decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import At, Gap, Live, Subscribed

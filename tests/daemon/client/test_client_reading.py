@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tooltap.daemon.client.cursor import Reading
+from tooltap.daemon.client.discovery import Reading
 from tooltap.protocol.frames import Live, Subscribe
 
 SUBSCRIBED = b'{"op":"subscribed","after":4,"journal":"j","oldest":1,"latest":9}'

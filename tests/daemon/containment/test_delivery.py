@@ -14,7 +14,7 @@ from tests.daemon.running import Running, Wire, running
 from tooltap.daemon.hub.hub import Batch, Hub
 from tooltap.daemon.hub.subscription import Subscription
 from tooltap.daemon.journal.sqlite import journal as sqlite_journal
-from tooltap.daemon.system.loop.watchdog import Work
+from tooltap.daemon.system.loop import Work
 
 SELECTIONS: list[dict[str, Any]] = [{}, {}, {"kind": ["message"]}, {"kind": ["usage", "message"]}]
 """Filters of the subscribers: two have the same one."""

@@ -13,8 +13,8 @@ from tests.daemon.running import TIMEOUT, Running
 from tests.daemon.views.viewing import call, history, publish, result, shell, viewing
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.system.logs import faults
-from tooltap.daemon.views import pending as pending
 from tooltap.daemon.views import rewriter
+from tooltap.daemon.views import rewriter as pending
 from tooltap.daemon.views.rewriter import RewriteProcesses
 
 pytestmark = [pytest.mark.usefixtures("toy"), pytest.mark.process]

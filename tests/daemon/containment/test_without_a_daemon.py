@@ -20,13 +20,13 @@ from tests.daemon.publishing import NOW, daemon, publish
 from tooltap.daemon.ingest import offload
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.taps.follow import backfill_worker as portions
-from tooltap.daemon.taps.follow.reading import Position
+from tooltap.daemon.taps.follow.stores import Position
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.frames import Done
 from tooltap.protocol.inputs import write_tapped
-from tooltap.traces.recording import feed
+from tooltap.traces.recording import reader
 
 AGENT = FIXTURES / "claude-transcript" / "claude-code-2.1.330" / "shell-fails.jsonl"
 CLAUDE = FIXTURES / "claude-stream" / "claude-code-1.0.128" / "web.jsonl"
@@ -43,16 +43,16 @@ ACCOUNTS = {
 @pytest.fixture
 def only_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors are put in while lines are read, not when the command starts or ends."""
-    usual = feed.RecordingFeed.feed
+    usual = reader.RecordingFeed.feed
 
-    def reading(self: feed.RecordingFeed, lines: Any) -> Any:
+    def reading(self: reader.RecordingFeed, lines: Any) -> Any:
         armed[0] = True
         try:
             return usual(self, lines)
         finally:
             armed[0] = False
 
-    monkeypatch.setattr(feed.RecordingFeed, "feed", reading)
+    monkeypatch.setattr(reader.RecordingFeed, "feed", reading)
 
 
 def normalized(*paths: Path) -> tuple[str, dict[str, list[dict[str, Any]]], dict[str, dict[str, Any]]]:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, Wire, running
-from tooltap.daemon.client.subscription import subscribe
+from tooltap.daemon.client.asynchronous import subscribe
 from tooltap.daemon.hub import hub as batch
 from tooltap.daemon.show.skins.display import display_body
 from tooltap.protocol.display import DisplayText, DisplayToolResult, DisplayToolUse

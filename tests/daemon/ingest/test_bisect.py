@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.daemon.events import info
-from tooltap.daemon.ingest.bisect import commit_in_parts
-from tooltap.daemon.ingest.inputs import Input, Lines, Parent, Suspend
-from tooltap.daemon.ingest.live_stream import LiveStream
+from tooltap.daemon.ingest.connection import commit_in_parts
+from tooltap.daemon.ingest.live_stream import Input, Lines, LiveStream, Parent, Suspend
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.inputs import Close

@@ -19,8 +19,8 @@ from tooltap.daemon.ingest.drift_findings import Findings
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.taps.stream_ids import recording_id
 from tooltap.traces.drift.baselines import Agent
-from tooltap.traces.drift.changes import Change
 from tooltap.traces.drift.drift import STRIDE, Drift, Finding
+from tooltap.traces.drift.shapes import Change
 
 SHELL = FIXTURES / "codex-exec" / "codex-0.169" / "shell-fails.jsonl"
 MINE = Agent("acp", "mine", "1")

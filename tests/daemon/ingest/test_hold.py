@@ -6,8 +6,7 @@ import orjson
 import pytest
 
 from tests.daemon.events import info
-from tooltap.daemon.ingest.inputs import Lines
-from tooltap.daemon.ingest.live_stream import LiveStream
+from tooltap.daemon.ingest.live_stream import Lines, LiveStream
 from tooltap.normalizers.core.items import Context, Limits, OutputChunk, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 

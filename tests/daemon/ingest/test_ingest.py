@@ -19,7 +19,7 @@ from tooltap.protocol.events import Message
 from tooltap.protocol.frames import Ack, Done, ErrorFrame, Ingesting, Suspended
 from tooltap.protocol.inputs import Line
 from tooltap.traces.recording.reader import TraceReader
-from tooltap.traces.recording.record import Declared
+from tooltap.traces.recording.writer import Declared
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
 

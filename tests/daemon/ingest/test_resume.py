@@ -12,8 +12,7 @@ import pytest
 from tests.daemon.publishing import NOW, Clock, Publisher, daemon, events, journal_of, publish
 from tests.normalizers.toy import TOY, Toy
 from tooltap.daemon.ingest import live_stream
-from tooltap.daemon.views.results import Policy
-from tooltap.daemon.views.rules import Rules, ToolRule
+from tooltap.daemon.views.results import Policy, Rules, ToolRule
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.core.lines import Line, Skip
@@ -262,7 +261,7 @@ async def test_unknown_snapshot_version_resets_the_parser(tmp_path: Path, monkey
     path = tmp_path / "journal.db"
     await suspended(path, snapshot_bytes=0)
     monkeypatch.setattr(live_stream, "SNAPSHOT_FORMAT", 2)
-    monkeypatch.setattr("tooltap.daemon.ingest.resume.SNAPSHOT_FORMAT", 2)
+    monkeypatch.setattr("tooltap.daemon.ingest.streams.SNAPSHOT_FORMAT", 2)
 
     async with daemon(path, snapshot_bytes=0) as streams:
         before = await events(journal_of(streams))
@@ -332,7 +331,7 @@ async def test_tail_with_other_ids_resets_the_parser(tmp_path: Path, monkeypatch
 async def test_abandoned_reset_stream_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "journal.db"
     await suspended(path, snapshot_bytes=0)
-    monkeypatch.setattr("tooltap.daemon.ingest.resume.SNAPSHOT_FORMAT", 2)
+    monkeypatch.setattr("tooltap.daemon.ingest.streams.SNAPSHOT_FORMAT", 2)
     clock = Clock()
     async with daemon(path, clock, suspend_timeout_ms=10) as streams:
         clock.now += 11

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 from tests.daemon.journal.recorded import begin, records
 from tests.daemon.publishing import daemon, journal_of, publish
 from tooltap.daemon.journal.interface import CorruptError, JournalError
+from tooltap.daemon.journal.sqlite.check import check_file
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.upkeep.check import check_file
-from tooltap.daemon.journal.sqlite.upkeep.repair import repair
+from tooltap.daemon.journal.sqlite.repair import repair
 from tooltap.normalizers.core.items import Limits
 
 PAGE = 8_192

@@ -13,7 +13,7 @@ from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.publishing import daemon, journal_of, publish
 from tooltap.daemon.journal.interface import CorruptError, StoredEvent
 from tooltap.daemon.journal.sqlite.damage import Damages
-from tooltap.daemon.journal.sqlite.high_water import HighWater, HighWaterFile, high_water_path
+from tooltap.daemon.journal.sqlite.file import HighWater, HighWaterFile, high_water_path
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import SessionEvent

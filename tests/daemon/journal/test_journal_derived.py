@@ -7,11 +7,11 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.journal.whole import everything
 from tooltap.daemon.journal.interface import (
+    MAX_SLICE,
     Journal,
 )
 from tooltap.daemon.journal.open import Place, open_journal
-from tooltap.daemon.journal.slices import MAX_SLICE
-from tooltap.daemon.sessions.listing import SessionPlace
+from tooltap.daemon.sessions.filter import SessionPlace
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate, Usage
 

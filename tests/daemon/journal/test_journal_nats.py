@@ -13,7 +13,7 @@ from tests.daemon.journal.on_nats import Published, everything, opened, position
 from tests.daemon.nats_server import NatsServer
 from tooltap.daemon.journal.interface import JournalError, StreamConflictError
 from tooltap.daemon.journal.nats.connection import StoredMessage
-from tooltap.daemon.journal.nats.feed import Feed
+from tooltap.daemon.journal.nats.events import Feed
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE
 from tooltap.daemon.journal.nats.place import NatsPlace, parse_nats_url
 from tooltap.normalizers.core.items import OutputChunk
@@ -285,8 +285,8 @@ async def test_lagging_replica_hides_nothing(nats_place: NatsPlace, monkeypatch:
 
 
 async def test_lost_consumer_is_replaced_without_a_gap(nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tooltap.daemon.journal.nats.feed.HEARTBEAT", 0.2)
-    monkeypatch.setattr("tooltap.daemon.journal.nats.feed.SILENCE", 0.5)
+    monkeypatch.setattr("tooltap.daemon.journal.nats.events.HEARTBEAT", 0.2)
+    monkeypatch.setattr("tooltap.daemon.journal.nats.events.SILENCE", 0.5)
     async with opened(nats_place) as journal:
         published = Published(journal)
         await journal.listen()

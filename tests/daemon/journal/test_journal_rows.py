@@ -11,7 +11,7 @@ import pytest
 
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.sqlite import projection as rows
+from tooltap.daemon.journal.sqlite import sessions as rows
 from tooltap.daemon.journal.sqlite import writer
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.protocol.events import SessionEvent, ToolUpdate

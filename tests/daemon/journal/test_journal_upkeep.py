@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.daemon.events import call, commit, message
 from tests.daemon.journal.damages import Template, compare_events, copy, make, rows_of, try_damage
 from tests.daemon.journal.recorded import records
 from tests.daemon.journal.test_journal_damage import damage, everything, fill
 from tests.daemon.publishing import daemon, events, journal_of, publish
+from tooltap.cli.manage.journal import command
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.sqlite.file import swap_path
-from tooltap.daemon.journal.sqlite.high_water import high_water_path
+from tooltap.daemon.journal.sqlite.backup import backup
+from tooltap.daemon.journal.sqlite.check import Damage, check_file
+from tooltap.daemon.journal.sqlite.file import connect, copy_log, high_water_path, swap_path
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.upkeep.backup import backup
-from tooltap.daemon.journal.sqlite.upkeep.check import Damage, check_file
-from tooltap.daemon.journal.sqlite.upkeep.repair import repair
+from tooltap.daemon.journal.sqlite.repair import repair
+from tooltap.daemon.journal.sqlite.tables import set_meta
 from tooltap.protocol.frames import Ingesting
 
 SEEDS = 60
@@ -42,7 +46,7 @@ def test_random_damages_are_reported_and_repaired(template: Template, tmp_path: 
 REPAIR = """
 import sys
 from pathlib import Path
-from tooltap.daemon.journal.sqlite.upkeep.repair import repair
+from tooltap.daemon.journal.sqlite.repair import repair
 repair(Path(sys.argv[1]))
 """
 
@@ -222,6 +226,29 @@ async def test_stream_that_only_its_events_name_resumes_behind_the_last(tmp_path
 
 
 @pytest.mark.anyio
+async def test_repair_of_another_format_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await fill(path)
+    with closing(connect(path, "process")) as connection:
+        set_meta(connection, "format", 2)
+        copy_log(connection)
+    before = contents(tmp_path)
+
+    sentence = f"the journal {path} has format 2, and this version of tooltap reads format 1 only: nothing was changed"
+    with pytest.raises(JournalError, match=f"^{re.escape(sentence)}$"):
+        repair(path)
+    assert contents(tmp_path) == before
+    result = CliRunner().invoke(command, ["repair", "--journal", f"sqlite:{path}"])
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"Error: {sentence}\n")
+    assert contents(tmp_path) == before
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files in a folder, except locks, which hold the pid of the last process."""
+    return {one.name: one.read_bytes() for one in folder.iterdir() if one.suffix != ".lock"}
+
+
+@pytest.mark.anyio
 async def test_repaired_journal_has_no_damaged_output(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     await fill(path)
@@ -254,7 +281,7 @@ async def test_repair_that_would_be_damaged_is_refused(tmp_path: Path, monkeypat
     path = tmp_path / "journal.db"
     before = await fill(path)
     monkeypatch.setattr(
-        "tooltap.daemon.journal.sqlite.upkeep.repair.check_file", lambda _: [Damage("events", "event 7 is damaged")]
+        "tooltap.daemon.journal.sqlite.repair.check_file", lambda _: [Damage("events", "event 7 is damaged")]
     )
     with pytest.raises(JournalError, match=r"the repaired journal .* is damaged too: event 7 is damaged"):
         repair(path)

@@ -113,7 +113,7 @@ async def test_deleted_under_a_live_daemon_is_noticed_by_the_next_commit(nats_pl
 async def test_deleted_under_a_daemon_that_listens_is_noticed_without_a_commit(
     nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tooltap.daemon.journal.nats.feed.SILENCE", 0.5)
+    monkeypatch.setattr("tooltap.daemon.journal.nats.events.SILENCE", 0.5)
     async with opened(nats_place) as journal:
         await journal.listen()
         await journal.commit(commit(message("a")))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tooltap.daemon.journal.sqlite.upkeep.salvage import Pages, Value
+from tooltap.daemon.journal.sqlite.repair import Pages, Value
 
 PAGE = 1_024
 SIZES = [*range(0, 60, 7), *range(150, 270), *range(900, 1_300), *range(3_000, 3_100)]

@@ -13,7 +13,7 @@ import pytest
 from tests.daemon.constants import write_settings
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Running, Wire, running
-from tooltap.daemon.server.output_cache import CannotFitError, OutputCache
+from tooltap.daemon.server.requests import CannotFitError, OutputCache
 
 
 class Clock:

@@ -14,8 +14,19 @@ from structlog.testing import capture_logs
 from tests.daemon.publishing import daemon, events, journal_of, publish
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.taps.delivery.outbox import Entry
-from tooltap.daemon.taps.delivery.records import DAMAGED, TORN, encode, encode_lost, frame
-from tooltap.daemon.taps.delivery.spool import UNREAD, Ending, Header, QuarantineLimits, Spool, spools
+from tooltap.daemon.taps.delivery.spool import (
+    DAMAGED,
+    TORN,
+    UNREAD,
+    Ending,
+    Header,
+    QuarantineLimits,
+    Spool,
+    encode,
+    encode_lost,
+    frame,
+    spools,
+)
 from tooltap.daemon.taps.drain import Drain
 from tooltap.protocol.frames import Ingest
 

@@ -20,10 +20,8 @@ from tests.daemon.taps.following import (
     make_old,
 )
 from tooltap.daemon.taps.follow.file import Seen
-from tooltap.daemon.taps.follow.follower import AHEAD
-from tooltap.daemon.taps.follow.queues import Backfill, Entry, Queues
-from tooltap.daemon.taps.follow.reading import Found
-from tooltap.daemon.taps.follow.stores import Root
+from tooltap.daemon.taps.follow.follower import AHEAD, Backfill, Entry, Queues
+from tooltap.daemon.taps.follow.stores import Found, Root
 from tooltap.daemon.taps.stream_ids import recording_id
 from tooltap.normalizers.catalog.registry import stores
 from tooltap.protocol.stats import FollowStatistics

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from tests.daemon.running import Running, running
 from tests.daemon.taps.following import CLAUDE, CLAUDE_SESSION, Follower, append, lines_of, make_old, prompt_line
-from tooltap.daemon.taps.follow import reading
+from tooltap.daemon.taps.follow import stores
 from tooltap.daemon.taps.follow import watch as follow_watch
 from tooltap.daemon.taps.stream_ids import recording_id
 
@@ -203,9 +203,9 @@ def test_unreadable_file_is_one_warning(projects: Path, tmp_path: Path, monkeypa
     def read_head(place: str, limit: int) -> tuple[bytes, int]:
         if place == str(path):
             raise PermissionError(13, "Permission denied", place)
-        return reading.read_head(place, limit)
+        return stores.read_head(place, limit)
 
-    monkeypatch.setattr(reading.Files, "head", staticmethod(read_head))
+    monkeypatch.setattr(stores.Files, "head", staticmethod(read_head))
     with capture_logs() as log, following(tmp_path) as daemon:
         for number in range(3):
             append(path, [LINES[2]])

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from tests.daemon.taps.following import FIXTURES, Follower, events_of, ids
-from tooltap.daemon.taps.follow.database import Database
-from tooltap.daemon.taps.follow.reading import Position, ReplacedError
+from tooltap.daemon.taps.follow.stores import Database, Position, ReplacedError
 from tooltap.daemon.taps.stream_ids import recording_id
 from tooltap.normalizers.dialects.opencode.store import OpencodeStore
 

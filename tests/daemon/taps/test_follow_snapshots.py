@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.daemon.taps.following import FIXTURES, Follower
-from tooltap.daemon.taps.follow.folders import SessionFolders
+from tooltap.daemon.taps.follow.stores import SessionFolders
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.dialects.vibe.store import VibeStore
 from tooltap.normalizers.stream.normalizer import StreamNormalizer

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tooltap.daemon.system.connections.peer import Peer
+from tooltap.daemon.system.connections import Peer
 from tooltap.daemon.taps.gateway.admission import Admission, RefusedError
 
 KEY = "k" * 43

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tooltap.daemon.taps.gateway.provider import provider_of
+from tooltap.daemon.taps.gateway.conversations import provider_of
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,19 @@ from pathlib import Path
 import pytest
 
 from tooltap.daemon.taps.delivery.outbox import Entry
-from tooltap.daemon.taps.delivery.records import DAMAGED, encode, encode_lost, frame
-from tooltap.daemon.taps.delivery.spool import Ending, Header, QuarantineLimits, Spool, SpoolError, quarantine, spools
+from tooltap.daemon.taps.delivery.spool import (
+    DAMAGED,
+    Ending,
+    Header,
+    QuarantineLimits,
+    Spool,
+    SpoolError,
+    encode,
+    encode_lost,
+    frame,
+    quarantine,
+    spools,
+)
 from tooltap.protocol.frames import Ingest
 
 DAMAGES = int(os.environ.get("TOOLTAP_DAMAGES", "30"))

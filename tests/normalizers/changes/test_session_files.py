@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.normalizers.changes.telling import CWD, Telling
-from tooltap.normalizers.changes import file, session_files
+from tooltap.normalizers.changes import session_files
 from tooltap.normalizers.changes.line_diff import blocks
 from tooltap.normalizers.changes.session_files import SessionFiles
 from tooltap.protocol.replies import FileChange, FileDiff
@@ -125,7 +125,7 @@ def test_notebooks(telling: Telling) -> None:
 
 
 def test_what_is_binary_or_large_is_not_compared(telling: Telling, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file, "MAX_TEXT", 100)
+    monkeypatch.setattr(session_files, "MAX_TEXT", 100)
     telling.write("a.bin", "\0", type="create")
     telling.write("b.py", "x" * 101, type="create")
     first, second = telling.files.changes()

@@ -1,6 +1,6 @@
 """Tables that evict their oldest entries."""
 
-from tooltap.normalizers.core.bounded import put
+from tooltap.normalizers.core.state import put
 
 
 def test_put_evicts_oldest() -> None:

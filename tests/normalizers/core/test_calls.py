@@ -6,8 +6,7 @@ import orjson
 
 from tests.normalizers.reading import emitted
 from tests.normalizers.toy import Toy
-from tooltap.normalizers.core.answer import Answer
-from tooltap.normalizers.core.calls import DUPLICATE_RESULT
+from tooltap.normalizers.core.calls import DUPLICATE_RESULT, Answer
 from tooltap.normalizers.core.items import Context, Limits
 from tooltap.protocol.events import Event, PermissionResponse, ToolCall, ToolResult, ToolUpdate, Turn
 

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 from tests.normalizers.reading import emitted
 from tests.normalizers.toy import Toy
-from tooltap.normalizers.core.bodies import take_bodies
-from tooltap.normalizers.core.bounded import SHORT, is_short, learn
 from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.core.state import SHORT, is_short, learn
+from tooltap.normalizers.core.writer import take_bodies
 from tooltap.protocol.events import SessionEvent
 
 

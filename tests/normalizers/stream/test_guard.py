@@ -12,9 +12,8 @@ from tooltap.normalizers.core.calls import Calls
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.permissions import Permissions
-from tooltap.normalizers.stream.guard import may_have_changed
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
-from tooltap.normalizers.stream.reset import LeftOpen
+from tooltap.normalizers.stream.reset import LeftOpen, may_have_changed
 from tooltap.protocol.events import Event, ToolCall, ToolResult
 from tooltap.testing import check_events
 
@@ -130,14 +129,14 @@ def test_line_whose_recognition_raises_is_unparsed_and_the_next_one_decides(
 ) -> None:
     stream = StreamNormalizer(Context(stream="s"))
     with monkeypatch.context() as patched:
-        patched.setattr("tooltap.normalizers.stream.undecided.recognise", fail)
+        patched.setattr("tooltap.normalizers.stream.normalizer.recognise", fail)
         assert stream.feed(line(do="say", text="x")) == []
     reloaded = StreamNormalizer.load(stream.dump(), Context(stream="s"))
 
     found = events(reloaded.feed(line(do="say", text="y")))
 
     assert [one.__class__.__name__ for one in found] == ["Unparsed", "Message"]
-    assert shown(found)[0] == ("parser-error: MemoryError at normalizers.stream.undecided:_recognise",)
+    assert shown(found)[0] == ("parser-error: MemoryError at normalizers.stream.normalizer:_recognise",)
     assert reloaded.statistics.lines == 2
 
 

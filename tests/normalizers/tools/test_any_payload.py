@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tooltap.normalizers.tools.files import NEW_TEXT_KEYS, OLD_TEXT_KEYS, PATH_KEYS
 from tooltap.normalizers.tools.names import canonical_name
-from tooltap.normalizers.tools.preview import LENGTH, preview
-from tooltap.normalizers.tools.registry import CANONICAL_TOOLS, tool_input, tool_output
+from tooltap.normalizers.tools.registry import CANONICAL_TOOLS, PREVIEW_LENGTH, preview, tool_input, tool_output
 from tooltap.protocol.tools import TOOLS
 
 ALIASES = {
@@ -45,7 +44,7 @@ def test_inputs(name: str, value: Any) -> None:
 
     assert value == before
     assert None not in payload.values()
-    assert len(preview(name, payload, "/w") or "") <= LENGTH
+    assert len(preview(name, payload, "/w") or "") <= PREVIEW_LENGTH
     assert isinstance(canonical_name(name, value, "1"), str)
     msgspec.json.encode(payload)
     if isinstance(value, dict):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tooltap.normalizers.tools.patches import parse_patch
+from tooltap.normalizers.tools.files import parse_patch
 from tooltap.normalizers.tools.registry import tool_input, tool_output
 from tooltap.normalizers.tools.unified_diff import hunks, split_files
 

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tooltap.normalizers.tools.preview import LENGTH, preview
-from tooltap.normalizers.tools.registry import CANONICAL_TOOLS
+from tooltap.normalizers.tools.registry import CANONICAL_TOOLS, PREVIEW_LENGTH, preview
 from tooltap.protocol.tools import TOOLS
 
 CWD = "/tmp/ws"
@@ -84,5 +83,5 @@ def test_every_canonical_tool_has_a_preview_rule(name: str) -> None:
 def test_preview_is_short_and_on_one_line(text: str) -> None:
     shown = preview("Bash", {"command": text}, None) or ""
 
-    assert len(shown) <= LENGTH
+    assert len(shown) <= PREVIEW_LENGTH
     assert shown.isprintable()

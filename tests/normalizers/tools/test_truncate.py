@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tooltap.normalizers.tools.truncate import truncate_raw
+from tooltap.normalizers.tools.payload import truncate_raw
 
 
 def nested(depth: int) -> Any:

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooltap.traces.drift.changes import compare, example, render
-from tooltap.traces.drift.shapes import MAX_DEPTH, MAX_KEYS, MAX_VARIANTS, Shape, Source, shape_of
+from tooltap.traces.drift.shapes import (
+    MAX_DEPTH,
+    MAX_KEYS,
+    MAX_VARIANTS,
+    Shape,
+    Source,
+    compare,
+    example,
+    render,
+    shape_of,
+)
 
 BLOCKS = {
     "type": "assistant",

@@ -10,7 +10,7 @@ import pytest
 
 from tests.traces.recording.tracing import put, record, trace, writer_to
 from tooltap.traces.recording.reader import TraceReader
-from tooltap.traces.recording.rotation import expand, next_rotated, parts
+from tooltap.traces.recording.writer import expand, next_rotated, parts
 
 OURS = "tooltap-2026-11-21T22-37-05-042Z-pid-{pid}.jsonl"
 

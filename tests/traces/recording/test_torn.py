@@ -12,7 +12,7 @@ from tests.cli.command import here
 from tests.kit.corpus import run
 from tests.traces.recording.tracing import record, trace
 from tooltap.traces.recording.reader import TraceReader
-from tooltap.traces.recording.rotation import parts
+from tooltap.traces.recording.writer import parts
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 TRACES = {

@@ -15,8 +15,7 @@ import pytest
 from tests.traces.recording.tracing import put, record, trace, writer_to
 from tooltap.traces.recording import writer as module
 from tooltap.traces.recording.reader import TraceReader
-from tooltap.traces.recording.record import Declared, TraceRecord
-from tooltap.traces.recording.writer import TraceWriter, trace_path
+from tooltap.traces.recording.writer import Declared, TraceRecord, TraceWriter, trace_path
 
 NOW = datetime(2026, 11, 21, 22, 37, 5, 42_000, tzinfo=UTC)
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tooltap.traces.recording.record import TraceRecord
-from tooltap.traces.recording.writer import TraceWriter
+from tooltap.traces.recording.writer import TraceRecord, TraceWriter
 
 
 def record(n: int, line: bytes | None, **changed: Any) -> TraceRecord:

@@ -14,11 +14,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
-from tooltap.daemon.sessions.listing import SessionFilter, name_of
-from tooltap.daemon.web.http.errors import WebError
+from tooltap.daemon.sessions.title import name_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, preferences_of, query_of
+from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, known_row_of, preferences_of, query_of
 from tooltap.daemon.web.page.tabs.details import Announced, details_values
 from tooltap.daemon.web.page.tabs.digests import Digests, place_url
 from tooltap.daemon.web.page.tabs.files import NARROW, WIDE, ChangedFiles, files_values
@@ -94,7 +93,7 @@ class _Tabs:
     def endpoint(self, name: TabName) -> Endpoint:
         async def answered(request: Request) -> Response:
             query = query_of(request, TabQuery)
-            row = await self._row(request.path_params["session"])
+            row = await known_row_of(self._journal, request.path_params["session"])
             version = f"{row['lastSeq']}.{row['state']}.{row.get('status')}"
             if query.fragment and query.known == version:
                 return Response(status_code=204)
@@ -117,12 +116,6 @@ class _Tabs:
             return await html(page, 200, **about, **values)
 
         return answered
-
-    async def _row(self, session: str) -> dict[str, Any]:
-        rows = await self._journal.sessions(limit=1, wanted=SessionFilter(session=(session,)))
-        if not rows:
-            raise WebError(404, "not-found", f"there is no session {session!r}")
-        return rows[0]
 
     async def _files_values(self, row: dict[str, Any], query: TabQuery) -> dict[str, Any]:
         limits = NARROW if query.fragment == "1" else WIDE

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tooltap.daemon.system.connections import peer
-from tooltap.daemon.system.connections.peer import Peer, peer_of, user_of_tcp
+from tooltap.daemon.system import connections
+from tooltap.daemon.system.connections import Peer, peer_of, user_of_tcp
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux names the user of a TCP connection")
 
@@ -64,7 +64,7 @@ def test_system_that_does_not_say_leaves_the_address(monkeypatch: pytest.MonkeyP
     def refuse(*arguments: object) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(peer, "user_of_tcp", refuse)
+    monkeypatch.setattr(connections, "user_of_tcp", refuse)
     listening, client, connection = accepted("127.0.0.1")
     with listening, client, connection:
         assert peer_of(connection) == Peer(None, "127.0.0.1")

@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from tooltap.daemon.system.connections.peer import Peer
-from tooltap.daemon.system.connections.quotas import Shares
+from tooltap.daemon.system.connections import Peer, Shares
 
 US = Peer(os.geteuid(), "127.0.0.1")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import h11
 import pytest
 
-from tooltap.daemon.system.connections.strict_http import StrictConnection
+from tooltap.daemon.system.http_server import StrictConnection
 
 LENGTH = "a request has one Content-Length, which is a number"
 ONE_LINE = "a header of a request is one line"

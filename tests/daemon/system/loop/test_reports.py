@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.cli.command import here
 from tests.daemon.running import running
-from tooltap.daemon.doctor.running import log, stalls
+from tooltap.daemon.doctor import log, stalls
 
 LONGEST = {"what": "stream s line 7", "ms": 400, "cpuMs": 390, "at": 1, "place": "a.py:1 f"}
 

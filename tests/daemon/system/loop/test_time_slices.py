@@ -9,7 +9,7 @@ from collections import Counter
 import anyio
 import pytest
 
-from tooltap.daemon.system.loop.time_slices import TimeSlices
+from tooltap.daemon.system.loop import TimeSlices
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timing]
 SECONDS = 0.002

@@ -17,7 +17,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.daemon.running import TIMEOUT
-from tooltap.daemon.system.loop.watchdog import Watchdog, Work, name_task
+from tooltap.daemon.system.loop import Watchdog, Work, name_task
 from tooltap.protocol.stats import LoopStatistics, Stall
 
 pytestmark = pytest.mark.timing

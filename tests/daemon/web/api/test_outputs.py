@@ -13,7 +13,7 @@ from tests.daemon.events import commit, message
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, browsed, store
 from tooltap.daemon.system.clock import wall_clock
-from tooltap.daemon.web.http.ranges import Span, UnsatisfiableError, requested_span
+from tooltap.daemon.web.api.outputs import Span, UnsatisfiableError, requested_span
 from tooltap.normalizers.core.items import OutputChunk
 
 BODY = bytes(range(256)) * 4

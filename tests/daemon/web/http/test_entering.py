@@ -103,7 +103,7 @@ def test_pass_is_only_for_a_page_of_ours(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("site", ["none", "cross-site", "same-site", "same-origin"])
-def test_doorstep_is_the_same_at_every_address(browser: Browser, site: str) -> None:
+def test_login_page_is_the_same_at_every_address(browser: Browser, site: str) -> None:
     pages = {
         browser.get(address, {"Authorization": "", **NAVIGATION, "Sec-Fetch-Site": site}).body
         for address in ("/", "/?session=x", "/api/stats", "/nothing", "/events/1", f"/?token={browser.token}")
@@ -126,13 +126,13 @@ def test_doorstep_is_the_same_at_every_address(browser: Browser, site: str) -> N
         {"Accept": "*/*"},
     ],
 )
-def test_no_doorstep_in_frames_and_for_others(browser: Browser, headers: dict[str, str]) -> None:
+def test_no_login_page_in_frames_and_for_others(browser: Browser, headers: dict[str, str]) -> None:
     assert_refused(browser.get("/", {"Authorization": "", **headers}))
     assert_refused(browser.get("/", {"Authorization": "", **headers}, method="POST"))
 
 
-def test_files_of_the_doorstep_are_for_our_pages(browser: Browser) -> None:
-    for name in ("doorstep.js", "origin.js", "page.css", "code.css", "icon.svg"):
+def test_files_of_the_login_page_are_for_our_pages(browser: Browser) -> None:
+    for name in ("login.js", "origin.js", "page.css", "code.css", "icon.svg"):
         assert browser.get(f"/static/{name}", {"Authorization": ""}).status == 200
         assert_refused(browser.get(f"/static/{name}", {"Authorization": "", "Sec-Fetch-Site": "same-site"}))
     assert browser.get("/static/../http/token.py", {"Authorization": ""}).status == 404

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from tooltap.daemon.config import Web
-from tooltap.daemon.web.http.errors import WebError
 from tooltap.daemon.web.http.logins import Entry, Logins
+from tooltap.daemon.web.http.requests import WebError
 
 DAY = 86_400_000
 pytestmark = pytest.mark.anyio
@@ -107,14 +107,14 @@ async def test_feed_ends_with_its_login(path: Path, clock: Clock) -> None:
 async def test_pass_ends(path: Path, clock: Clock) -> None:
     logins = opened(path, clock)
     login = (await enter(logins)).login
-    given, lasting = logins.new_pass(login, "/"), logins.lasting_pass("/")
-    assert logins.is_pass(login, "/", given)
+    given, lasting = logins.new_signature(login, "/"), logins.signed_url("/").partition("pass=")[2]
+    assert logins.is_signature(login, "/", given)
     clock.now += 60_000
 
-    assert not logins.is_pass(login, "/", given)
-    assert not logins.is_pass(login, "/", f"{clock.now + 1}.{given.partition('.')[2]}")
-    assert not logins.is_pass(login, "/", f"0.{given.partition('.')[2]}")
-    assert logins.is_pass(login, "/", lasting)
+    assert not logins.is_signature(login, "/", given)
+    assert not logins.is_signature(login, "/", f"{clock.now + 1}.{given.partition('.')[2]}")
+    assert not logins.is_signature(login, "/", f"0.{given.partition('.')[2]}")
+    assert logins.is_signature(login, "/", lasting)
 
 
 async def test_link_ends(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

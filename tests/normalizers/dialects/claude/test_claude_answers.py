@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from tests.normalizers.dialects.claude.helpers import V1, V2, recording, tool_result
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.dialects.claude.answers import read_answer, read_server_answer
 from tooltap.normalizers.tools.names import canonical_name
 

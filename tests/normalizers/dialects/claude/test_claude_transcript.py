@@ -21,8 +21,7 @@ from tests.normalizers.dialects.claude.transcripts import (
     turns,
 )
 from tests.normalizers.reading import of
-from tooltap.normalizers.catalog.recognition import recognise
-from tooltap.normalizers.catalog.registry import builtin
+from tooltap.normalizers.catalog.registry import builtin, recognise
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.wire.decode import decode_line
 from tooltap.protocol.events import (

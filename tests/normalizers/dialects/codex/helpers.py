@@ -8,7 +8,7 @@ import orjson
 
 from tests.normalizers import reading
 from tests.normalizers.reading import of
-from tooltap.normalizers.catalog.recognition import recognise
+from tooltap.normalizers.catalog.registry import recognise
 from tooltap.normalizers.core.items import Context
 from tooltap.protocol.events import Event, Message, ToolCall, ToolResult
 from tooltap.protocol.stats import Statistics

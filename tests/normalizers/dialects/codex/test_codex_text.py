@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tooltap.normalizers.core.answer import Answer
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.dialects.codex.answers import read_answer
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.normalizers.dialects.kimi.test_kimi_json import call, result
 from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, turns
-from tooltap.normalizers.catalog.agents import missing_flags
+from tooltap.normalizers.catalog.registry import missing_flags
 from tooltap.normalizers.core.items import Context
 from tooltap.protocol.events import Event, Notice, SessionEvent, ToolResult, Turn
 from tooltap.testing import normalize

@@ -17,7 +17,7 @@ from tests.normalizers.dialects.openai.chatting import (
     user,
 )
 from tests.normalizers.reading import answer, lines_of, of, outline, statistics
-from tooltap.normalizers.catalog.recognition import recognise
+from tooltap.normalizers.catalog.registry import recognise
 from tooltap.protocol.events import Message, Reasoning, ToolCall, ToolResult, Turn, Usage
 from tooltap.protocol.model_view import model_blocks, model_text
 

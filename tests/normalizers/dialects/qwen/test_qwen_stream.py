@@ -7,8 +7,7 @@ import orjson
 import pytest
 
 from tests.normalizers.reading import answer, of
-from tooltap.normalizers.catalog.recognition import recognise
-from tooltap.normalizers.catalog.registry import builtin
+from tooltap.normalizers.catalog.registry import builtin, recognise
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import (

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.normalizers.reading import answer, calls, of, outline, read, recording, results, said, statistics, turns
-from tooltap.normalizers.catalog.recognition import recognise
+from tooltap.normalizers.catalog.registry import recognise
 from tooltap.normalizers.core.items import Context
 from tooltap.protocol.events import (
     Event,

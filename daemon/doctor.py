@@ -1,0 +1,607 @@
+"""`tooltap doctor`: what is installed, configured and running, and what is wrong with it.
+
+`examine` checks everything it can; one failed check hides no other. It changes nothing, and starts nothing except
+`--version` of agents, which is stopped when it takes too long, and queries to systemd.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import stat
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from tooltap import __version__
+from tooltap.daemon.client.blocking import ask
+from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError, NoDaemonError
+from tooltap.daemon.config import Config, ConfigError, load_config
+from tooltap.daemon.formats import counted
+from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.sqlite.file import format_of, last_scrub
+from tooltap.daemon.system.listener import is_listening
+from tooltap.daemon.system.optional_packages import how_to_install
+from tooltap.daemon.system.paths import config_path, daemon_folders, spool_path
+from tooltap.daemon.system.processes import run_briefly
+from tooltap.daemon.system.running_daemons import recorded
+from tooltap.daemon.system.services import NAME, ask_systemctl, unit_path
+from tooltap.daemon.taps.delivery.spool import SpoolError, is_unread, quarantine_folder, read_header, spools
+from tooltap.daemon.taps.follow.stores import Database, Found, Root, roots, scan
+from tooltap.normalizers.catalog.registry import stores
+from tooltap.traces.drift.baselines import PACKAGED, age, load
+from tooltap.traces.recording.own_file import why_unsteady
+from tooltap.traces.recording.writer import trace_path
+
+
+def examine(
+    *, config_file: Path | None, socket_place: Path | None, commands: Mapping[str, str], timeout: float
+) -> Iterator[Finding]:
+    """Yield each finding as soon as it is known. `commands`: an agent's program name -> its provider. `timeout`:
+    seconds for each program or daemon that is asked."""
+    yield from installation()
+    config, finding = _configuration(config_file)
+    yield finding
+    place = socket_place or config.socket_path
+    finding, statistics = ask_daemon(place, timeout)
+    yield finding
+    yield from troubles(statistics or {})
+    yield from _guarded("socket", partial(socket, place))
+    where = (statistics and journal_place(statistics)) or str(config.journal_place)
+    if "://" in where:
+        yield from served_journal(where, statistics)
+    else:
+        yield from _guarded("journal", partial(journal, Path(where)))
+        if statistics is None:
+            yield from _guarded("journal", partial(scrubbed, Path(where)))
+        else:
+            yield from damage(statistics)
+    yield from _guarded("spool", partial(spools_of, spool_path(), statistics))
+    yield from _guarded("traces", partial(traces, statistics))
+    if statistics is not None:
+        yield record(statistics)
+        yield web(statistics)
+        yield drift(statistics)
+        yield stalls(statistics)
+        yield from search_index(statistics)
+        yield log(statistics)
+    yield from _guarded("service", partial(service, timeout))
+    yield from _guarded("agents", partial(agents, commands, timeout))
+    yield from _guarded("sessions", sessions)
+
+
+def _configuration(file: Path | None) -> tuple[Config, Finding]:
+    """The configuration, or the default if it is broken."""
+    if file is None and not os.path.lexists(file := config_path()):
+        return Config(), fine("config", f"there is no configuration file {file}; the defaults apply")
+    try:
+        config = load_config(file)
+        _ = config.journal_place
+    except ConfigError as error:
+        advice = "Correct it, and check it with `tooltap config check`. The findings below assume the defaults."
+        return Config(), problem("config", str(error), advice)
+    return config, fine("config", f"{file} is valid")
+
+
+def _guarded(area: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """Turn an `OSError` into a finding."""
+    try:
+        yield from look()
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        yield problem(area, f"cannot read {what}", "Make it readable, or choose another place.")
+
+
+# -- what a check finds -----------------------------------------------------------------------------------------------
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What a check finds."""
+
+    level: Literal["ok", "note", "problem"]
+    """`note`: everything works, but something is missing or new. `problem`: something is broken or not private."""
+    area: str
+    text: str
+    """One sentence."""
+    advice: str | None = None
+    """One sentence; every note and problem has one."""
+
+
+def fine(area: str, text: str, advice: str | None = None) -> Finding:
+    return Finding("ok", area, text, advice)
+
+
+def note(area: str, text: str, advice: str) -> Finding:
+    return Finding("note", area, text, advice)
+
+
+def problem(area: str, text: str, advice: str) -> Finding:
+    return Finding("problem", area, text, advice)
+
+
+# -- tooltap itself ---------------------------------------------------------------------------------------------------
+
+TOOLTAP = "tooltap"
+
+
+class Extra(NamedTuple):
+    purpose: str
+    modules: tuple[str, ...]
+
+
+EXTRAS = {
+    "attach": Extra("`tooltap attach`", ("httpx",)),
+    "gateway": Extra("`tooltap gateway`", ("brotli", "httpx", "zstandard")),
+    "mcp": Extra("`tooltap mcp`", ("mcp",)),
+    "nats": Extra("a journal on NATS", ("nats", "nkeys")),
+}
+
+
+def installation() -> Iterator[Finding]:
+    place = Path(__file__).parents[1]
+    yield fine(TOOLTAP, f"tooltap {__version__} in {place}, Python {platform.python_version()} at {sys.executable}")
+    for name, extra in EXTRAS.items():
+        missing = [module for module in extra.modules if find_spec(module) is None]
+        if missing:
+            text = f"{extra.purpose} needs packages that are not installed: {', '.join(missing)}"
+            yield note(TOOLTAP, text, f"Run {how_to_install(name)} to use it.")
+        else:
+            yield fine(TOOLTAP, f"the packages for {extra.purpose} are installed")
+
+
+def service(timeout: float) -> Iterator[Finding]:
+    path = unit_path()
+    if not path.exists():
+        yield fine("service", "the daemon is not a service", "`tooltap service install` starts it with your session.")
+        return
+    answer = ask_systemctl("is-active", NAME, timeout=timeout)
+    state = "" if answer is None else answer.text.strip()
+    if state == "failed":
+        yield problem("service", f"the service {NAME} has failed", f"See why: journalctl --user -u {NAME}.")
+    elif state.isalpha():
+        yield fine("service", f"the service {NAME} is installed in {path}, and {state}")
+    else:  # an error message, not a state
+        yield fine("service", f"{path} exists, but no systemd answers queries about it")
+
+
+# -- the running daemon and its socket --------------------------------------------------------------------------------
+
+DAEMON = "daemon"
+NAMED = 5
+"""Daemons or spools that one finding names."""
+
+
+def ask_daemon(place: Path, timeout: float) -> tuple[Finding, dict[str, Any] | None]:
+    """Whether a daemon answers, and its statistics. It may have another version: statistics that it does not have are
+    skipped."""
+    try:
+        statistics: dict[str, Any] = ask("stats", path=place, timeout=timeout)
+    except NoDaemonError:
+        advice = "Start one with `tooltap serve`, or have it started for you with `tooltap service install`."
+        return note(DAEMON, f"no daemon is listening at {place}", advice), None
+    except (ConnectError, DaemonError) as error:
+        return problem(DAEMON, str(error), "Read the daemon's log, or stop its process and start it again."), None
+    except DisconnectedError:
+        advice = "Read its log; if this persists, stop its process and start it again."
+        return problem(DAEMON, f"the daemon at {place} does not answer", advice), None
+    version = statistics.get("version")
+    if version != __version__:
+        text = f"the daemon is tooltap {version}, this is {__version__}"
+        return note(DAEMON, text, "Restart it: `tooltap serve stop`, then as you started it."), statistics
+    return fine(DAEMON, f"tooltap {version}, pid {statistics['pid']}, listening at {place}"), statistics
+
+
+def socket(place: Path) -> Iterator[Finding]:
+    """Whether the socket and its folder are private."""
+    yield from _folder(place.parent)
+    try:
+        status = place.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(status.st_mode):
+        yield problem("socket", f"{place} exists, but is not a socket", "Move it away, or set TOOLTAP_SOCKET.")
+    elif status.st_uid != os.geteuid():
+        yield problem("socket", f"{place} belongs to another user", "Set TOOLTAP_SOCKET to a place of your own.")
+    elif status.st_mode & 0o077:
+        text = f"{place} has mode {stat.S_IMODE(status.st_mode):04o}, which is not private"
+        yield problem("socket", text, f"Run chmod 600 {place}.")
+    else:
+        yield fine("socket", f"{place} is private")
+
+
+def _folder(folder: Path) -> Iterator[Finding]:
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        yield fine("socket", f"{folder} does not exist yet; the daemon creates it, private")
+        return
+    if (trouble := why_unsteady(status)) is not None:
+        advice = f"Run chmod go-w {folder}, or set TOOLTAP_SOCKET to a place of your own."
+        yield problem("socket", f"the socket cannot be in {folder}: {trouble}", advice)
+    else:
+        yield fine("socket", f"nobody else may replace the socket in {folder}")
+
+
+def record(statistics: dict[str, Any]) -> Finding:
+    """Whether programs that do not know the daemon's socket can find it."""
+    found = recorded()
+    others = [one for one in found if one.pid != statistics["pid"]]
+    if len(others) == len(found):
+        text = f"the daemon has no record in {daemon_folders()[0]}, so programs with a filtered environment miss it"
+        return note("record", text, "Read the daemon's log, or give these programs TOOLTAP_SOCKET.")
+    if others:
+        text = f"you run other daemons: {', '.join(f'{one.socket} (pid {one.pid})' for one in others[:NAMED])}"
+        return note("record", text, "Set TOOLTAP_SOCKET where it matters which of them a program talks to.")
+    return fine("record", "programs find the daemon without TOOLTAP_SOCKET")
+
+
+def journal_place(statistics: dict[str, Any]) -> str | None:
+    place: str | None = statistics.get("journal", {}).get("path")
+    return place
+
+
+def served_journal(place: str, statistics: dict[str, Any] | None) -> Iterator[Finding]:
+    """Whether a journal on a server can be read and written. Its daemon knows."""
+    known = (statistics or {}).get("journal", {})
+    if statistics is None:
+        yield fine("journal", f"the journal is {place}; its daemon checks it")
+    elif "problem" not in known:
+        yield fine("journal", f"the journal {place} answers")
+    if resets := known.get("resets"):
+        times = "once" if resets == 1 else f"{resets} times"
+        text = f"the journal {place} was replaced {times} since the daemon started"
+        yield note("journal", text, "The daemon's log says when; find out who wiped, restored or purged its store.")
+    if damages := known.get("damages"):
+        text = f"{counted(damages, 'message is', 'messages are')} lost or damaged in the journal {place}"
+        yield problem("journal", text, "Subscribers get a gap in their place; look at the server's disks and its log.")
+
+
+def web(statistics: dict[str, Any]) -> Finding:
+    page = statistics.get("web")
+    if page is None:
+        return fine("web", "the daemon serves no web page")
+    return fine("web", f"the web page is at {page['url']}")
+
+
+def damage(statistics: dict[str, Any]) -> Iterator[Finding]:
+    """What the daemon has found damaged in its file."""
+    journal = statistics.get("journal", {})
+    lost, parts = journal.get("lost", 0), journal.get("damages", 0)
+    corrupt = journal.get("corrupt", 0) - lost
+    if lost:
+        text = f"events that the journal records as lost: {lost}"
+        yield note("journal", text, "They were damaged. Subscribers get a gap in their place.")
+    if parts or corrupt:
+        found = f"{counted(corrupt, 'event')} and {counted(parts, 'other part')}"
+        text = f"the daemon has found damage in its journal: {found}"
+        advice = "Run `tooltap journal check`; with the daemon stopped, `tooltap journal repair` keeps what is intact."
+        yield problem("journal", text, advice)
+
+
+def troubles(statistics: dict[str, Any]) -> Iterator[Finding]:
+    """What the daemon cannot do at the moment."""
+    if reason := statistics.get("journal", {}).get("problem"):
+        advice = "Nothing is lost: publishers retain their lines. Free some space, or read the daemon's log."
+        yield problem(DAEMON, f"the daemon cannot commit lines: {reason}", advice)
+    if reason := statistics.get("connections", {}).get("problem"):
+        advice = "Raise the limit of open files (ulimit -n), or close clients; those that wait are served then."
+        yield problem(DAEMON, f"the daemon cannot accept connections: {reason}", advice)
+
+
+def drift(statistics: dict[str, Any]) -> Finding:
+    findings = statistics.get("drift", {}).get("findings", [])
+    alarms = sum(finding["severity"] == "alarm" for finding in findings)
+    if alarms:
+        text = f"the daemon has found {alarms} changes in agents' output that tooltap misreads"
+        return note("drift", text, "Run `tooltap drift` to see them.")
+    return fine("drift", "the daemon has found nothing that tooltap misreads")
+
+
+def search_index(statistics: dict[str, Any]) -> Iterator[Finding]:
+    """Whether everything can be searched."""
+    index = statistics.get("search")
+    if index is None:
+        return
+    if reason := index.get("problem"):
+        advice = "Everything else works. Free some space, or read the daemon's log; the daemon tries again by itself."
+        yield note("search", reason, advice)
+    elif floor := index["floor"]:
+        text = f"events up to {floor} are not searched: the index would be larger than `index_bytes`"
+        yield note("search", text, "Raise `index_bytes` in the configuration file to search more of them.")
+    else:
+        yield fine("search", f"the search index has {counted(index['documents'], 'text')}")
+
+
+def stalls(statistics: dict[str, Any]) -> Finding:
+    """Whether anything has held the daemon's event loop."""
+    loop = statistics.get("loop", {})
+    longest = loop.get("longest")
+    if longest is None:
+        return fine("replies", "nothing has held up the daemon's replies")
+    times = "once" if loop["stalls"] == 1 else f"{loop['stalls']} times"
+    text = f"the daemon did not reply for more than {loop['limitMs']} ms {times}, at worst {longest['ms']} ms"
+    busy = longest["cpuMs"] < longest["ms"] / 2
+    advice = "The machine was busy." if busy else "Report this, with the lines, if you can; the log has the place."
+    return note("replies", f"{text}: {longest['what']}", advice)
+
+
+def log(statistics: dict[str, Any]) -> Finding:
+    left_out = statistics.get("log", {}).get("leftOut", 0)
+    if left_out:
+        text = (
+            f"the daemon has left out {counted(left_out, 'line')} of its log, because nobody reads its standard error"
+        )
+        return note("log", text, "Direct its standard error to a file, or read the pipe.")
+    return fine("log", "the daemon's log is complete")
+
+
+# -- journal, spools and traces on disk -------------------------------------------------------------------------------
+
+MIB = 2**20
+LITTLE, TOO_LITTLE = 1024 * MIB, 64 * MIB
+"""Bytes left, below which there is a note, and below which there is a problem."""
+
+
+def journal(file: Path) -> Iterator[Finding]:
+    yield from folder("journal", file.parent)
+    yield from _steadiness(file.resolve().parent)
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        yield fine("journal", f"there is no journal yet; the first `tooltap serve` creates {file}")
+        return
+    if status.st_mode & 0o077:
+        text = f"other users may read {file} (mode {stat.S_IMODE(status.st_mode):04o}), which holds what agents printed"
+        yield problem("journal", text, f"Run chmod 600 {file}.")
+    try:
+        version = format_of(file)
+    except JournalError as error:
+        advice = "Upgrade tooltap, or name another file: `tooltap serve --journal sqlite:PATH`."
+        yield problem("journal", str(error), advice)
+    else:
+        yield fine("journal", f"{file} has {status.st_size / MIB:.1f} MiB, format {version}")
+
+
+def _steadiness(place: Path) -> Iterator[Finding]:
+    """Whether other users may exchange the journal, and the daemon therefore refuses to start."""
+    with suppress(OSError):  # it is created, private, or another finding is about it
+        if (trouble := why_unsteady(place.stat())) is not None:
+            advice = f"Run chmod go-w {place}, or choose another place: `tooltap serve --journal sqlite:PATH`."
+            yield problem("journal", f"the journal cannot be in {place}: {trouble}", advice)
+
+
+def scrubbed(file: Path) -> Iterator[Finding]:
+    """What the last verification by a daemon found."""
+    last = last_scrub(file)
+    if last is None:
+        return
+    when = datetime.fromtimestamp(last.at / 1000, UTC)
+    if last.number:
+        text = f"{file} is damaged; this was found on {when:%Y-%m-%d}: {last.damages[0]}"
+        advice = "Run `tooltap journal check`; `tooltap journal repair` keeps what is intact."
+        yield problem("journal", text, advice)
+    else:
+        yield fine("journal", f"all of {file} was verified on {when:%Y-%m-%d}")
+
+
+def folder(area: str, place: Path) -> Iterator[Finding]:
+    """Whether files can be written there, and how much room is left."""
+    existing = next(one for one in (place, *place.parents) if one.exists())
+    room = shutil.disk_usage(existing).free
+    left = f"{room / 1024 / MIB:.1f} GiB" if room >= LITTLE else f"{room / MIB:.0f} MiB"
+    if (reason := _refused(existing, made=existing == place)) is not None:
+        advice = "Make it writable, or choose another place; see `Settings` in the README."
+        yield problem(area, f"cannot write to {place}: {reason}", advice)
+    elif room < TOO_LITTLE:
+        yield problem(area, f"only {left} are left for {place}", "Free some space: what does not fit is lost.")
+    elif room < LITTLE:
+        yield note(area, f"{left} are left for {place}", "Free some space before the disk is full.")
+    else:
+        yield fine(area, f"{place} is writable, {left} are left")
+
+
+def _refused(existing: Path, *, made: bool) -> str | None:
+    """Why nothing can be created in it, else None. An existing folder is tried by creating a file."""
+    if not existing.is_dir():
+        return f"{existing} is not a folder"
+    if not made:
+        return None if os.access(existing, os.W_OK | os.X_OK) else f"{existing} is not writable"
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            return None
+    except OSError as error:
+        return error.strerror
+
+
+def traces(statistics: dict[str, Any] | None) -> Iterator[Finding]:
+    """The traces of the running daemon, else those of one that would be started here."""
+    if statistics is None:
+        path = trace_path(os.environ, datetime.now(UTC), os.getpid())
+        who = "a daemon started here would write"
+    else:
+        trace = statistics.get("trace")
+        path, who = None if trace is None else Path(trace["path"]), "the daemon writes"
+        if trace is not None and trace["problem"]:
+            advice = "Make it writable, or choose another place with HAPPIER_STACK_TOOL_TRACE_DIR."
+            yield problem("traces", f"the trace {path} cannot be written: {trace['problem']}", advice)
+    if path is None:
+        yield fine("traces", f"{who} no trace of raw lines", "HAPPIER_STACK_TOOL_TRACE=1 switches it on.")
+        return
+    yield fine("traces", f"{who} raw lines to {path}")
+    yield from folder("traces", path.parent)
+
+
+SPOOL = "spool"
+"""Spools that one finding names."""
+
+
+def spools_of(directory: Path, statistics: dict[str, Any] | None) -> Iterator[Finding]:
+    """`statistics`: of the daemon that was asked."""
+    yield from folder(SPOOL, directory)
+    waiting: defaultdict[str, dict[Path, int]] = defaultdict(dict)
+    for path, size in spools(directory).items():
+        try:
+            header, is_used = read_header(path)
+        except FileNotFoundError:  # it has just been taken in
+            continue
+        except (SpoolError, OSError) as error:
+            what = error.strerror if isinstance(error, OSError) else str(error)
+            advice = "A running daemon moves damaged ones to the quarantine; move others away."
+            yield problem(SPOOL, f"{path} cannot be read: {what}", advice)
+            continue
+        if not is_used:
+            waiting[header.socket][path] = size
+    for socket, found in sorted(waiting.items()):
+        yield _waiting(socket, found)
+    for one in (statistics or {}).get("spools", {}).get("perSpool", ()):
+        if "problem" in one:
+            advice = "Read the daemon's log; the spool stays until it can be taken in."
+            yield problem(SPOOL, f"the spool of stream {one['stream']} is {one['state']}: {one['problem']}", advice)
+    damaged = spools(quarantine_folder(directory))
+    if unread := {path: size for path, size in damaged.items() if is_unread(path)}:
+        text = f"{_count(unread)} in {quarantine_folder(directory)} cannot be read: {_names(unread)}"
+        advice = "Their lines are in no journal; the files are named after their streams. Delete them when you like."
+        yield problem(SPOOL, text, advice)
+        damaged = {path: size for path, size in damaged.items() if path not in unread}
+    if damaged:
+        text = f"{_count(damaged)} in {quarantine_folder(directory)} {_are(damaged)} damaged: {_names(damaged)}"
+        advice = "What could be read is in the journal, and the rest was reported as lost; delete them when you like."
+        yield note(SPOOL, text, advice)
+
+
+def _waiting(socket: str, found: dict[Path, int]) -> Finding:
+    """Say who takes in the spools for this socket."""
+    text = f"{_count(found)} {'waits' if len(found) == 1 else 'wait'} for the daemon at {socket}"
+    if is_listening(socket):
+        return fine(SPOOL, f"{text}, which takes them in")
+    running = "" if os.path.exists(os.path.dirname(socket)) else ", whose folder is gone"
+    advice = f"Run tooltap serve --socket {socket} once: it takes them in. A journal has one daemon at a time."
+    return note(SPOOL, f"{text}{running}, where none is listening: {_names(found)}", advice)
+
+
+def _count(found: dict[Path, int]) -> str:
+    return f"{counted(len(found), 'spool')} ({sum(found.values()) / 2**20:.1f} MiB)"
+
+
+def _are(found: dict[Path, int]) -> str:
+    return "is" if len(found) == 1 else "are"
+
+
+def _names(found: dict[Path, int]) -> str:
+    names = [path.name for path in found]
+    return ", ".join(names[:NAMED]) + (" and others" if len(names) > NAMED else "")
+
+
+# -- agents and their sessions ----------------------------------------------------------------------------------------
+
+MAX_FILES = 100_000
+"""Session files of one agent that are counted."""
+ADAPTERS = frozenset({"acp"})
+"""Dialects whose version may be an adapter's (`claude-agent-acp` 0.100.0 over ACP) instead of the agent's."""
+
+_VERSION = re.compile(r"(?<!\d)\d{1,9}(?:\.\d{1,9}){1,8}(?:-[\w.]{1,64})?")
+
+
+def agents(commands: Mapping[str, str], timeout: float) -> Iterator[Finding]:
+    """`commands`: program name -> provider. `timeout`: seconds for each; all run at once."""
+    found = {name: path for name in commands if (path := shutil.which(name)) is not None}
+    if not found:
+        advice = "Install one, or tap one of your own: `tooltap run -- COMMAND`."
+        yield note("agents", f"none of {', '.join(commands)} is on the PATH", advice)
+        return
+    known = _recorded()
+    with ThreadPoolExecutor(len(found)) as pool:
+        versions = pool.map(lambda path: _version(path, timeout), found.values())
+        for (name, path), version in zip(found.items(), versions, strict=True):
+            recorded = known.get(commands[name], [])
+            if isinstance(version, str):
+                yield _compared(f"{name} {version} at {path}", version, recorded)
+            else:
+                advice = f"Try it yourself: {name} --version."
+                yield note("agents", f"{name} at {path} does not print its version: {version}", advice)
+
+
+def _version(path: str, timeout: float) -> str | Exception:
+    """The version, or why there is none."""
+    try:
+        printed = run_briefly([path, "--version"], timeout)
+    except OSError as error:
+        return Exception(error.strerror)
+    if (version := _VERSION.search(printed.text)) is not None:
+        return version[0]
+    return Exception(f"it takes longer than {timeout:g} s" if printed.code is None else "it prints none")
+
+
+def _recorded() -> dict[str, list[str]]:
+    """Provider -> the versions whose output tooltap has baselines for, newest last."""
+    versions: dict[str, set[str]] = {}
+    for dialect, provider, version in (baseline.agent for baseline in load(PACKAGED)):
+        if dialect not in ADAPTERS:
+            versions.setdefault(provider, set()).add(version)
+    return {provider: sorted(ones, key=age) for provider, ones in versions.items()}
+
+
+def _compared(agent: str, version: str, recorded: list[str]) -> Finding:
+    advice = "Run `tooltap drift` after a session to check for unknown output."
+    if not recorded:
+        return note("agents", f"{agent}: no version of it has been recorded", advice)
+    newest = recorded[-1]
+    if age(version) > age(newest):
+        return note("agents", f"{agent}: newer than the newest recorded version, {newest}", advice)
+    what = "recorded" if version in recorded else f"recorded versions are {', '.join(recorded)}"
+    return fine("agents", f"{agent}: {what}")
+
+
+def sessions() -> Iterator[Finding]:
+    absent = []
+    for agent in stores():
+        [root] = roots((agent,), os.environ)
+        if not os.path.lexists(root.path):
+            absent.append(agent)
+            continue
+        troubles: list[OSError] = []
+        files = list(islice(_stored(root, troubles.append), MAX_FILES))
+        for error in troubles[:1]:
+            advice = "Make it readable; until then its sessions are not followed."
+            yield problem("sessions", f"cannot read {error.filename}: {error.strerror}", advice)
+        if files or not troubles:
+            advice = f"`tooltap serve --follow {agent}` publishes them."
+            yield fine("sessions", f"{agent} has {_counted(root, files)} in {root.path}", advice if files else None)
+    if absent:
+        variables = ", ".join(sorted({stores()[agent].variable for agent in absent} - {""}))
+        elsewhere = f" If they are elsewhere, set {variables}." if variables else ""
+        advice = f"The first session creates them.{elsewhere}"
+        yield note("sessions", f"{', '.join(absent)}: no folder of sessions", advice)
+
+
+def _stored(root: Root, trouble: Callable[[OSError], None]) -> Iterator[Found]:
+    if not isinstance(root.reader, Database):
+        yield from scan(root, root.path, trouble)
+        return
+    try:
+        yield from root.reader.list_sessions()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        trouble(error)
+
+
+def _counted(root: Root, files: list[Found]) -> str:
+    what = "session" if root.place.database is not None else "session file"
+    if len(files) == MAX_FILES:
+        return f"at least {MAX_FILES} {what}s"
+    size = "" if root.place.database is not None else f" ({sum(file.size for file in files) / 2**20:.1f} MiB)"
+    return f"{counted(len(files), what)}{size}"

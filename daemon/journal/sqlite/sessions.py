@@ -1,0 +1,382 @@
+"""The rows of sessions, and of calls that are open: deriving them from events, listing them, and making them again.
+
+They are written in the transaction that writes the events, so they are never ahead of or behind the events. Within a
+transaction they are in memory: a session's row is written once, and a call that is opened and closed is not written.
+
+Lists go by the columns of the rows: no row is decoded that is not on the page. The columns and the index
+`sessions_by_time`, which has them all, are copies of what is in the row. Only what a session waits for and whether its
+streams are open is not: that is asked of `calls` and `streams`, and only where it may matter.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import msgspec
+
+from tooltap.daemon.journal.sqlite.damage import Damages
+from tooltap.daemon.journal.sqlite.opening import read_gaps
+from tooltap.daemon.journal.sqlite.reader import KnownDamage, read
+from tooltap.daemon.journal.sqlite.tables import SESSIONS_TABLE, SUMS, row_sum
+from tooltap.daemon.sessions.filter import FACETS, MOST_COUNTED, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.projection import CallRow, Projection
+from tooltap.daemon.sessions.row import SessionRow
+from tooltap.daemon.sessions.usage import report
+from tooltap.daemon.system.logs import get_logger
+from tooltap.normalizers.core.items import Produced
+from tooltap.protocol.events import decode
+from tooltap.protocol.filters import ALL_EVENTS
+from tooltap.protocol.replies import StreamState, UsageResult
+from tooltap.protocol.requests import UsageRequest
+
+SESSIONS_IN_MEMORY = 1_000
+STREAMS_IN_MEMORY = 1_000
+"""Streams whose open calls are in memory."""
+
+# Created at import: two threads that decode a type for the first time at once crash msgspec 0.22.
+_decoder = msgspec.json.Decoder(SessionRow)
+
+
+_COLUMNS = SUMS["sessions"]
+_UPSERT = (
+    f"INSERT INTO sessions ({_COLUMNS}, checksum) VALUES ({'?, ' * len(_COLUMNS.split(','))}?)"
+    f" ON CONFLICT (session) DO UPDATE SET"
+    f" {', '.join(f'{one}=excluded.{one}' for one in [*_COLUMNS.split(', ')[1:], 'checksum'])}"
+)
+
+
+def _values(name: str, row: SessionRow) -> tuple[Any, ...]:
+    described = (row.last_ts or 0, row.provider, row.project, row.outcome)
+    values = (name, row.last_seq, *described, msgspec.json.encode(row))
+    return *values, row_sum("sessions", *values)
+
+
+class _Calls(msgspec.Struct):
+    """The open calls and permissions of a stream."""
+
+    rows: dict[str, CallRow]
+    stored: set[str]
+    """Keys of the rows that the table has."""
+    changed: set[str]
+
+
+class SqliteProjection(Projection):
+    """`flush` writes the rows changed in memory. `reset` drops all: after a rollback, or before a deletion. A
+    damaged row is like none."""
+
+    def __init__(self, connection: sqlite3.Connection, damages: Damages) -> None:
+        self._connection = connection
+        self._damages = damages
+        self._sessions: OrderedDict[str, SessionRow] = OrderedDict()
+        self._changed: set[str] = set()
+        self._linked: set[tuple[str, str]] = set()
+        self._streams: OrderedDict[str, _Calls] = OrderedDict()
+        self._with_changes: set[str] = set()
+
+    def flush(self) -> None:
+        if self._changed:
+            self._connection.executemany(_UPSERT, [_values(name, self._sessions[name]) for name in self._changed])
+            self._changed.clear()
+        if self._with_changes:
+            self._flush_calls()
+        while len(self._sessions) > SESSIONS_IN_MEMORY:
+            self._sessions.popitem(last=False)
+        while len(self._streams) > STREAMS_IN_MEMORY:
+            self._streams.popitem(last=False)
+        if len(self._linked) > SESSIONS_IN_MEMORY:
+            self._linked.clear()
+
+    def keep(self, name: str, earlier: SessionRow) -> None:
+        """Keep an earlier row of a session where it says more: of events that are gone."""
+        row = self._load(name)
+        if row is None or earlier.events > row.events:
+            if row is not None:
+                earlier.complete(row)
+            self._sessions[name] = earlier
+            self._changed.add(name)
+
+    def reset(self) -> None:
+        self._sessions.clear()
+        self._changed.clear()
+        self._linked.clear()
+        self._streams.clear()
+        self._with_changes.clear()
+
+    def _flush_calls(self) -> None:
+        stored: list[tuple[str, str, str, str, int, bytes, int]] = []
+        deleted: list[tuple[str, str, str]] = []
+        for stream in self._with_changes:
+            calls = self._streams[stream]
+            for key in calls.changed:
+                kind, _, row_id = key.partition(":")
+                row = calls.rows.get(key)
+                if row is not None:
+                    values = (stream, kind, row_id, row.session, row.seq, msgspec.json.encode(row.data))
+                    stored.append((*values, row_sum("calls", *values)))
+                elif key in calls.stored:
+                    deleted.append((stream, kind, row_id))
+            calls.changed.clear()
+            calls.stored = set(calls.rows)
+        self._with_changes.clear()
+        self._connection.executemany("DELETE FROM calls WHERE stream=? AND kind=? AND id=?", deleted)
+        self._connection.executemany("INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?)", stored)
+
+    def _calls(self, stream: str) -> Mapping[str, CallRow]:
+        calls = self._streams.get(stream)
+        if calls is None:
+            found = self._connection.execute(
+                "SELECT stream, kind, id, session, seq, data, checksum FROM calls WHERE stream=? ORDER BY seq",
+                (stream,),
+            )
+            rows = {
+                f"{kind}:{row_id}": CallRow(kind, session, seq, msgspec.json.decode(data))
+                for row in found
+                if self._damages.is_intact("calls", row[:-1], row[-1])
+                for _, kind, row_id, session, seq, data, _ in (row,)
+            }
+            calls = self._streams[stream] = _Calls(rows, set(rows), set())
+        return calls.rows
+
+    def _put_call(self, stream: str, key: str, row: CallRow | None) -> None:
+        self._calls(stream)
+        calls = self._streams[stream]
+        if row is None:
+            del calls.rows[key]
+        else:
+            calls.rows[key] = row
+        calls.changed.add(key)
+        if stream not in self._with_changes:
+            self._with_changes.add(stream)
+            self._streams.move_to_end(stream)
+
+    def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:
+        row = self._sessions[name] = self._load(name) or new
+        self._sessions.move_to_end(name)
+        self._changed.add(name)
+        link = (name, stream)
+        if link not in self._linked:
+            self._linked.add(link)
+            values = (*link, row_sum("session_streams", *link))
+            self._connection.execute("INSERT OR IGNORE INTO session_streams VALUES (?, ?, ?)", values)
+        return row
+
+    def _load(self, name: str) -> SessionRow | None:
+        row = self._sessions.get(name)
+        if row is None:
+            found = self._connection.execute(
+                f"SELECT {_COLUMNS}, checksum FROM sessions WHERE session=?", (name,)
+            ).fetchone()
+            if found is not None and self._damages.is_intact("sessions", found[:-1], found[-1]):
+                row = self._sessions[name] = _decoder.decode(found[-2])
+        return row
+
+    def _rename(self, alias: str, stream: str) -> SessionRow | None:
+        execute = self._connection.execute
+        earlier = self._load(alias)
+        if earlier is None:
+            return None
+        self._linked.discard((alias, stream))
+        execute("DELETE FROM session_streams WHERE session=? AND stream=?", (alias, stream))
+        if execute("SELECT 1 FROM session_streams WHERE session=?", (alias,)).fetchone():
+            return None
+        del self._sessions[alias]
+        self._changed.discard(alias)
+        execute("DELETE FROM sessions WHERE session=?", (alias,))
+        return earlier
+
+
+# -- lists ------------------------------------------------------------------------------------------------------------
+
+_DATA = _COLUMNS.split(", ").index("data")
+_STATES = frozenset(get_args(StreamState))
+_ORDERS = {"seq": "last_seq", "time": "last_ts DESC, last_seq"}
+_BEFORE = {"seq": "last_seq<:last_seq", "time": "(last_ts, last_seq)<(:last_ts, :last_seq)"}
+
+_WAITING = "session IN (SELECT session FROM calls WHERE kind='permission')"
+_OPEN = (
+    "EXISTS (SELECT 1 FROM session_streams JOIN streams USING (stream)"
+    " WHERE session_streams.session=sessions.session AND state='open')"
+)
+_STATUS = (
+    f"CASE WHEN {_WAITING} THEN iif({_OPEN}, 'waiting', 'interrupted')"
+    f" WHEN outcome='running' AND NOT {_OPEN} THEN 'interrupted' ELSE outcome END"
+)
+"""As `Work.status`."""
+
+
+def sessions(
+    connection: sqlite3.Connection,
+    limit: int,
+    before: SessionPlace | None,
+    order: SessionOrder,
+    wanted: SessionFilter,
+    damages: Damages,
+) -> list[dict[str, Any]]:
+    conditions, values = _conditions(wanted)
+    if before is not None:
+        conditions.append(_BEFORE[order])
+        values |= before._asdict()
+    by = f"ORDER BY {_ORDERS[order]} DESC"
+    rows = damages.rows(
+        connection,
+        "sessions",
+        f"SELECT {_COLUMNS}, checksum FROM sessions{{0}} WHERE rowid IN"
+        f" (SELECT rowid FROM sessions{{0}} {_where(conditions)} {by} LIMIT :limit) {by}",
+        values | {"limit": limit},
+    )
+    found = []
+    for *row, checksum in rows:
+        if damages.is_intact("sessions", row, checksum):
+            found.append(_described(connection, row[0], _decoder.decode(row[_DATA]), damages))
+    return found
+
+
+def count_sessions(
+    connection: sqlite3.Connection, wanted: SessionFilter, damages: Damages
+) -> dict[str, dict[str, int]]:
+    conditions, values = _conditions(wanted)
+    sql = f"SELECT {_STATUS}, provider, project, count(*) FROM sessions{{0}} {_where(conditions)} GROUP BY 1, 2, 3"
+    counts = {key: Counter[str]() for key in FACETS}
+    for *names, number in damages.rows(connection, "sessions", sql, values):
+        for counted, name in zip(counts.values(), names, strict=True):
+            if name is not None:
+                counted[name] += number
+    return {key: dict(counted.most_common(MOST_COUNTED)) for key, counted in counts.items()}
+
+
+def usage(connection: sqlite3.Connection, request: UsageRequest, damages: Damages) -> UsageResult:
+    conditions, values = _conditions(
+        SessionFilter(session=request.session, provider=request.provider, project=request.project)
+    )
+    sql = f"SELECT {_COLUMNS}, checksum FROM sessions{{0}} {_where(conditions)}"
+    rows = damages.rows(connection, "sessions", sql, values)
+    whole = (row for *row, checksum in rows if damages.is_intact("sessions", row, checksum))
+    return report((_decoder.decode(row[_DATA]).spending(row[0]) for row in whole), request)
+
+
+def _conditions(wanted: SessionFilter) -> tuple[list[str], dict[str, Any]]:
+    conditions: list[str] = []
+    values: dict[str, Any] = {}
+    for key in ("session", *FACETS):
+        if (names := getattr(wanted, key)) is not None:
+            named = {f"{key}{number}": name for number, name in enumerate(names)}
+            conditions.append(f"{_STATUS if key == 'status' else key} IN ({','.join(f':{one}' for one in named)})")
+            values |= named
+    bounds = {"since": "last_ts>=:since", "until": "last_ts<:until", "changed_after": "last_seq>:changed_after"}
+    for key, condition in bounds.items():
+        if (value := getattr(wanted, key)) is not None:
+            conditions.append(condition)
+            values[key] = value
+    return conditions, values
+
+
+def _where(conditions: list[str]) -> str:
+    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _described(connection: sqlite3.Connection, name: str, row: SessionRow, damages: Damages) -> dict[str, Any]:
+    of_session = damages.rows(
+        connection,
+        "session_streams",
+        "SELECT streams.stream, state FROM session_streams{0} JOIN streams USING (stream) WHERE session=? ORDER BY 1",
+        (name,),
+    )
+    waits = "SELECT 1 FROM calls{0} WHERE session=? AND kind='permission' LIMIT 1"
+    return row.describe(
+        name,
+        {stream: state for stream, state in of_session if state in _STATES},
+        pending=bool(damages.rows(connection, "calls", waits, (name,))),
+    )
+
+
+# -- making all rows again --------------------------------------------------------------------------------------------
+
+STEP_BYTES = 4_194_304
+"""Events that are in memory at once."""
+REPORT_PERIOD = 10.0
+"""Seconds between two entries in the log."""
+
+_log = get_logger("journal")
+
+
+class _Sessions(SqliteProjection):
+    """Derives sessions alone: the open calls are in the journal already."""
+
+    def _calls(self, stream: str) -> Mapping[str, CallRow]:
+        return {}
+
+    def _put_call(self, stream: str, key: str, row: CallRow | None) -> None:
+        pass
+
+
+def rebuild_sessions(connection: sqlite3.Connection) -> Counter[str]:
+    """Make the rows of all sessions again, from the events in the journal, for a repair. Returns how many rows were not
+    there before, by table.
+
+    All of it is one transaction, which the caller commits: a journal has the old rows or the new ones, whenever the
+    process is killed. Events are only read, so the transaction is as long as the rows, however many events there are.
+    What events said that are gone is kept from the earlier row.
+    """
+    execute = connection.execute
+    for table in ("sessions", "session_streams"):
+        execute(f"DROP TABLE IF EXISTS temp.earlier_{table}")
+        execute(f"CREATE TEMP TABLE earlier_{table} AS SELECT * FROM {table}")
+    execute("DELETE FROM session_streams")
+    execute("DROP TABLE sessions")
+    for statement in SESSIONS_TABLE.strip().split(";\n"):
+        execute(statement)
+    damages = Damages()
+    rebuilt = _Sessions(connection, damages)
+    _apply_all(connection, rebuilt, damages)
+    made = {
+        "sessions": "session NOT IN (SELECT session FROM earlier_sessions)",
+        "session_streams": "(session, stream) NOT IN (SELECT session, stream FROM earlier_session_streams)",
+    }
+    new = Counter[str]()
+    for table, condition in made.items():
+        new[table] = execute(f"SELECT count(*) FROM {table} WHERE {condition}").fetchone()[0]
+    _keep_earlier(connection, rebuilt)
+    for table in made:
+        execute(f"DROP TABLE temp.earlier_{table}")
+    return +new
+
+
+def _apply_all(connection: sqlite3.Connection, rebuilt: _Sessions, damages: Damages) -> None:
+    first, last = connection.execute("SELECT coalesce(min(seq), 1), coalesce(max(seq), 0) FROM events").fetchone()
+    gaps = read_gaps(connection, damages).within(first, last)
+    after = first - 1
+    started = time.monotonic()
+    report_at = started + REPORT_PERIOD
+    while after < last:
+        found = read(connection, after, last, ALL_EVENTS, STEP_BYTES, KnownDamage(gaps))
+        for stored in found.events:
+            try:
+                event = decode(stored.body)
+            except msgspec.MsgspecError:  # of a kind that this version does not know
+                continue
+            rebuilt.apply(event.stream, [(stored.seq, Produced.of(event, stored.body))])
+        rebuilt.flush()
+        after = found.searched
+        if time.monotonic() >= report_at:
+            _log.info("rebuilding the list of sessions", done=after - first + 1, events=last - first + 1)
+            report_at += REPORT_PERIOD
+    seconds = round(time.monotonic() - started, 1)
+    _log.info("rebuilt the list of sessions", events=last - first + 1, seconds=seconds)
+
+
+def _keep_earlier(connection: sqlite3.Connection, rebuilt: _Sessions) -> None:
+    """Add what is known of events that retention or a damage has taken, and sessions of which none is left."""
+    execute = connection.execute
+    earlier_rows = execute("SELECT session, data FROM earlier_sessions")
+    while rows := earlier_rows.fetchmany(1_000):
+        for name, data in rows:
+            rebuilt.keep(name, _decoder.decode(data))
+        rebuilt.flush()
+    execute(
+        "INSERT OR IGNORE INTO session_streams SELECT session, stream, row_sum('session_streams', session, stream)"
+        " FROM earlier_session_streams WHERE session IN (SELECT session FROM sessions)"
+    )

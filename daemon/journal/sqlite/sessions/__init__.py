@@ -1,1 +1,0 @@
-"""Sessions in the SQLite file: lists of them, and making their rows again."""

@@ -1,1 +1,0 @@
-"""Keeping a journal whole: checking a file, repairing it, copying it while a daemon writes to it."""

@@ -1,1 +1,0 @@
-"""The daemon as a service of the system."""

@@ -1,0 +1,270 @@
+"""Qwen Code's two formats: what it prints, and the files of its sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
+from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.core.state import SessionState
+from tooltap.normalizers.core.writer import Bodies
+from tooltap.normalizers.dialects.claude.answers import text_of
+from tooltap.normalizers.dialects.claude.messages import message_of
+from tooltap.normalizers.dialects.claude.reports import Usages, turn_usage
+from tooltap.normalizers.dialects.claude.stream import ClaudeStream, ClaudeStreamState, StreamMessages
+from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
+from tooltap.normalizers.tools.outcome import error_words
+from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole
+from tooltap.protocol.events import Display, Message, Usage
+
+_PROXY = "tool_call"
+_API_ERROR = "[API Error: "
+_GOALS = ("active_goal", "goal_state")
+"""Events that repeat the session's goal at each change; setting it is a call of its own."""
+_COUNTS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_read_tokens": "cache_read_input_tokens",
+    "cache_write_tokens": "cache_creation_input_tokens",
+}
+
+
+_RESULT_KEYS = ("subtype", "is_error", "result", "duration_ms", "usage")
+
+
+class QwenState(ClaudeStreamState, kw_only=True):
+    early: dict[str, Any] | None = None
+    """The `result` line that came while a call was open."""
+
+
+class QwenMessages(StreamMessages):
+    def _called(self, block: Line) -> tuple[str, Any]:
+        if block.get("name") == _PROXY:
+            given = record(block.get("input"))
+            if inner := string(given.get("name")):
+                return inner, given.get("arguments")
+        return super()._called(block)
+
+    def _answered(self, name: str, block: Line, twin: Any, meta: Line, *, stopped: bool) -> Answer:
+        return read_qwen_answer(name, block)
+
+
+class QwenStream(ClaudeStream):
+    """The `qwen-stream` dialect: `qwen -p --output-format stream-json`, a sibling of Claude Code's.
+
+    Learned from Qwen Code 0.24.4. What differs: an answer of the model is one message per kind of block, each with an
+    id of its own, of which the API's stream names only the first; tools that were not offered up front are called
+    through `tool_call`; results are one text; input tokens include what was cached; a failed request is an assistant's
+    message.
+    """
+
+    dialect = "qwen-stream"
+    state_type = QwenState
+    state: QwenState
+    default_provider = "qwen"
+    SKIPS = ClaudeStream.SKIPS | {"early-result", "goal-state", "stale-progress"}
+    MODE_KEY = "permission_mode"
+    VERSION_KEY = "qwen_code_version"
+    IDS_ARE_OF_API = False
+    MESSAGES = QwenMessages
+
+    def _stream_event(self, value: Line) -> Skip:
+        event = record(value.get("event"))
+        kind = event.get("type")
+        if kind in _GOALS:
+            return "goal-state"
+        if kind != "tool_progress":
+            return super()._stream_event(value)
+        call = self.calls.get(str(event.get("tool_use_id")))
+        if call is None:
+            return "stale-progress"
+        data = record(event.get("content"))
+        text = string(data.get("message"))
+        self.calls.update(call, status="running", progress={**({"text": text} if text else {}), "data": data})
+        return None
+
+    def _assistant(self, value: Line) -> Skip:
+        content = message_of(value).get("content")
+        text = text_of(content)
+        if text.startswith(_API_ERROR):
+            self.messages.ensure_main_turn()
+            outcome = self.messages.failed_request(text)
+        else:
+            outcome = super()._assistant(value)
+        if type(content) is list and content:
+            message_id = self.deltas.current.message_id
+            for index in range(len(content) if self.state.texts.open else 0):  # whatever the message's id
+                self.deltas.drop(message_id, index)
+        return outcome
+
+    def _result(self, value: Line) -> Skip:
+        """A result that comes while a call of the main agent runs does not end the turn, unless nothing follows."""
+        turn = self.turn if self.messages.is_main and value.get("is_error") is not True else None
+        if turn is not None and self.calls.is_open(self.session, turn, self.agent):
+            self.state.early = {key: value[key] for key in _RESULT_KEYS if key in value}
+            return "early-result"
+        self.state.early = None
+        return super()._result(value)
+
+    def finish(self, reason: str) -> None:
+        self.messages.is_main = True
+        if (early := self.state.early) is not None and self.turn is not None:
+            self.state.early = None
+            super()._result(early)
+        super().finish(reason)
+
+    def _usages(self, value: Line) -> Usages:
+        return turn_usage(value, _counts)
+
+
+def _counts(usage: Line) -> dict[str, int | None]:
+    return {name: whole(usage.get(key)) for name, key in _COUNTS.items()}
+
+
+"""Tool that calls others, which were not offered up front."""
+_SKIPPED = {
+    "attribution_snapshot": "snapshot",
+    "file_history_snapshot": "snapshot",
+    "ui_telemetry": "telemetry",
+}
+
+
+class QwenChatState(SessionState, kw_only=True):
+    model: str | None = None
+
+
+class QwenChat(Parser):
+    """The `qwen-chat` dialect: the files that Qwen Code keeps under `~/.qwen/projects`, a session's or a subagent's.
+
+    Learned from Qwen Code 0.24.4. Lines are entries like those of Claude Code, around messages of Gemini's API. No line
+    ends a turn: it lasts from the user's message to the model's text that comes with no call.
+    """
+
+    dialect = "qwen-chat"
+    protocol = default_provider = "qwen"
+    SKIPS = frozenset({"empty", "unchanged", "system"})
+    line = Lines("type")
+    system = Lines("subtype", skip=_SKIPPED)
+    state_type = QwenChatState
+    state: QwenChatState
+
+    def enter(self, value: Line) -> None:
+        self.ts = milliseconds(value.get("timestamp")) or self.ts
+        if session := string(value.get("sessionId")):
+            self.set_session(session)
+        if value.get("isSidechain") is True:
+            self.agent = string(value.get("agentId"))
+
+    def _introduce(self, value: Line) -> None:
+        if self.agent is None and self.state.started != self.session:
+            self.state.cwd = string(value.get("cwd"))
+            version, branch = string(value.get("version")), string(value.get("gitBranch")) or None
+            self.begin_session(None, cwd=self.state.cwd, branch=branch, agent_version=version)
+
+    @line("system")
+    def _system(self, value: Line) -> Skip:
+        return self.system.read(self, value)
+
+    @system("chat_compression")
+    def _compression(self, value: Line) -> None:
+        self.notice("compaction", "history summed up")
+
+    @system("custom_title", "session_title")
+    def _title(self, value: Line) -> Skip:
+        payload = record(value.get("systemPayload"))
+        title = string(payload.get("customTitle")) or string(payload.get("title"))
+        return "system" if title is None or self.agent is not None else self.update_session({"title": title})
+
+    @system.otherwise
+    def _other(self, value: Line) -> Skip:
+        """Skip the program's own notes."""
+        return "system" if isinstance(value.get("subtype"), str) else self.unparsed("unknown-type", value)
+
+    # -- messages -----------------------------------------------------------------------------------------------
+
+    @line("user", message=dict)
+    def _user(self, value: Line) -> Skip:
+        self._introduce(value)
+        bodies = Bodies(self)
+        parts = records(bodies.take(value["message"].get("parts")))
+        text = "".join(text for part in parts if (text := string(part.get("text"))))
+        if not text and bodies.attachments is None:
+            return None if self.items else "empty"
+        if self.turn is not None:
+            self.give_up_turns()
+        self.start_turn()
+        self.emit(Message, role="user", text=text, message_id=string(value.get("uuid")), attachments=bodies.attachments)
+        return None
+
+    @line("assistant", message=dict)
+    def _assistant(self, value: Line) -> Skip:
+        self._introduce(value)
+        if self.agent is None:
+            self.uses_model(string(value.get("model")))
+        parts, message_id = records(value["message"].get("parts")), string(value.get("uuid"))
+        answers, calls = False, False
+        for part in parts:
+            if text := string(part.get("text")):
+                is_thought = part.get("thought") is True
+                answers |= not is_thought
+                self.ensure_turn()
+                self.emit_text("reasoning" if is_thought else "assistant", text, message_id=message_id)
+            elif isinstance(part.get("functionCall"), dict):
+                calls = True
+                self._call(part["functionCall"])
+        if usage := _tokens(record(value.get("usageMetadata"))):
+            self.ensure_turn()
+            self.emit(Usage, scope="step", **usage)
+        if answers and not calls:
+            self.end_turn("completed", ended_by="answer")
+        return None if self.items else "empty"
+
+    def _call(self, call: Line) -> Skip:
+        call_id, name, given = call.get("id"), call.get("name"), call.get("args")
+        if not isinstance(call_id, str) or not isinstance(name, str):
+            return self.unparsed("unknown-type", call)
+        self.ensure_turn()
+        inner = record(given)
+        if name == _PROXY and isinstance(inner.get("name"), str):
+            name, given = inner["name"], inner.get("arguments")
+        return self.calls.show(call_id, name, given, raw=call)
+
+    @line("tool_result", message=dict)
+    def _result(self, value: Line) -> Skip:
+        bodies = Bodies(self)
+        raw = record(bodies.take({"message": value["message"], "toolCallResult": value.get("toolCallResult")}))
+        parts = records(record(raw.get("message")).get("parts"))
+        outcomes: list[Skip] = [self._answer(part, raw, bodies) for part in parts if "functionResponse" in part]
+        return outcomes[0] if outcomes else "empty"
+
+    def _answer(self, part: Line, raw: Line, bodies: Bodies) -> Skip:
+        response, result = record(part.get("functionResponse")), record(raw.get("toolCallResult"))
+        call_id = response.get("id")
+        if not isinstance(call_id, str):
+            return self.unparsed("unknown-type", part)
+        self.ensure_turn()
+        stated = record(response.get("response"))
+        failed = "error" in stated or result.get("status") == "error"
+        text = error_words(stated.get("error")) if "error" in stated else string(stated.get("output"))
+        name = self.calls.name_of(call_id) or ""
+        answer = read_qwen_answer(name, {"content": text or "", "is_error": failed})
+        answer = answer.replace(attachments=bodies.attachments, model=text or "")
+        diff = string(record(result.get("resultDisplay")).get("fileDiff"))
+        if diff is not None:
+            answer = answer.replace(display=Display(origin="provider", text=diff, mime_type="text/x-diff"))
+        raw_name = string(response.get("name")) or UNKNOWN_TOOL
+        return self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
+
+
+def _tokens(usage: Line) -> dict[str, Any]:
+    """Usage of one request; the answer's tokens include its thoughts."""
+    prompt, answer = whole(usage.get("promptTokenCount")), whole(usage.get("candidatesTokenCount"))
+    if not prompt and not answer:
+        return {}
+    return {
+        "input_tokens": prompt,
+        "output_tokens": answer,
+        "cache_read_tokens": whole(usage.get("cachedContentTokenCount")),
+        "reasoning_tokens": whole(usage.get("thoughtsTokenCount")),
+    }
