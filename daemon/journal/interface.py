@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.heads import EventHead, head_of
@@ -129,7 +129,7 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Ids and beginnings of the latest prompts that this stream has reported, and that another stream may repeat."""
     pending_displays: list[str] = []
     """Encoded events that wait for the display of their result, before they are committed: see
-    `sessions/joining.py`."""
+    `sessions/display_results.py`."""
     rewriting: dict[str, str] = {}
     """Ids of results for which a command makes a view -> the daemon that was to run it (`views/rewriter.py`)."""
     repeated: list[str] = []

@@ -29,7 +29,7 @@ from tooltap.daemon.journal.interface import (
 )
 from tooltap.daemon.search.query import Tally, Wanted, expression_of
 from tooltap.daemon.search.search import Answer, Search, UnavailableError
-from tooltap.daemon.sessions.filter import FACETS, SessionFilter, SessionPlace, place_of
+from tooltap.daemon.sessions.listing import FACETS, SessionFilter, SessionPlace, place_of
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.loop import name_task
 from tooltap.daemon.views.results import view_id

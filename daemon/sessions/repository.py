@@ -16,7 +16,6 @@ import msgspec
 from anyio import to_thread
 
 from tooltap.daemon.sessions.joining import NextCommit
-from tooltap.normalizers.core.bounded import make_room
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.state import make_room
 

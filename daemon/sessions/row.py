@@ -18,8 +18,7 @@ import msgspec
 
 from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, known_prices, priced
 from tooltap.normalizers.changes.content import split_lines
-from tooltap.normalizers.changes.paths import absolute
-from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, steps
+from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, absolute, steps
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.replies import Session, SessionStatus, StreamState, TurnState

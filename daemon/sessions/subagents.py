@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.joining import NextCommit
-from tooltap.normalizers.core.bounded import put
+from tooltap.normalizers.core.state import put
 from tooltap.normalizers.tools.tasks import spawned_agent
 from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate, decode
 from tooltap.protocol.filters import Filter

@@ -32,7 +32,7 @@ from tooltap.daemon.show.tools.dialogs import answers_body, options_body, questi
 from tooltap.daemon.show.tools.files import changes_body, source
 from tooltap.daemon.show.tools.registry import error_body, input_body, output_body
 from tooltap.daemon.show.tree import lines_of, text_or_tree, tree
-from tooltap.daemon.views.text import result_text, without_meta
+from tooltap.daemon.views.select import result_text, without_meta
 from tooltap.normalizers.wire.values import string
 from tooltap.protocol.events import (
     Attachment,

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from tooltap.daemon.formats import distinct_title
-from tooltap.normalizers.tools.preview import shortened
+from tooltap.normalizers.tools.registry import shortened
 from tooltap.protocol.display import (
     DisplayEvent,
     DisplayNotice,

@@ -29,7 +29,7 @@ from tooltap.daemon.show.diff import Change, changes_of, near
 from tooltap.daemon.show.shown import Shown, shown_of
 from tooltap.daemon.show.tree import lines_of
 from tooltap.daemon.system.sanitize import sanitize, visible
-from tooltap.daemon.views.text import without_meta
+from tooltap.daemon.views.select import without_meta
 from tooltap.protocol.events import (
     AnyEvent,
     Attachment,
