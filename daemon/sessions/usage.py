@@ -28,8 +28,8 @@ import msgspec
 from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, Usage
+from tooltap.protocol.frames import UsageRequest
 from tooltap.protocol.replies import PricesInfo, UsageKey, UsageResult, UsageRow
-from tooltap.protocol.requests import UsageRequest
 
 # -- prices of models ------------------------------------------------------------------------------------------------
 

@@ -62,8 +62,8 @@ from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.filters import ALL_EVENTS, Filter
+from tooltap.protocol.frames import UsageRequest
 from tooltap.protocol.replies import StreamState, UsageResult
-from tooltap.protocol.requests import UsageRequest
 
 READERS = 2
 SUSPENDED_SUM = STREAM_SUM.format(state="'suspended'", updated="?1", expired="expired")

@@ -30,8 +30,8 @@ from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import decode
 from tooltap.protocol.filters import ALL_EVENTS
+from tooltap.protocol.frames import UsageRequest
 from tooltap.protocol.replies import StreamState, UsageResult
-from tooltap.protocol.requests import UsageRequest
 
 SESSIONS_IN_MEMORY = 1_000
 STREAMS_IN_MEMORY = 1_000

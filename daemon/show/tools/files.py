@@ -25,7 +25,7 @@ from tooltap.protocol.file_tools import (
     WriteInput,
 )
 from tooltap.protocol.payloads import ToolInput
-from tooltap.protocol.tools import ToolTypes
+from tooltap.protocol.tools import ChangeResult, FileInput, FileText, ReadInput, ReadResult, ToolTypes, WriteInput
 
 SUMMARY_FILES = 12
 FULL_LINES = 5_000

@@ -39,8 +39,8 @@ from tooltap.normalizers.changes.content import Content, hunks_of, unified
 from tooltap.normalizers.changes.session_files import SessionFiles
 from tooltap.normalizers.changes.steps import FILE_TOOLS
 from tooltap.normalizers.tools.registry import family_of
+from tooltap.protocol.events import EventHead
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.heads import EventHead
 
 Pair: TypeAlias = tuple[int | None, int | None]
 """Indexes of the turns; None on the side that has none like the other."""

@@ -39,8 +39,8 @@ from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, row
 from tooltap.daemon.web.page.timeline import SEARCH_BYTES, of_call, states_of
 from tooltap.protocol.events import Attachment
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.frames import EventRequest
 from tooltap.protocol.model_view import model_blocks
-from tooltap.protocol.requests import EventRequest
 
 TEXT_KINDS = ("message", "reasoning")
 CALL_KINDS = ("tool-call", "tool-result")

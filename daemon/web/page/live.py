@@ -54,9 +54,9 @@ from tooltap.daemon.web.page.timeline import (
     section_of,
     turn_numbers,
 )
+from tooltap.protocol.events import CallKey, EventHead
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import At, Gap, Live, Subscribe
-from tooltap.protocol.heads import CallKey, EventHead
 
 BESIDE_PERIOD = 1.0
 """Seconds between two lists of sessions, or heads of the one."""

@@ -25,8 +25,7 @@ from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
 from tooltap.normalizers.tools.registry import family_of, names_in
-from tooltap.protocol.frames import Reply
-from tooltap.protocol.requests import SearchRequest
+from tooltap.protocol.frames import Reply, SearchRequest
 
 KINDS = {
     "message": "Message",

@@ -57,9 +57,8 @@ from tooltap.daemon.web.page.timeline import (
     section_of,
     states_of,
 )
-from tooltap.protocol.events import AnyEvent
+from tooltap.protocol.events import AnyEvent, EventHead
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.heads import EventHead
 
 Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NEWEST)]
 TextKey: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]

@@ -12,7 +12,7 @@ from tooltap.daemon.sessions.row import SessionRow
 from tooltap.daemon.sessions.usage import BOUNDS, PARTS, Part, SessionUsage, report
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, SessionEvent, Usage
-from tooltap.protocol.requests import UsageRequest
+from tooltap.protocol.frames import UsageRequest
 
 DAY = 86_400_000
 

@@ -15,8 +15,8 @@ from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.usage import Cost, Ledger, Spent, cost_of
 from tooltap.daemon.web.page.tabs.digests import Place, TurnCount
 from tooltap.protocol.events import Notice, SessionEvent, ToolCall, Turn, Usage, decode
+from tooltap.protocol.frames import UsageRequest
 from tooltap.protocol.replies import UsageResult, UsageRow
-from tooltap.protocol.requests import UsageRequest
 
 DRAWN = 600
 """Points; with more, each shows the highest of its neighbours."""
