@@ -13,10 +13,9 @@ from tooltap.daemon.formats import counted
 from tooltap.daemon.show.blocks import brief as shortened
 from tooltap.normalizers.changes.line_diff import blocks
 from tooltap.normalizers.tools import unified_diff
-from tooltap.protocol.file_tools import Change as PatchChange
-from tooltap.protocol.file_tools import DiffInput, EditInput, Modification, MultiEditInput, PatchInput, SingleEdit
 from tooltap.protocol.payloads import ToolInput
-from tooltap.protocol.tools import TOOLS
+from tooltap.protocol.tools import TOOLS, DiffInput, EditInput, Modification, MultiEditInput, PatchInput, SingleEdit
+from tooltap.protocol.tools import Change as PatchChange
 
 COMPARISONS, COMPARISONS_PER_LINE = 100_000, 20
 """Comparisons of lines for two texts: at most, and for each of their lines. Where they do not suffice, all old lines

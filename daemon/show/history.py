@@ -17,8 +17,7 @@ import msgspec
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.sessions.row import title_of
 from tooltap.daemon.sessions.usage import Ledger, Spent
-from tooltap.protocol.events import Usage
-from tooltap.protocol.heads import EventHead
+from tooltap.protocol.events import EventHead, Usage
 
 KINDS = (
     *("session", "turn", "message", "tool-call", "tool-update", "tool-result"),

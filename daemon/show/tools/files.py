@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from tooltap.daemon.show.blocks import SUMMARY_LINES, Body, Look, ToolCard, block, excerpt
 from tooltap.daemon.show.diff import Change, change_of, changes_in, changes_of_diff, cut, hunks_of_claude
-from tooltap.protocol.file_tools import Change as PatchChange
-from tooltap.protocol.file_tools import (
+from tooltap.protocol.payloads import ToolInput
+from tooltap.protocol.tools import Change as PatchChange
+from tooltap.protocol.tools import (
     ChangeResult,
     DeleteInput,
     DeleteResult,
@@ -22,10 +23,9 @@ from tooltap.protocol.file_tools import (
     PatchResult,
     ReadInput,
     ReadResult,
+    ToolTypes,
     WriteInput,
 )
-from tooltap.protocol.payloads import ToolInput
-from tooltap.protocol.tools import ChangeResult, FileInput, FileText, ReadInput, ReadResult, ToolTypes, WriteInput
 
 SUMMARY_FILES = 12
 FULL_LINES = 5_000

@@ -9,9 +9,8 @@ from tooltap.daemon.show.blocks import Body, Look, ToolCard, block, excerpt, fac
 from tooltap.daemon.show.tools.shell import shell_input
 from tooltap.daemon.show.tree import text_or_tree, tree
 from tooltap.normalizers.wire.values import record, records, string
-from tooltap.protocol.file_tools import BashInput
 from tooltap.protocol.payloads import ToolInput, ToolResultPayload
-from tooltap.protocol.tools import McpInput, McpResult, ToolTypes
+from tooltap.protocol.tools import BashInput, McpInput, McpResult, ToolTypes
 
 
 class AnyResult(ToolResultPayload):

@@ -33,7 +33,7 @@ from tooltap.daemon.show.blocks import (
 )
 from tooltap.daemon.show.tree import tree
 from tooltap.normalizers.wire.values import string
-from tooltap.protocol.file_tools import (
+from tooltap.protocol.tools import (
     CodeSearchInput,
     GlobInput,
     GlobResult,
@@ -42,8 +42,13 @@ from tooltap.protocol.file_tools import (
     LsInput,
     LsResult,
     Match,
+    SearchHit,
+    ToolTypes,
+    WebFetchInput,
+    WebFetchResult,
+    WebSearchInput,
+    WebSearchResult,
 )
-from tooltap.protocol.tools import SearchHit, ToolTypes, WebFetchInput, WebFetchResult, WebSearchInput, WebSearchResult
 
 SHOWN = 5_000
 """Most hits or paths of one card."""

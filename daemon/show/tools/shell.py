@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from tooltap.daemon.show.ansi import final_screen
 from tooltap.daemon.show.blocks import Body, Excerpt, Look, ToolCard, block, excerpt
-from tooltap.protocol.file_tools import BashInput, BashResult
 from tooltap.protocol.payloads import ToolInput
 from tooltap.protocol.tools import BashInput, BashResult, ToolTypes
 
