@@ -18,13 +18,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.normalizers.core.items import OutputChunk, Produced
+from tooltap.protocol.events import EventHead, head_of
 from tooltap.protocol.filters import ALL_EVENTS, Filter
-from tooltap.protocol.heads import EventHead, head_of
+from tooltap.protocol.frames import UsageRequest
 from tooltap.protocol.inputs import Input
 from tooltap.protocol.replies import StreamState, UsageResult
-from tooltap.protocol.requests import UsageRequest
 from tooltap.protocol.stats import Statistics
 
 Role: TypeAlias = Literal["owner", "guest"]
