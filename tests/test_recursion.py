@@ -98,7 +98,7 @@ BOUNDED = {
     "daemon/taps/mcp/files.py:open": NOT_ITSELF,
     "daemon/process.py:_first": "groups of errors, as many as task groups are nested",
     "daemon/export/redaction.py:remark": NOT_ITSELF,
-    "daemon/show/readable.py:lines_of": "at most `DEPTH` deep",
+    "daemon/show/tree.py:lines_of": "at most `DEPTH` deep",
     "daemon/journal/sqlite/opening.py:read": NOT_ITSELF,
     "daemon/config.py:socket_path": NOT_ITSELF,
     "daemon/web/api/api.py:encode": NOT_ITSELF,
