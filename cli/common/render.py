@@ -1,7 +1,7 @@
-"""Renders display events as text for a terminal: the assistant's texts and, in verbose mode, a line per event.
+"""Renders display lines as text for a terminal: the assistant's texts and, in verbose mode, a line per event.
 
-All glyphs, colours and layout are defined here. Text from a provider may contain anything, so what could control a
-terminal is made visible.
+What a display line says is decided by the daemon (`daemon/show/skins/display.py`); glyphs, colours and layout are
+defined here. Text from a provider may contain anything, so what could control a terminal is made visible.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from tooltap.cli.common.printing import Clean, cleaned, joined, lines_of, styled
 from tooltap.cli.common.terminal.columns import fit, wrapped
+from tooltap.daemon.formats import tool_name
 from tooltap.daemon.system.sanitize import one_line, sanitize
 from tooltap.protocol.display import (
     DisplayEvent,
@@ -112,7 +113,7 @@ class Renderer:
         if len(self._calls) >= MAX_CALLS:
             del self._calls[next(iter(self._calls))]
         self._calls[event.stream, event.call_id] = event.arg
-        yield self._marker("▸", "yellow", event.name, event.arg)
+        yield self._marker("▸", "yellow", tool_name(event.name), event.arg)
 
     def _tool_update(self, event: DisplayToolUpdate) -> Iterator[Clean]:
         """An update may carry a new preview before the result, or the display of the result after it."""
@@ -120,7 +121,7 @@ class Renderer:
         if key in self._calls and event.arg is not None:
             self._calls[key] = event.arg
         if view := _brief(event.display):
-            yield self._marker("▫", "cyan", event.name, view)
+            yield self._marker("▫", "cyan", tool_name(event.name), view)
 
     def _tool_result(self, event: DisplayToolResult) -> Iterator[Clean]:
         arg = self._calls.pop((event.stream, event.call_id), "")
@@ -140,11 +141,11 @@ class Renderer:
         if event.error is not None:
             facts.append(one_line(event.error))
         glyph, colour = {"completed": ("✓", "green"), "failed": ("✗", "red")}.get(event.status, ("■", "magenta"))
-        yield self._marker(glyph, colour, event.name, arg, f"({', '.join(facts)})" if facts else "")
+        yield self._marker(glyph, colour, tool_name(event.name), arg, f"({', '.join(facts)})" if facts else "")
 
     def _permission(self, event: DisplayPermission) -> Iterator[Clean]:
         if event.state == "requested":
-            yield self._marker("?", "yellow", event.name, event.title)
+            yield self._marker("?", "yellow", tool_name(event.name or ""), event.title)
         else:
             yield self._marker("?", "yellow", event.state, event.by and f"by {event.by}", event.message)
 

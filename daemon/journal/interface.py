@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.events import EventHead, head_of
 from tooltap.protocol.filters import ALL_EVENTS, Filter

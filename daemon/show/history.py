@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.sessions.title import title_of
-from tooltap.daemon.sessions.turn_costs import Ledger, Spent
+from tooltap.daemon.sessions.row import title_of
+from tooltap.daemon.sessions.usage import Ledger, Spent
 from tooltap.protocol.events import EventHead, Usage
 
 KINDS = (

@@ -48,7 +48,7 @@ from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.nats.rebuild import CatchUp, advance, load, missing, rebuild_rows
 from tooltap.daemon.journal.nats.retention import Retention
 from tooltap.daemon.journal.nats.state import OwnRow, Row, State, open_calls_of, read_event, sessions_of, spending_of
-from tooltap.daemon.sessions.filter import (
+from tooltap.daemon.sessions.listing import (
     ANY_SESSION,
     FACETS,
     MOST_COUNTED,

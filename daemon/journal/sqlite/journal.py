@@ -57,7 +57,7 @@ from tooltap.daemon.journal.sqlite.retention import Deletion, DeletionStep
 from tooltap.daemon.journal.sqlite.sessions import count_sessions, sessions, usage
 from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, set_meta, verified_meta
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
-from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.stream.reset import place_of

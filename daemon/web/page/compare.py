@@ -26,11 +26,11 @@ from starlette.routing import BaseRoute
 
 from tooltap.daemon.formats import amount, dollars, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.sessions.running import STATUSES, status_of
-from tooltap.daemon.sessions.title import name_of, project_of, title_of, words_of
+from tooltap.daemon.sessions.listing import STATUSES, name_of, project_of, status_of
+from tooltap.daemon.sessions.row import title_of, words_of
 from tooltap.daemon.show.diff import Change, Hunk, cut, hunks_of_diff
 from tooltap.daemon.show.markup import product
-from tooltap.daemon.show.tools.edits import TAGS
+from tooltap.daemon.show.tools.files import TAGS
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url

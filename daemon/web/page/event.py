@@ -22,17 +22,15 @@ from starlette.routing import BaseRoute
 
 from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.sessions.title import name_of
-from tooltap.daemon.show.blocks import attachments, facts, note, plain
+from tooltap.daemon.sessions.listing import name_of
+from tooltap.daemon.show.blocks import Look, attachments, facts, note, plain
+from tooltap.daemon.show.bodies import typed_text
 from tooltap.daemon.show.diff import Change, between, near
 from tooltap.daemon.show.markup import body_html, clock, code
-from tooltap.daemon.show.readable import Place, lines_of, objects_in, texts_in
-from tooltap.daemon.show.render_options import Look
-from tooltap.daemon.show.results import typed_text
 from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import nest
-from tooltap.daemon.show.tools.edits import changes_body
-from tooltap.daemon.show.tree import tree
+from tooltap.daemon.show.tools.files import changes_body
+from tooltap.daemon.show.tree import Place, lines_of, objects_in, texts_in, tree
 from tooltap.daemon.views.select import View, result_text, whole_body, without_meta
 from tooltap.daemon.web.http.requests import WebError, status_of
 from tooltap.daemon.web.http.services import Services

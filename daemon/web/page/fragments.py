@@ -16,7 +16,7 @@ from urllib.parse import quote
 import anyio
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.show.render_options import Call, Level, Look
+from tooltap.daemon.show.blocks import Call, Level, Look
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import rendered
 from tooltap.protocol.events import AnyEvent, CallKey, EventHead, ToolCall, ToolUpdate, decode

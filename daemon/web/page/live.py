@@ -31,10 +31,9 @@ import msgspec
 from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.show.growing import Growing
 from tooltap.daemon.show.shown import Fragment, key_of
 from tooltap.daemon.show.skins.html import Rows, card_html, patches, replacement
-from tooltap.daemon.show.timeline import nest
+from tooltap.daemon.show.timeline import Growing, nest
 from tooltap.daemon.system.sanitize import sanitize
 from tooltap.daemon.web.http.feed import Arrived, EventStream, message
 from tooltap.daemon.web.http.requests import cursor_of

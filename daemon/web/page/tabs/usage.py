@@ -12,8 +12,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.turn_costs import Ledger, Spent, cost_of
-from tooltap.daemon.sessions.usage import Cost
+from tooltap.daemon.sessions.usage import Cost, Ledger, Spent, cost_of
 from tooltap.daemon.web.page.tabs.digests import Place, TurnCount
 from tooltap.protocol.events import Notice, SessionEvent, ToolCall, Turn, Usage, decode
 from tooltap.protocol.frames import UsageRequest
