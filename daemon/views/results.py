@@ -16,18 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from string import Formatter
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.views.select import Text, result_text, without_meta, written_text
 from tooltap.normalizers.core.items import Limits, OutputChunk, Produced
-from tooltap.normalizers.stream.normalizer import Output
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.registry import KNOWN_TOOLS
 from tooltap.protocol.events import Display, OutputRef, ToolCall, ToolResult, ToolUpdate, decode, encode
 from tooltap.protocol.filters import Filter
+
+if TYPE_CHECKING:
+    from tooltap.normalizers.stream.normalizer import Output
 
 EVERY_TOOL = "*"
 FIELDS = ("tool", "status", "preview", "bytes", "lines")
