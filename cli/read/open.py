@@ -10,7 +10,7 @@ from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import ask_web, socket_option, wait_option
 from tooltap.cli.common.printing import on_stderr, say
-from tooltap.cli.common.terminal.browser import open_in_browser
+from tooltap.cli.common.terminal import open_in_browser
 from tooltap.daemon.web.page.addresses import session_url
 
 

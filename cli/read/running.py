@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from tooltap.cli.common.columns import columns_of, fit, padded
 from tooltap.cli.common.printing import Clean, joined, short, styled
-from tooltap.cli.common.terminal.columns import columns_of, fit, padded
 from tooltap.cli.read.transcript.calls import tool_name
 from tooltap.cli.read.transcript.head import title_of
 from tooltap.daemon.formats import counted, dollars, duration, rounded

@@ -11,10 +11,10 @@ from typing import Any
 import click
 
 from tooltap.cli.common import completion
+from tooltap.cli.common.columns import columns_of, fit
 from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.printing import at_terminal, joined, say, say_json, say_text, short, styled, wants_colour, warn
-from tooltap.cli.common.terminal.columns import columns_of, fit
 from tooltap.daemon.formats import counted
 
 PER_SESSION = 3

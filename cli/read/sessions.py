@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import click
 
 from tooltap.cli.common import completion
+from tooltap.cli.common.columns import columns_of, fit, terminal_columns
 from tooltap.cli.common.commands import Choice, Group
 from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.printing import (
@@ -28,7 +29,6 @@ from tooltap.cli.common.printing import (
     wants_colour,
     warn,
 )
-from tooltap.cli.common.terminal.columns import columns_of, fit, terminal_columns
 from tooltap.cli.read.why_empty import NO_EVENTS
 from tooltap.daemon.formats import counted, dollars
 

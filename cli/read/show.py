@@ -22,7 +22,7 @@ from tooltap.cli.common.printing import (
     write_events,
     write_text,
 )
-from tooltap.cli.common.terminal.pager import paged
+from tooltap.cli.common.terminal import paged
 
 MAX_SEQ = 2**63 - 1
 
@@ -81,7 +81,7 @@ def command(wanted: str, view: str | None, full: bool, as_json: bool, socket: Pa
 def _show_session(session: dict[str, Any], events: Iterator[bytes], *, full: bool) -> None:
     import msgspec
 
-    from tooltap.cli.common.terminal.columns import terminal_columns
+    from tooltap.cli.common.columns import terminal_columns
     from tooltap.cli.read.transcript.head import head_lines
     from tooltap.cli.read.transcript.transcript import Transcript
     from tooltap.protocol.events import decode

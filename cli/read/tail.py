@@ -110,7 +110,7 @@ def command(
         raise click.UsageError("--partials needs --mode json")
     from contextlib import closing
 
-    from tooltap.cli.read.printer import Printer
+    from tooltap.cli.common.render import Printer
     from tooltap.daemon.client.blocking import BlockingSubscription
     from tooltap.protocol.filters import Filter
     from tooltap.protocol.frames import Subscribe

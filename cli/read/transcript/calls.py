@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from tooltap.cli.common.columns import columns_of, fit, fit_end
 from tooltap.cli.common.printing import Clean, joined, styled
-from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end
 from tooltap.daemon.formats import duration
 from tooltap.daemon.show import changes, names
 from tooltap.daemon.show.diff import Change, whole

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from tooltap.cli.common.columns import wrapped
 from tooltap.cli.common.printing import Clean, joined, short, styled
-from tooltap.cli.common.terminal.columns import wrapped
 from tooltap.daemon.formats import counted, dollars, duration, rounded
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from tooltap.cli.common.terminal.columns import wrapped
+from tooltap.cli.common.columns import wrapped
 from tooltap.daemon.formats import counted
 from tooltap.daemon.system.sanitize import sanitize
 

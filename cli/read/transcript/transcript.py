@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tooltap.cli.common.columns import fit
 from tooltap.cli.common.printing import Clean, joined, styled
-from tooltap.cli.common.terminal.columns import fit
 from tooltap.cli.read.transcript.calls import Call, call_line, changes_of, error_of, output_of, tool_name
 from tooltap.cli.read.transcript.prose import Line, plain_lines, prose
 from tooltap.daemon.formats import counted, duration
