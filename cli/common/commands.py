@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-from tooltap.daemon.system.optional_packages import how_to_install
-
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The end of a sentence about a word that is not known: `; did you mean 'tail'?`, or nothing."""
@@ -65,4 +63,6 @@ def require_extra(extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "tooltap").partition(".")[0] == "tooltap":
             raise
+        from tooltap.daemon.system.optional_packages import how_to_install
+
         raise click.ClickException(f"{error.name} is not installed: {how_to_install(extra)}") from None
