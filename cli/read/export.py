@@ -28,7 +28,7 @@ from tooltap.cli.common.recordings import (
     unique,
     worker_errors,
 )
-from tooltap.cli.read.session_names import AmbiguousSessionError, UnknownSessionError, find_session
+from tooltap.cli.read.sessions import AmbiguousSessionError, UnknownSessionError, find_session
 
 if TYPE_CHECKING:
     from tooltap.daemon.client.asynchronous import Client

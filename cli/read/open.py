@@ -27,7 +27,7 @@ def command(session: str | None, no_browser: bool, socket: Path | None) -> None:
     """
     wanted = None
     if session is not None:
-        from tooltap.cli.read.session_names import find_session
+        from tooltap.cli.read.sessions import find_session
 
         wanted = find_session(socket, session)["session"]
     address, _, code = ask_web(socket, "POST", "/api/logins")["link"].partition("#")

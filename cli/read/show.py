@@ -66,7 +66,7 @@ def command(wanted: str, view: str | None, full: bool, as_json: bool, socket: Pa
         raise click.UsageError(f"--view is for events, and {wanted!r} is not the number of an event")
     if full and as_json:
         raise click.UsageError("--full and --json exclude each other: --json prints whole events")
-    from tooltap.cli.read.session_names import find_session
+    from tooltap.cli.read.sessions import find_session
 
     session = find_session(socket, wanted)
     events = _events(socket, session)

@@ -88,7 +88,7 @@ def command(
 
 
 def _why_nothing(socket: Path | None, *, is_chosen: bool) -> str:
-    from tooltap.cli.read.why_empty import NO_EVENTS
+    from tooltap.cli.read.sessions import NO_EVENTS
 
     if is_chosen and (tokens := request(socket, "usage")["total"]["inputTokens"]):
         return (

@@ -12,8 +12,8 @@ import click
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.completion import agent_commands
 from tooltap.cli.common.connection import publisher_options, socket_option
+from tooltap.cli.common.options import spool_options
 from tooltap.cli.tap.agent import AgentStart, run_agent
-from tooltap.cli.tap.spool_options import spool_options
 
 
 def agent_command(name: str, description: str, *, examples: tuple[str, ...]) -> Command:
