@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
@@ -13,9 +14,8 @@ from tooltap.daemon.journal.interface import PlaceError
 from tooltap.daemon.journal.open import Place, parse_place
 from tooltap.daemon.system.paths import journal_path, socket_path, web_token_path
 from tooltap.daemon.system.tcp import parse_address
-from tooltap.daemon.system.toml_lines import line_of
 from tooltap.daemon.taps.follow.settings import Follow
-from tooltap.daemon.views.results import Rewriting, ToolRule, check_tool
+from tooltap.daemon.views.rules import Rewriting, ToolRule, check_tool
 from tooltap.normalizers.core.items import Limits
 
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -222,3 +222,34 @@ def _tool(name: str, table: dict[str, Any]) -> ToolRule:
         key, sentence = wrong
         raise _Mistake(sentence, "tools", name, *([key] if key else []))
     return rule
+
+
+# -- the line of a mistake --------------------------------------------------------------------------------------------
+
+
+def line_of(text: str, path: Sequence[str]) -> int | None:
+    """The line (1-based) of valid TOML that names the key; None if there is none. `tomllib` reports no positions, so
+    ever longer beginnings of the file are parsed."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if path[-1] in line and _has(_parsed(lines, number), path):
+            return number
+    return None
+
+
+def _parsed(lines: list[str], number: int) -> Any:
+    """Parse the file up to the end of the statement that contains line `number`."""
+    for end in range(number, len(lines) + 1):
+        try:
+            return tomllib.loads("\n".join(lines[:end]))
+        except tomllib.TOMLDecodeError:
+            continue
+    return {}
+
+
+def _has(value: Any, path: Sequence[str]) -> bool:
+    for key in path:
+        if not isinstance(value, dict) or key not in value:
+            return False
+        value = value[key]
+    return True

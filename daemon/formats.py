@@ -1,4 +1,4 @@
-"""Numbers as people read them: how many of what, what it cost, how long it took."""
+"""Numbers and names as people read them: how many of what, what it cost, how long it took; the names of tools."""
 
 from __future__ import annotations
 
@@ -69,3 +69,14 @@ def amount(number: int | None) -> str | None:
             scaled = number / size
             return f"{scaled:.1f} {letter}" if scaled < 9.95 else f"{scaled:,.0f} {letter}"
     return str(number)
+
+
+def tool_name(name: str) -> str:
+    """`server · tool` for an MCP tool, if its name can be split in only one way; the name of any other."""
+    parts = name.split("__")
+    return f"{parts[1]} · {parts[2]}" if len(parts) == 3 and parts[0] == "mcp" and parts[1] and parts[2] else name
+
+
+def distinct_title(title: str | None, name: str) -> str:
+    """The provider's title of a call; empty if it only repeats the name of the tool."""
+    return "" if title is None or title.lower() == name.lower() else title

@@ -21,8 +21,18 @@ from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context
 from tooltap.protocol.events import AnyEvent, encode
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.frames import ClientFrame, DaemonFrame, Done, Gap, Ingest, Problem, Reply, Subscribe, encode_frame
-from tooltap.protocol.requests import EventRequest
+from tooltap.protocol.frames import (
+    ClientFrame,
+    DaemonFrame,
+    Done,
+    EventRequest,
+    Gap,
+    Ingest,
+    Problem,
+    Reply,
+    Subscribe,
+    encode_frame,
+)
 from tooltap.protocol.tools import TOOLS
 from tooltap.testing import normalize, read_recording
 

@@ -21,7 +21,7 @@ from tooltap.normalizers.core.items import Context, Limits, Produced
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen
 from tooltap.normalizers.wire.framing import LongLine
-from tooltap.protocol.heads import EventHead, head_of
+from tooltap.protocol.events import EventHead, head_of
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.recording.secrets import mask_secrets
 from tooltap.traces.recording.writer import Declared, TraceRecord

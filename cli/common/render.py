@@ -129,7 +129,7 @@ class Renderer:
         if len(self._calls) >= MAX_CALLS:
             del self._calls[next(iter(self._calls))]
         self._calls[event.stream, event.call_id] = event.arg
-        yield self._marker("▸", "yellow", event.name, event.arg)
+        yield self._marker("▸", "yellow", tool_name(event.name), event.arg)
 
     def _tool_update(self, event: DisplayToolUpdate) -> Iterator[Clean]:
         """An update may carry a new preview before the result, or the display of the result after it."""
@@ -137,7 +137,7 @@ class Renderer:
         if key in self._calls and event.arg is not None:
             self._calls[key] = event.arg
         if view := _brief(event.display):
-            yield self._marker("▫", "cyan", event.name, view)
+            yield self._marker("▫", "cyan", tool_name(event.name), view)
 
     def _tool_result(self, event: DisplayToolResult) -> Iterator[Clean]:
         arg = self._calls.pop((event.stream, event.call_id), "")
@@ -157,11 +157,11 @@ class Renderer:
         if event.error is not None:
             facts.append(one_line(event.error))
         glyph, colour = {"completed": ("✓", "green"), "failed": ("✗", "red")}.get(event.status, ("■", "magenta"))
-        yield self._marker(glyph, colour, event.name, arg, f"({', '.join(facts)})" if facts else "")
+        yield self._marker(glyph, colour, tool_name(event.name), arg, f"({', '.join(facts)})" if facts else "")
 
     def _permission(self, event: DisplayPermission) -> Iterator[Clean]:
         if event.state == "requested":
-            yield self._marker("?", "yellow", event.name, event.title)
+            yield self._marker("?", "yellow", tool_name(event.name or ""), event.title)
         else:
             yield self._marker("?", "yellow", event.state, event.by and f"by {event.by}", event.message)
 

@@ -44,13 +44,13 @@ def _doing(one: RunningSession) -> str:
 def _asked(session: dict[str, Any], permission: dict[str, Any]) -> str:
     what = " ".join(str(one) for one in (permission.get("name"), permission.get("title")) if one)
     where = f"{session.get('provider', 'the agent')}, in {session['cwd']}" if session.get("cwd") else "the agent"
-    return f"? asks: {tool_name(short(what, 300)) or permission.get('type')} — answer in {short(where)}"
+    return f"? asks: {_tool(short(what, 300)) or permission.get('type')} — answer in {short(where)}"
 
 
 def _called(calls: list[dict[str, Any]]) -> str:
     last = calls[-1]
     more = f" (and {counted(len(calls) - 1, 'other call')})" if len(calls) > 1 else ""
-    return f"▸ {tool_name(last.get('name') or '?')} {short(last.get('preview') or last.get('title') or '', 300)}{more}"
+    return f"▸ {_tool(last.get('name') or '?')} {short(last.get('preview') or last.get('title') or '', 300)}{more}"
 
 
 def board(
@@ -80,7 +80,7 @@ def _two_lines(one: Running, now: int, columns: int, colour: bool) -> Iterator[C
     state = padded(one.state, 8)
     facts = fit(" · ".join(_facts(one.session, brief=columns < NARROW)), columns // 2)
     room = columns - len(state) - columns_of(facts) - 2
-    title = padded(fit(title_of(one.session), room), room)
+    title = padded(fit(_title(one.session), room), room)
     yield joined([_line(state, COLOURS[one.state], colour), title, "  ", _line(facts, "dim", colour)])
     took = "" if one.since is None else duration(max(now - one.since, 0) // 1_000 * 1_000)
     doing = fit(short(one.doing, 400), columns - 10 - len(took))
@@ -117,8 +117,16 @@ def row_of(one: Running, now: int) -> tuple[object, ...]:
         None if one.since is None else duration(now - one.since),
         sum(number for number in numbers if isinstance(number, int)) or None,
         _cost(session),
-        title_of(session),
+        _title(session),
     )
+
+
+def _title(session: dict[str, Any]) -> str:
+    return short(name_of(session), 200)
+
+
+def _tool(name: str) -> str:
+    return one_line(tool_name(name), 60)
 
 
 def _line(text: str, style: str, colour: bool) -> Clean:

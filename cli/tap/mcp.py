@@ -83,8 +83,7 @@ def command(
     import anyio
 
     from tooltap.daemon.taps.mcp.commands import Commands
-    from tooltap.daemon.taps.mcp.stream import DisplayStream
-    from tooltap.daemon.taps.mcp.tools import serve
+    from tooltap.daemon.taps.mcp.tools import DisplayStream, serve
 
     folders = list(roots) or [Path.cwd()]
 

@@ -58,6 +58,7 @@ from tooltap.protocol.frames import (
     Ingest,
     Ingesting,
     Reply,
+    StoreRequest,
     Subscribe,
     Suspended,
     ToAgent,
@@ -66,7 +67,6 @@ from tooltap.protocol.frames import (
     encode_frame,
 )
 from tooltap.protocol.inputs import Answer, Direction, write_answer, write_tapped
-from tooltap.protocol.requests import StoreRequest
 
 CHUNK = 262_144
 
@@ -123,14 +123,14 @@ class Client:
         await self._stream.aclose()
 
     async def request(self, op: str, **arguments: Any) -> Any:
-        """The result of a request (`tooltap.protocol.requests`). Raises `DaemonError` and `DisconnectedError`."""
+        """The result of a request (`tooltap.protocol.frames`). Raises `DaemonError` and `DisconnectedError`."""
         arguments = {key: value for key, value in arguments.items() if value is not None}
         await self.write(msgspec.json.encode({"op": op, "id": 1, **arguments}) + b"\n")
         return await self._receive_result()
 
     async def store(self, body: bytes, **about: Any) -> str:
         """Store a body for a limited time and return its output id. `about`: fields of
-        `tooltap.protocol.requests.StoreRequest`. Raises `DaemonError` and `DisconnectedError`."""
+        `tooltap.protocol.frames.StoreRequest`. Raises `DaemonError` and `DisconnectedError`."""
         await self.send(StoreRequest(bytes=len(body), **about))
         await self.write(body)
         return str((await self._receive_result())["outputId"])

@@ -25,17 +25,15 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from tooltap.daemon.export.source import Bodies, Body
-from tooltap.daemon.export.turns import Turns
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.show.blocks import IMAGES
+from tooltap.daemon.show.blocks import IMAGES, Call, Level, Look
 from tooltap.daemon.show.code_css import code_css
 from tooltap.daemon.show.history import KINDS, History
 from tooltap.daemon.show.markup import environment
 from tooltap.daemon.show.minimap import drawn
-from tooltap.daemon.show.render_options import Call, Level, Look
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import card_html, rendered
-from tooltap.daemon.show.timeline import OPEN, Nesting
+from tooltap.daemon.show.timeline import OPEN, Nesting, Turns
 from tooltap.protocol.events import AnyEvent, Message, PermissionRequest, ToolCall, ToolResult, ToolUpdate, encode
 
 HELD_CARDS = 2_000

@@ -337,7 +337,7 @@ def _fall_behind(members: list[Member], cursor: int) -> None:
 
 
 def _do(member: Member, work: Callable[[], None]) -> None:
-    """What goes wrong for one subscriber ends that one."""
+    """Call a subscriber. What goes wrong ends this subscription and no other."""
     try:
         work()
     except Exception as error:

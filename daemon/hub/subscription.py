@@ -79,7 +79,7 @@ SUBSCRIBER_BYTES = 65_536
 
 
 class Subscription:
-    """Raises `FrameError` for a cursor that cannot be read."""
+    """The subscription of one client. Raises `FrameError` for a cursor that cannot be read."""
 
     def __init__(
         self, hub: Hub, connection: Subscriber, frame: Subscribe, *, at_interval: float, read_bytes: int

@@ -124,7 +124,7 @@ class Setting:
     partials_wanted: Callable[[], bool]
     """Whether any subscriber wants partials; called for each chunk received."""
     spawned: Callable[[LiveStream], None]
-    """Called after each commit: some agents have files of their own, which do not say what call has started them."""
+    """Called after each commit: some agents have their own files, which do not say what call has started them."""
     trouble: Trouble
     """What keeps commits from the journal."""
     rewrite: Callable[[Sequence[Rewrite]], None]
@@ -355,7 +355,7 @@ class IngestConnection:
 
     @property
     def _dirty(self) -> bool:
-        """There is something to commit."""
+        """Whether there is something to commit."""
         return self._fault is not None or self.live.dirty
 
     async def _commit(self) -> None:
@@ -389,7 +389,7 @@ class IngestConnection:
         self._setting.repositories.place(live)
 
     def _after(self, live: LiveStream, commit: Commit, rewrites: Sequence[Rewrite]) -> None:
-        """A commit is durable. Nothing of what follows from that can undo it."""
+        """Do what follows from a durable commit; nothing of that can undo it."""
         if commit.info.lines > commit.base_lines:
             with contained("lines were not acknowledged by a frame of their own", stream=self.stream):
                 self._send_frame(Ack(lines=commit.info.lines))

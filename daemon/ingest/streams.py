@@ -45,8 +45,7 @@ from tooltap.daemon.journal.interface import (
     StreamConflictError,
     StreamInfo,
 )
-from tooltap.daemon.sessions.display_results import Displays, take_held
-from tooltap.daemon.sessions.joining import Joining, is_tap
+from tooltap.daemon.sessions.joining import Displays, Joining, is_tap, take_held
 from tooltap.daemon.sessions.repository import Repositories
 from tooltap.daemon.sessions.subagents import Spawned, Subagents
 from tooltap.daemon.system.clock import Clock, wall_clock

@@ -18,13 +18,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.normalizers.core.items import OutputChunk, Produced
+from tooltap.protocol.events import EventHead, head_of
 from tooltap.protocol.filters import ALL_EVENTS, Filter
-from tooltap.protocol.heads import EventHead, head_of
+from tooltap.protocol.frames import UsageRequest
 from tooltap.protocol.inputs import Input
 from tooltap.protocol.replies import StreamState, UsageResult
-from tooltap.protocol.requests import UsageRequest
 from tooltap.protocol.stats import Statistics
 
 Role: TypeAlias = Literal["owner", "guest"]
@@ -131,7 +131,7 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Encoded events that wait for the display of their result, before they are committed: see
     `sessions/display_results.py`."""
     rewriting: dict[str, str] = {}
-    """Ids of results for which a command makes a view -> the daemon that was to run it (`views/pending.py`)."""
+    """Ids of results for which a command makes a view -> the daemon that was to run it (`views/rewriter.py`)."""
     repeated: list[str] = []
     """Ids of other streams' prompts that this stream has left out, each for one of its own."""
     statistics: Statistics

@@ -465,7 +465,7 @@ class Index:
             for part in sorted(stale):
                 self._empty(part)
                 self._create_tables(part)
-                # Closed: what comes next belongs into a part of its own.
+                # Closed: what comes next goes into a new part.
                 execute("UPDATE parts SET docs=0, closed=1, built=first-1, low=NULL, high=NULL WHERE id=?", (part,))
         if deleted:
             free_pages(self._connection)

@@ -1,6 +1,6 @@
 """Keeps the index up to date in the background: what was committed is added, what was deleted is taken out.
 
-It reads the journal as subscribers do, in a thread of its own, and gives way to commits: while events arrive it adds a
+It reads the journal as subscribers do, in its own thread, and gives way to commits: while events arrive it adds a
 batch only now and then, and catches up afterwards. Nothing else needs the index. An index that cannot be written is
 retried later, a damaged one is rebuilt, and neither affects commits.
 """

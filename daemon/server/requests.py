@@ -29,7 +29,7 @@ from tooltap.daemon.journal.interface import (
 )
 from tooltap.daemon.search.query import Tally, Wanted, expression_of
 from tooltap.daemon.search.search import Answer, Search, UnavailableError
-from tooltap.daemon.sessions.filter import FACETS, SessionFilter, SessionPlace, place_of
+from tooltap.daemon.sessions.listing import FACETS, SessionFilter, SessionPlace, place_of
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.loop import name_task
 from tooltap.daemon.views.results import view_id
@@ -37,16 +37,18 @@ from tooltap.daemon.views.select import put_together, view_of
 from tooltap.normalizers.changes.session_files import KINDS, SessionFiles
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.frames import ErrorCode, FrameError, Problem, Reply
-from tooltap.protocol.replies import FileChange, FileDiff, FilesResult, FoundEvent, FoundSession, SearchResult
-from tooltap.protocol.requests import (
+from tooltap.protocol.frames import (
     CallsRequest,
     EndRequest,
+    ErrorCode,
     EventRequest,
     FilesRequest,
+    FrameError,
     OutputRequest,
     PingRequest,
+    Problem,
     RemoveRequest,
+    Reply,
     Request,
     RequestId,
     SearchRequest,
@@ -56,6 +58,7 @@ from tooltap.protocol.requests import (
     ToAgentRequest,
     UsageRequest,
 )
+from tooltap.protocol.replies import FileChange, FileDiff, FilesResult, FoundEvent, FoundSession, SearchResult
 from tooltap.protocol.stats import Statistics
 
 MAX_REPLY = 1_048_576
@@ -78,8 +81,8 @@ class Part(NamedTuple):
 
 
 class Requests:
-    """`statistics`: of the daemon. `end_stream` raises `FrameError` for an unknown stream, `to_agent` if the agent does
-    not get what is sent to it."""
+    """Answers requests. `statistics`: of the daemon. `end_stream` raises `FrameError` for an unknown stream, `to_agent`
+    if the agent does not get what is sent to it."""
 
     def __init__(
         self,
@@ -297,7 +300,7 @@ def _bytes(part: OutputSlice) -> dict[str, Any]:
 
 
 def _lines(part: OutputSlice) -> dict[str, Any]:
-    """Whole lines only."""
+    """A part that is whole lines."""
     lines = [line + b"\n" for line in part.data.split(b"\n")]
     lines[-1] = lines[-1][:-1]
     if not lines[-1] or part.offset + len(lines) < part.total:  # empty, or the head of a line too long for a slice

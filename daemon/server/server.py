@@ -35,13 +35,13 @@ from tooltap.protocol.frames import (
     FrameError,
     Ingest,
     Reply,
+    StoreRequest,
     Subscribe,
     Suspended,
     ToAgent,
     Welcome,
     decode_client_frame,
 )
-from tooltap.protocol.requests import StoreRequest
 
 _log = get_logger("server")
 

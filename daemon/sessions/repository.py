@@ -15,7 +15,7 @@ import anyio
 import msgspec
 from anyio import to_thread
 
-from tooltap.daemon.sessions.next_commit import NextCommit
+from tooltap.daemon.sessions.joining import NextCommit
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.state import make_room
 

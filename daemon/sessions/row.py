@@ -1,4 +1,4 @@
-"""One row of the table of sessions: `SessionRow`, which `Projection` keeps up to date and every journal stores.
+"""One session of the journal: `SessionRow`, which `Projection` keeps up to date and every journal stores.
 
 A fact that takes more than one value to compute is a part of the row (`PARTS`), which does not know the row: its state,
 `note` for each event of its `KINDS`, and `absorb`, which adds the part of an earlier row of the same session.
@@ -8,18 +8,231 @@ A fact that takes more than one value to compute is a part of the row (`PARTS`),
 
 from __future__ import annotations
 
+import re
+import zlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
-from tooltap.daemon.sessions.changes import Changes
-from tooltap.daemon.sessions.prices import known_prices
-from tooltap.daemon.sessions.title import Prompt
-from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, priced
+from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, known_prices, priced
+from tooltap.normalizers.changes.content import split_lines
+from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, absolute, steps
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.replies import Session, SessionStatus, StreamState, TurnState
+
+# -- the title: the agent's, or else the first prompt, without what programs have put around it ----------------------
+
+
+MAX_TITLE = 80
+"""Code points of a title that is made of a prompt."""
+READ = 16_384
+"""Code points of a prompt that are read."""
+
+_WRAPPERS = """
+    additional_data attached_files bash-stderr bash-stdout collaboration_mode command-contents command-message
+    environment_context environment_details ide_diagnostics ide_opened_file ide_selection instructions
+    local-command-caveat local-command-stderr local-command-stdout multi_agent_mode multi_agent_role open_files
+    permissions persisted-output session_context skill skills_instructions subagent_notification system
+    system-reminder task-notification tools tools-used-before-summary turn_aborted user_instructions
+    user-prompt-submit-hook
+"""
+_DROPPED = frozenset(_WRAPPERS.split())
+"""Elements that are not the user's words."""
+_UNWRAPPED = frozenset(("bash-input", "command-args", "command-name", "task", "user_message", "user_query"))
+"""Elements whose content is."""
+_TAG = re.compile(r"<(/?)([A-Za-z][\w-]{1,40})([^<>\n]{0,200})>")
+_PLACEHOLDER = re.compile(r"\[(?:Image|Pasted text)(?: #|: )[^\[\]\n]{1,200}\]")
+_BEFORE_REQUEST = ("# Context from my IDE setup:", "## My request for Codex:")
+_HEADER_OF_INSTRUCTIONS = "# AGENTS.md instructions"
+_NOT_PROMPTS = ("Caveat: The messages below were generated", "[Request interrupted by user")
+
+
+class Prompt(msgspec.Struct, omit_defaults=True):
+    """The first prompt of a session's user. What says less of the session counts until there is better: a command alone
+    (`/compact`), and then what a subagent was asked."""
+
+    KINDS: ClassVar = ("message",)
+
+    title: str = ""
+    seq: int = 0
+    rank: int = 0
+    """0 is the best."""
+
+    def note(self, seq: int, ts: int | None, entry: Produced) -> None:
+        if entry.fields.role != "user" or (self.title and not self.rank):
+            return
+        if title := title_of(entry.fields.text):
+            is_command = title.startswith("/") and " " not in title
+            self._keep(title, seq, 2 if entry.agent is not None else int(is_command))
+
+    def absorb(self, earlier: Prompt) -> None:
+        if earlier.title:
+            self._keep(earlier.title, earlier.seq, earlier.rank)
+
+    def _keep(self, title: str, seq: int, rank: int) -> None:
+        if not self.title or (rank, seq) < (self.rank, self.seq):
+            self.title, self.seq, self.rank = title, seq, rank
+
+
+def title_of(prompt: str) -> str:
+    """One line of at most `MAX_TITLE` code points, cut at a word; empty if the user said nothing in the prompt."""
+    line = " ".join(words_of(prompt))
+    if len(line) <= MAX_TITLE:
+        return line
+    cut = line[:MAX_TITLE].rfind(" ")
+    return line[: cut if cut > MAX_TITLE // 2 else MAX_TITLE - 1] + "…"
+
+
+def words_of(prompt: str) -> list[str]:
+    """The words that the user said, without what programs have put around them; none if it is no prompt."""
+    text = prompt[:READ].lstrip()
+    if text.startswith(_NOT_PROMPTS):
+        return []
+    if text.startswith(_BEFORE_REQUEST[0]):
+        text = text.partition(_BEFORE_REQUEST[1])[2] or text
+    if text.startswith(_HEADER_OF_INSTRUCTIONS):
+        text = text.partition("\n")[2]
+    words = _PLACEHOLDER.sub(" ", _without_wrappers(text)).split()
+    while words and not words[0].strip("#>*-"):
+        del words[0]
+    return words
+
+
+def _without_wrappers(text: str) -> str:
+    kept: list[str] = []
+    reached = 0
+    while (tag := _TAG.search(text, reached)) is not None:
+        is_end, name, rest = tag.groups()
+        key = name.lower()
+        kept.append(text[reached : tag.start()])
+        reached = tag.end()
+        if key in _DROPPED and not is_end:
+            end = f"</{name}{rest if key == 'permissions' else ''}>"
+            found = text.find(end, reached)
+            reached = len(text) if found < 0 else found + len(end)
+        elif key in _DROPPED or key in _UNWRAPPED:
+            kept.append(" ")
+        else:
+            kept.append(tag[0])
+    kept.append(text[reached:])
+    return "".join(kept)
+
+
+# -- changed files and lines -----------------------------------------------------------------------------------------
+
+
+# Lines are counted call by call, so that a line that was changed twice counts twice. The request `files` compares what
+# was before with what is now.
+
+
+MAX_FILES = 500
+"""Most files that are counted; later ones are ignored."""
+MAX_OPEN = 100
+"""Calls without a result."""
+
+
+class Change(msgspec.Struct, array_like=True):
+    file: int
+    """CRC-32 of its path."""
+    added: int
+    removed: int
+
+
+class Changes(msgspec.Struct, omit_defaults=True):
+    KINDS: ClassVar = ("session", "tool-call", "tool-update", "tool-result")
+
+    cwd: str | None = None
+    """The first one: paths may be relative to it."""
+    files: set[int] = set()
+    """CRC-32 of their paths."""
+    added: int = 0
+    removed: int = 0
+    open: dict[str, list[Change]] = {}
+    """Id of a call -> what it is to change."""
+
+    def note(self, seq: int, ts: int | None, entry: Produced) -> None:
+        if entry.kind == "session":
+            self.cwd = self.cwd or entry.fields.cwd
+        elif entry.tool in FILE_TOOLS and entry.tool != "Read":
+            if entry.kind == "tool-result":
+                self._close(entry)
+            elif entry.fields.input is not None:
+                self._open(entry)
+
+    def absorb(self, earlier: Changes) -> None:
+        self.cwd = earlier.cwd or self.cwd
+        self.files = set(sorted(self.files | earlier.files)[:MAX_FILES])
+        self.added += earlier.added
+        self.removed += earlier.removed
+        self.open = {**earlier.open, **self.open}
+
+    def _open(self, entry: Produced) -> None:
+        call_id = entry.fields.call_id
+        found = self._changes(entry.tool or "", entry.fields.input, {})
+        if found and (call_id in self.open or len(self.open) < MAX_OPEN):
+            self.open[call_id] = found
+
+    def _close(self, entry: Produced) -> None:
+        result = entry.fields
+        if result.async_:
+            return
+        changes = self.open.pop(result.call_id, [])
+        if result.status != "completed" or result.output.get("applied") is False:
+            return
+        if stated := _stated(result.output):
+            changes = [Change(one.file, *stated) for one in changes[:1]]
+        elif entry.tool == "Patch" and (of_result := self._changes("Patch", {}, result.output)):
+            changes = of_result
+        for change in changes:
+            if change.file in self.files or len(self.files) < MAX_FILES:
+                self.files.add(change.file)
+                self.added += change.added
+                self.removed += change.removed
+
+    def _changes(self, name: str, given: dict[str, Any], answer: dict[str, Any]) -> list[Change]:
+        """Of each file once, also if a patch has several hunks and a new path for it."""
+        found: dict[str, Change] = {}
+        for step in steps(name, given, answer):
+            change = found.pop(step.path, Change(0, 0, 0))
+            path = step.to or step.path
+            added, removed = _lines(step)
+            file = zlib.crc32(absolute(path, self.cwd).encode("utf-8", "surrogatepass"))
+            found[path] = Change(file, change.added + added, change.removed + removed)
+        return list(found.values())
+
+
+def _lines(step: Step) -> tuple[int, int]:
+    """Lines added and removed."""
+    if step.kind == "write":
+        return _difference(step.before or "", step.text or "")
+    if step.kind == "delete":
+        return 0, len(split_lines(step.before or ""))
+    if step.kind == "patch":
+        marks = Counter(line[:1] for part in step.parts for line in part.lines)
+        return marks["+"], marks["-"]
+    return _difference(step.old, step.new)
+
+
+def _difference(old: str, new: str) -> tuple[int, int]:
+    before, after = Counter(split_lines(old)), Counter(split_lines(new))
+    return (after - before).total(), (before - after).total()
+
+
+def _stated(output: dict[str, Any]) -> tuple[int, int] | None:
+    """By the hunks of the result, which the call does not know: how often a text was replaced, what was overwritten."""
+    hunks = output.get("structuredPatch")
+    if not isinstance(hunks, list) or not hunks:
+        return None
+    lines = [line for hunk in hunks if isinstance(hunk, dict) for line in hunk.get("lines") or () if type(line) is str]
+    marks = Counter(line[:1] for line in lines)
+    return marks["+"], marks["-"]
+
+
+# -- the row, and its other parts ------------------------------------------------------------------------------------
+
 
 UNENDED: tuple[StreamState, ...] = ("open", "suspended")
 DESCRIPTION = ("agent_version", "model", "title", "cwd", "branch")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.next_commit import NextCommit
+from tooltap.daemon.sessions.joining import NextCommit
 from tooltap.normalizers.core.state import put
 from tooltap.normalizers.tools.tasks import spawned_agent
 from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate, decode

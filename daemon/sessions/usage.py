@@ -1,4 +1,4 @@
-"""Tokens and costs of a session. Whoever shows what a session used or cost asks this module.
+"""Tokens and costs of a session, its turns and its subagents. Whatever shows use or costs asks this module.
 
 `SessionUsage`, which is stored in the session's row, sums up `usage` events by `Part`: what one model used for one
 agent on one day, with prompts of one size. Providers charge more for long prompts, so sizes end where a price may
@@ -11,19 +11,180 @@ estimate. `report` is the reply to a `usage` request.
 
 from __future__ import annotations
 
+import importlib
+import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
-from typing import ClassVar, NamedTuple
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from threading import Lock
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from tooltap.daemon.sessions.prices import BOUNDS, Rates, find, known_prices
+from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, Usage
+from tooltap.protocol.frames import UsageRequest
 from tooltap.protocol.replies import PricesInfo, UsageKey, UsageResult, UsageRow
-from tooltap.protocol.requests import UsageRequest
+
+# -- prices of models ------------------------------------------------------------------------------------------------
+
+
+BOUNDS = (32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288)
+"""A prompt that is longer than one of these may have another price. Size n: longer than n of them."""
+_EPOCH = date(1970, 1, 1)
+_LONGEST = 10_000_000
+"""Tokens of a prompt that is longer than all bounds."""
+_MILLION = 1_000_000
+_DIGITS = 15
+"""Decimal places of a rate: a billionth of a dollar for a million tokens."""
+_BEDROCK = re.compile(
+    r"(?:(?:us|us-gov|eu|apac|jp|au|ca|global)\.)?"
+    r"(?:ai21|amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.[a-z]"
+)
+_DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
+
+_log = get_logger("prices")
+_lock = Lock()
+
+
+class Prices(NamedTuple):
+    """Which prices are known."""
+
+    version: str
+    """Of the package."""
+    date: str | None
+    """The latest day on which the package says that it has checked a price."""
+
+
+class Rates(NamedTuple):
+    """Dollars for a token."""
+
+    matched: str
+    """The model whose prices these are, as `provider/model`."""
+    fresh: float
+    """Of the prompt, what was neither read from a cache nor written to it."""
+    cache_read: float
+    cache_write: float
+    cache_write_1h: float
+    output: float
+    reasoning: float
+
+
+def find(model: str, day: int | None, size: int, single: bool) -> Rates | None:
+    """The rates of `model` on `day` (days since the epoch; None: today) for prompts of `size`, an index into `BOUNDS`.
+    None if the model is not known, or if its rates depend on more than that: on the time of day, or on which of several
+    prompts (not `single`) was how long."""
+    with _lock:
+        return _find(model, day, size, single)
+
+
+def known_prices() -> Prices | None:
+    """None if the package is not installed or cannot be imported."""
+    with _lock:
+        return None if _snapshot() is None else _known()
+
+
+@lru_cache(maxsize=1)
+def _snapshot() -> Any:
+    try:
+        importlib.import_module("genai_prices")
+        return importlib.import_module("genai_prices.data_snapshot").get_snapshot()
+    except Exception as error:  # an import runs what it likes: of the package, and of those that it needs
+        _log.warning("costs are not estimated: genai-prices cannot be imported", error=str(error))
+        return None
+
+
+@lru_cache(maxsize=1)
+def _known() -> Prices:
+    today = datetime.now(UTC).date().isoformat()
+    dates = {
+        found
+        for provider in _snapshot().providers
+        for one in (provider, *provider.models)
+        for found in _DATE.findall(one.price_comments or "")
+        if found <= today
+    }
+    installed: str = importlib.import_module("genai_prices").__version__
+    return Prices(installed, max(dates, default=None))
+
+
+@lru_cache(maxsize=20_000)
+def _find(model: str, day: int | None, size: int, single: bool) -> Rates | None:
+    known = _model(model)
+    if known is None:
+        return None
+    provider, info = known
+    if isinstance(info.prices, list) and any(hasattr(one.constraint, "start_time") for one in info.prices):
+        return None
+    when = datetime.now(UTC)
+    if day is not None:
+        try:
+            when = datetime.combine(_EPOCH + timedelta(days=day), datetime.min.time(), UTC)
+        except OverflowError:
+            return None
+    shortest = BOUNDS[size - 1] + 1 if size and single else 1
+    longest = BOUNDS[size] if size < len(BOUNDS) else _LONGEST
+    matched = f"{provider.id}/{info.id}"
+    price = info.get_prices(when)
+    rates = _rates(price, shortest, matched)
+    return rates if rates == _rates(price, longest, matched) else None
+
+
+@lru_cache(maxsize=2_000)
+def _model(name: str) -> tuple[Any, Any] | None:
+    """The provider and the model of a name; None for one that no provider of the package has."""
+    snapshot = _snapshot()
+    if snapshot is None:
+        return None
+    name = name.lower()
+    of_provider: str | None = None
+    head, slash, tail = name.partition("/")
+    if _BEDROCK.match(name):
+        of_provider = "aws"
+    elif slash and head in {provider.id for provider in snapshot.providers}:
+        of_provider, name = head, tail
+    elif slash or ":" in name:  # of a provider without a price list, or of a program that runs models at home
+        return None
+    try:
+        found: tuple[Any, Any] = snapshot.find_provider_model(name, None, of_provider, None)
+    except LookupError:
+        return None
+    return found
+
+
+def _rates(price: Any, prompt: int, matched: str) -> Rates | None:
+    """The rates for prompts of this length; None where not only tokens cost, or not all of them."""
+    kinds = importlib.import_module("genai_prices.types").Usage
+
+    def cost(**counts: int) -> Decimal:
+        total: Decimal = price.calc_price(kinds(**counts))["total_price"]
+        return total
+
+    try:
+        if price.input_mtok is None or price.output_mtok is None or cost(input_tokens=0, output_tokens=0):
+            return None
+        fresh = cost(input_tokens=prompt)
+        of_output = {"input_tokens": prompt, "output_tokens": _MILLION}
+        rates = (
+            fresh / prompt,
+            cost(input_tokens=prompt, cache_read_tokens=prompt) / prompt,
+            cost(input_tokens=prompt, cache_write_tokens=prompt) / prompt,
+            cost(input_tokens=prompt, cache_write_tokens=prompt, cache_write_1h_tokens=prompt) / prompt,
+            (cost(**of_output) - fresh) / _MILLION,
+            (cost(**of_output, output_reasoning_tokens=_MILLION) - fresh) / _MILLION,
+        )
+        return Rates(matched, *(float(round(rate, _DIGITS)) for rate in rates))
+    except (ArithmeticError, AttributeError, TypeError, ValueError):
+        return None
+
+
+# -- usage of a session ----------------------------------------------------------------------------------------------
+
 
 PARTS = 512
 """Of one session. What comes after that is summed up by scope and day alone, and has no price."""
@@ -420,7 +581,6 @@ def _at(rates: Rates, amount: Amount) -> float:
     )
 
 
-_EPOCH = date(1970, 1, 1)
 _LAST_DAY = (date.max - _EPOCH).days
 
 
@@ -518,3 +678,113 @@ _KEYS: dict[UsageKey, Callable[[Spending, PricedPart], str | None]] = {
     "session": lambda session, part: session.session,
     "subagent": _subagent,
 }
+
+
+# -- costs of turns and subagents ------------------------------------------------------------------------------------
+
+
+# Agents state totals of the session again and again, some of them only at the end. What a total grew by belongs to the
+# parts that used anything since the one before; if they are several, it is shared out by what they used. A `Ledger`,
+# which all parts of a session have in common, keeps track of that.
+
+
+class Ledger:
+    """What a session's parts have in common."""
+
+    def __init__(self) -> None:
+        self.used: dict[str, Amount] = {}
+        """As `SessionUsage.latest`."""
+        self.models: dict[str, str] = {}
+        """As `SessionUsage.models`."""
+        self.stated: dict[str, float] = {}
+        """Agent -> the latest total that it states of the session, in dollars."""
+        self.scopes: set[str] = set()
+        """The scopes for which costs are stated."""
+        self.recent: list[Spent] = []
+        """The parts that used anything since the main agent stated a total."""
+        self.totals = 0
+        """How many totals were shared out."""
+
+    @property
+    def scope(self) -> str | None:
+        """The scope of which costs are taken."""
+        return next((one for one in SCOPES if one in self.scopes), None)
+
+    def use_model(self, agent: str | None, model: str) -> None:
+        agent = (agent or "")[:NAME]
+        if agent in self.models or len(self.models) < PARTS:
+            self.models[agent] = model[:NAME]
+
+    def growth(self, agent: str, total: float) -> float:
+        """What a total has beyond the one before. A smaller one is a new count."""
+        before = self.stated.get(agent, 0.0)
+        if agent in self.stated or len(self.stated) < PARTS:
+            self.stated[agent] = total
+        return total - before if total >= before else total
+
+
+class Spent:
+    """The usage of one part."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.used = SessionUsage(latest=ledger.used, models=ledger.models)
+        self.stated: dict[str, float] = {}
+        """Scope -> what the agent states, in dollars."""
+        self.shared: dict[int, int] = {}
+        """Number of a total of which the part has a share -> how many parts have one."""
+
+    def add(self, usage: Usage, agent: str | None, ts: int | None) -> None:
+        self.used.add(usage, agent, ts)
+        ledger = self.ledger
+        if self not in ledger.recent:
+            ledger.recent.append(self)
+        cost = usage.cost_usd
+        if cost is None or not is_cost(cost):
+            return
+        scope = usage.cost_scope or usage.scope
+        ledger.scopes.add(scope)
+        if scope != "session":
+            self._state(scope, cost)
+            return
+        grown = ledger.growth(agent or "", cost)
+        parts = [self] if agent is not None else ledger.recent
+        for part, share in zip(parts, _shares(parts), strict=True):
+            part._state(scope, share * grown)
+            if len(parts) > 1:
+                part.shared[ledger.totals] = len(parts)
+        if agent is None:
+            ledger.recent = []
+            ledger.totals += 1
+
+    @property
+    def amount(self) -> Amount:
+        """The tokens of the part, each once."""
+        return Total.of(self.used).amount
+
+    def _state(self, scope: str, dollars: float) -> None:
+        self.stated[scope] = self.stated.get(scope, 0.0) + dollars
+
+
+def cost_of(parts: Sequence[Spent]) -> Cost | None:
+    """Return what these parts of one session cost together; None if it is not known. It may take a second: call it in a
+    thread."""
+    scope = parts[0].ledger.scope
+    stated = [part.stated[scope] for part in parts if scope is not None and scope in part.stated]
+    if stated:
+        shares = Counter(total for part in parts for total in part.shared)
+        of_all = {total: count for part in parts for total, count in part.shared.items()}
+        return Cost(sum(stated), scope == "session" and shares != of_all)
+    return Total.of(SessionUsage(parts=[part for one in parts for part in one.used.parts])).cost
+
+
+def _shares(parts: Sequence[Spent]) -> list[float]:
+    """Return which share of a total each part has: by the prices of what it used, or else by its tokens."""
+    if len(parts) == 1:
+        return [1.0]
+    costs = [Total.of(SessionUsage(parts=part.used.parts)).cost for part in parts]
+    weights = [0.0 if cost is None else cost.usd for cost in costs]
+    if None in costs or not any(weights):
+        weights = [float(sum(one.amount.tokens for one in part.used.once())) for part in parts]
+    whole = sum(weights)
+    return [weight / whole if whole else 1 / len(parts) for weight in weights]

@@ -1,22 +1,27 @@
-"""Changes of files as signed lines, made from two texts, a unified diff, or Claude Code's hunks.
+"""Changes of files as signed lines, made from two texts, a unified diff, Claude Code's hunks, or the input of a call.
 
-Comparing takes quadratic time or more. So long texts are not compared line by line: the change removes all old lines,
-adds all new ones, and says so. Only lines that are shown are searched for what changed inside them.
+Only lines that are shown are searched for what changed inside them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from tooltap.daemon.formats import counted
-from tooltap.daemon.show.render_options import brief as shortened
+from tooltap.daemon.show.blocks import brief as shortened
+from tooltap.normalizers.changes.line_diff import blocks
 from tooltap.normalizers.tools import unified_diff
+from tooltap.protocol.payloads import ToolInput
+from tooltap.protocol.tools import TOOLS, DiffInput, EditInput, Modification, MultiEditInput, PatchInput, SingleEdit
+from tooltap.protocol.tools import Change as PatchChange
 
-COMPARED_LINES = 1_000
-"""Lines of both texts, without their common beginning and end, up to which they are compared."""
+COMPARISONS, COMPARISONS_PER_LINE = 100_000, 20
+"""Comparisons of lines for two texts: at most, and for each of their lines. Where they do not suffice, all old lines
+stand before all new ones."""
+COMPARISONS_INSIDE = 2_000
+"""Comparisons of words for one pair of lines."""
 COMPARED_CHARACTERS = 300
 """Characters of a line up to which it is searched for what changed inside."""
 COMPARED_PAIRS = 200
@@ -71,25 +76,16 @@ def between(old: str, new: str) -> tuple[list[Hunk], str]:
         if old.removesuffix("\n") == new.removesuffix("\n"):
             return [], "Only the newline at the end changes."
         before, after = _lines(old), _lines(new)  # line ends change
-    start = _common(before, after)
-    end = _common(before[start:][::-1], after[start:][::-1])
-    middle_before, middle_after = before[start : len(before) - end], after[start : len(after) - end]
-    opcodes: Sequence[tuple[str, int, int, int, int]]
-    opcodes, note = [("replace", 0, len(middle_before), 0, len(middle_after))], ""
-    if len(middle_before) + len(middle_after) > COMPARED_LINES:
-        if middle_before and middle_after:
-            note = "Too long to be compared line by line: the old text, then the new one."
-    else:
-        opcodes = SequenceMatcher(None, middle_before, middle_after).get_opcodes()
-    lines = [Line(" ", text) for text in after[:start]]
-    for tag, a, b, c, d in opcodes:
-        if tag == "equal":
-            lines += [Line(" ", middle_after[at]) for at in range(c, d)]
-        else:
-            lines += [Line("-", middle_before[at]) for at in range(a, b)]
-            lines += [Line("+", middle_after[at]) for at in range(c, d)]
-    lines += [Line(" ", text) for text in after[len(after) - end :]]
-    return [Hunk("", lines)], note
+    most = min(COMPARISONS, COMPARISONS_PER_LINE * (len(before) + len(after)))
+    lines: list[Line] = []
+    at = 0
+    for a1, a2, b1, b2 in blocks(before, after, most):
+        lines += [Line(" ", text) for text in after[at:b1]]
+        lines += [Line("-", text) for text in before[a1:a2]]
+        lines += [Line("+", text) for text in after[b1:b2]]
+        at = b2
+    lines += [Line(" ", text) for text in after[at:]]
+    return [Hunk("", lines)], ""
 
 
 def near(hunks: Iterable[Hunk]) -> list[Hunk]:
@@ -215,13 +211,24 @@ def _compared(old: Line, new: Line) -> tuple[Line, Line]:
     if max(len(old.text), len(new.text)) > COMPARED_CHARACTERS:
         return old, new
     before, after = _WORDS.findall(old.text), _WORDS.findall(new.text)
-    opcodes = SequenceMatcher(None, before, after).get_opcodes()
-    unchanged = sum(len("".join(before[a:b]).strip()) for tag, a, b, _, _ in opcodes if tag == "equal")
+    taken: list[tuple[str, bool]] = []
+    put: list[tuple[str, bool]] = []
+    unchanged = at = 0
+    for a1, a2, b1, b2 in [
+        *blocks(before, after, COMPARISONS_INSIDE),
+        (len(before), len(before), len(after), len(after)),
+    ]:
+        same = "".join(before[at:a1])
+        unchanged += len(same.strip())
+        taken += [(same, False), ("".join(before[a1:a2]), True)]
+        put += [(same, False), ("".join(after[b1:b2]), True)]
+        at = a2
     if 2 * unchanged < min(len(old.text.strip()), len(new.text.strip())):
         return old, new  # two different lines rather than a changed one
-    taken = tuple(("".join(before[a:b]), tag != "equal") for tag, a, b, _, _ in opcodes if a < b)
-    put = tuple(("".join(after[c:d]), tag != "equal") for tag, _, _, c, d in opcodes if c < d)
-    return old._replace(segments=taken), new._replace(segments=put)
+    return (
+        old._replace(segments=tuple(one for one in taken if one[0])),
+        new._replace(segments=tuple(one for one in put if one[0])),
+    )
 
 
 def _lines(text: str) -> list[str]:
@@ -231,7 +238,62 @@ def _lines(text: str) -> list[str]:
     return lines
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Count the lines that both texts begin with."""
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+# -- the changes that a call states in its input ---------------------------------------------------------------------
+
+
+def changes_of(name: str, payload: dict[str, Any]) -> list[Change]:
+    """Return the changes that a call of a canonical tool states; none for a tool that changes no text."""
+    types = TOOLS.get(name)
+    return [] if types is None else changes_in(types.input.from_payload(payload))
+
+
+def changes_in(payload: ToolInput) -> list[Change]:
+    """Return the changes that a call states in its input; none for a tool that changes no text."""
+    match payload:
+        case EditInput():
+            edits = [_edit(payload, payload.file_path or "")]
+        case MultiEditInput():
+            edits = [_edit(edit, edit.file_path or payload.file_path or "") for edit in payload.edits or []]
+        case PatchInput(changes=None):
+            return changes_of_diff(payload.patch or "")
+        case PatchInput():
+            return [change_of(path, change) for path, change in (payload.changes or {}).items()]
+        case DiffInput():
+            return changes_of_diff(payload.unified_diff or "")
+        case _:
+            return []
+    return [edit for edit in edits if edit is not None]
+
+
+def _edit(edit: EditInput | SingleEdit, path: str) -> Change | None:
+    if edit.old_string is None and edit.new_string is None:
+        return None
+    hunks, note = between(edit.old_string or "", edit.new_string or "")
+    if edit.replace_all:
+        note = f"Wherever the text is found. {note}".strip()
+    return Change.of(path, "", hunks, note=note)
+
+
+def change_of(path: str, change: PatchChange) -> Change:
+    """Return the change of one file of a patch."""
+    hunks, note = _hunks(change)
+    return Change.of(path, change.type or "", hunks, moved_to=change.move_path or "", note=note)
+
+
+def _hunks(change: PatchChange) -> tuple[list[Hunk], str]:
+    if change.unified_diff and (hunks := hunks_of_diff(change.unified_diff)):
+        return hunks, ""
+    if change.modify is not None:
+        return _modified(change.modify)
+    if change.add is not None or change.type == "add":
+        return whole((change.add and change.add.content) or change.content or "", "+"), ""
+    if change.delete is not None or change.type == "delete":
+        return whole((change.delete and change.delete.content) or change.content or "", "-"), ""
+    return [], ""
+
+
+def _modified(change: Modification) -> tuple[list[Hunk], str]:
+    if not change.hunks:
+        return between(change.old_content or "", change.new_content or "")
+    compared = [between(hunk.old_content or "", hunk.new_content or "") for hunk in change.hunks]
+    return [hunk for hunks, _ in compared for hunk in hunks], next((note for _, note in compared if note), "")

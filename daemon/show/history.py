@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.sessions.title import title_of
-from tooltap.daemon.sessions.turn_costs import Ledger, Spent
-from tooltap.protocol.events import Usage
-from tooltap.protocol.heads import EventHead
+from tooltap.daemon.sessions.row import title_of
+from tooltap.daemon.sessions.usage import Ledger, Spent
+from tooltap.protocol.events import EventHead, Usage
 
 KINDS = (
     *("session", "turn", "message", "tool-call", "tool-update", "tool-result"),

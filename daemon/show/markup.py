@@ -28,8 +28,7 @@ from pygments.util import ClassNotFound
 
 from tooltap.daemon.formats import amount, counted, dollars, spent
 from tooltap.daemon.show.ansi import final_screen, spans
-from tooltap.daemon.show.blocks import Body, Link
-from tooltap.daemon.show.render_options import brief
+from tooltap.daemon.show.blocks import Body, Link, brief
 from tooltap.daemon.system.sanitize import visible
 from tooltap.normalizers.catalog.registry import product_names
 

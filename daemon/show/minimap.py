@@ -17,8 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from tooltap.daemon.formats import counted, dollars, spent
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.sessions.turn_costs import cost_of
-from tooltap.daemon.sessions.usage import Cost
+from tooltap.daemon.sessions.usage import Cost, cost_of
 from tooltap.daemon.show.history import Agent, Call, History, Share, Turn, Wait
 from tooltap.normalizers.tools.registry import family_of
 

@@ -1,6 +1,7 @@
 """Decides what is shown of one event: its icon, title, preview, facts, status and body, and the card it belongs to.
 
-    fragment = fragment_of(event, look)              # None if nothing is shown of the event
+    shown = shown_of(event, look)                    # None if nothing is shown of the event
+    fragment = fragment_of(event, look)              # the same as a part of a page, with its place
 
 A card of a call has four slots: `input` (which a late update replaces), `live` (what happens while the call runs),
 `output`, and `children` (what its subagent does). The card of a turn of the main agent has one, `turn`: what it used,
@@ -16,9 +17,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from markupsafe import Markup
 
-from tooltap.daemon.formats import counted, dollars, spent
-from tooltap.daemon.show.blocks import HEADER, Body, short
-from tooltap.daemon.show.events import (
+from tooltap.daemon.formats import counted, distinct_title, dollars, spent, tool_name
+from tooltap.daemon.show.blocks import HEADER, Body, Look, short
+from tooltap.daemon.show.bodies import (
     context_share,
     cost,
     message_body,
@@ -26,15 +27,15 @@ from tooltap.daemon.show.events import (
     permission_body,
     reasoning_body,
     response_body,
+    result_body,
+    result_facts,
     session_body,
     turn_body,
     unparsed_body,
+    update_body,
     usage_body,
 )
 from tooltap.daemon.show.facts import Fact, said
-from tooltap.daemon.show.names import distinct_title, tool_name
-from tooltap.daemon.show.render_options import Look
-from tooltap.daemon.show.results import result_body, result_facts, update_body
 from tooltap.daemon.show.tools.registry import input_body, tool_card
 from tooltap.normalizers.tools.registry import family_of, preview
 from tooltap.protocol.events import (
@@ -97,8 +98,8 @@ class Fragment(NamedTuple):
     """Key of the subagent whose call this event states, also for its earlier events."""
 
 
-class _Shown(NamedTuple):
-    """What a card shows of an event of one kind."""
+class Shown(NamedTuple):
+    """What is shown of an event, wherever it stands. Its texts are whole: who shows them cuts them to their room."""
 
     icon: str
     title: str
@@ -131,11 +132,16 @@ def card_key(seq: int) -> str:
     return f" {seq}"
 
 
-def fragment_of(event: Event, look: Look) -> Fragment | None:
-    """Show an event; None if there is nothing to show: an agent's replay of its history, or an update that changes
-    nothing visible."""
+def shown_of(event: Event, look: Look) -> Shown | None:
+    """Decide what is shown of an event; None if there is nothing to show: an agent's replay of its history, an update
+    that changes nothing visible."""
     show = _KINDS.get(type(event))
-    shown = None if show is None or event.replay else show(event, look)
+    return None if show is None or event.replay else show(event, look)
+
+
+def fragment_of(event: Event, look: Look) -> Fragment | None:
+    """Show an event as a part of a page; None if there is nothing to show."""
+    shown = shown_of(event, look)
     if shown is None:
         return None
     call_id: str | None = getattr(event, "call_id", None)
@@ -191,38 +197,38 @@ def _child_of(event: Event, parent: str) -> _Place:
     )
 
 
-def _message(event: Message, look: Look) -> _Shown:
+def _message(event: Message, look: Look) -> Shown:
     who = {"assistant": ("●", "Assistant"), "user": ("❯", "You"), "system": ("⚙", "System")}[event.role]
     if event.role == "user" and event.agent is not None:
         who = ("❯", "Prompt")  # the parent agent prompts a subagent
-    return _Shown(
+    return Shown(
         *who, preview=_text_preview(event.text, look), facts=_count(event.attachments, "attachment"), body=message_body
     )
 
 
-def _reasoning(event: Reasoning, look: Look) -> _Shown:
-    return _Shown("✻", "Reasoning", preview=_text_preview(event.text, look), body=reasoning_body)
+def _reasoning(event: Reasoning, look: Look) -> Shown:
+    return Shown("✻", "Reasoning", preview=_text_preview(event.text, look), body=reasoning_body)
 
 
-def _tool_call(event: ToolCall, look: Look) -> _Shown:
-    return _Shown(
+def _tool_call(event: ToolCall, look: Look) -> Shown:
+    return Shown(
         tool_card(event.name).icon,
         tool_name(event.name),
-        preview=_longer_preview(event) or distinct_title(event.title, event.name),
+        preview=_longer_preview(event, look) or distinct_title(event.title, event.name),
         facts=said("inferred" if event.synthetic else None),
         status=event.status,
         body=lambda call, look: input_body(call.name, call.input, look),
     )
 
 
-def _longer_preview(event: ToolCall) -> str:
-    """Return the preview as long as the header has room for. Events cut it after 40 characters."""
+def _longer_preview(event: ToolCall, look: Look) -> str:
+    """Return the preview as long as there is room for. Events cut it after 40 characters, and make paths relative."""
     cut = event.preview or ""
-    longer = preview(event.name, event.input, None, HEADER) or ""
-    return longer if longer.startswith(cut) else cut
+    longer = preview(event.name, event.input, look.cwd, look.room) or ""
+    return longer if longer and (look.cwd is not None or longer.startswith(cut)) else cut
 
 
-def _tool_update(event: ToolUpdate, look: Look) -> _Shown | None:
+def _tool_update(event: ToolUpdate, look: Look) -> Shown | None:
     body: Callable[[Any, Look], Body] = update_body
     if event.input is not None:
         slot: Slot = "input"
@@ -233,7 +239,7 @@ def _tool_update(event: ToolUpdate, look: Look) -> _Shown | None:
         slot = "live"
     else:
         return None
-    return _Shown(
+    return Shown(
         tool_card(event.name).icon,
         tool_name(event.name),
         preview=event.preview or "",
@@ -248,8 +254,8 @@ def _new_input(event: ToolUpdate, look: Look) -> Body:
     return input_body(event.name, event.input or {}, look)
 
 
-def _tool_result(event: ToolResult, look: Look) -> _Shown:
-    return _Shown(
+def _tool_result(event: ToolResult, look: Look) -> Shown:
+    return Shown(
         tool_card(event.name).icon,
         tool_name(event.name),
         preview="" if look.call is None else look.call.preview,
@@ -260,16 +266,16 @@ def _tool_result(event: ToolResult, look: Look) -> _Shown:
     )
 
 
-def _permission_request(event: PermissionRequest, look: Look) -> _Shown:
+def _permission_request(event: PermissionRequest, look: Look) -> Shown:
     question = event.questions[0].get("question") if event.questions else None
     about = question if isinstance(question, str) else event.title or tool_name(event.name or "")
     title = {"permission": "Permission", "question": "Question", "elicitation": "Form"}[event.type]
-    return _Shown("?", title, preview=about, status="asked", body=permission_body, slot="live")
+    return Shown("?", title, preview=about, status="asked", body=permission_body, slot="live")
 
 
-def _permission_response(event: PermissionResponse, look: Look) -> _Shown:
+def _permission_response(event: PermissionResponse, look: Look) -> Shown:
     by = {"user": "by the user", "policy": "by policy", "hook": "by a hook", "agent": "by the agent"}
-    return _Shown(
+    return Shown(
         "?",
         event.outcome.capitalize(),
         preview=by[event.by] if event.by else "",
@@ -280,26 +286,26 @@ def _permission_response(event: PermissionResponse, look: Look) -> _Shown:
     )
 
 
-def _notice(event: Notice, look: Look) -> _Shown:
+def _notice(event: Notice, look: Look) -> Shown:
     slot: Slot | None = None if event.call_id is None else "live"
-    return _Shown("!", event.code, event.text, status=event.level, body=notice_body, slot=slot)
+    return Shown("!", event.code, event.text, status=event.level, body=notice_body, slot=slot)
 
 
-def _unparsed(event: Unparsed, look: Look) -> _Shown:
+def _unparsed(event: Unparsed, look: Look) -> Shown:
     size = said(f"{event.bytes:,} bytes")
-    return _Shown("!", "Unparsed line", event.reason, size, status="warning", body=unparsed_body)
+    return Shown("!", "Unparsed line", event.reason, size, status="warning", body=unparsed_body)
 
 
 _KNOWN_BY = {"answer": "by its answer", "eof": "by the end of the stream"}
 
 
-def _turn(event: Turn, look: Look) -> _Shown:
+def _turn(event: Turn, look: Look) -> Shown:
     if event.state == "started":
-        return _Shown("—", "Turn", status="running", body=turn_body, is_minor=True)
+        return Shown("—", "Turn", status="running", body=turn_body, is_minor=True)
     interrupted = event.ended_by == "eof" and event.state == "cancelled"
     state = "interrupted" if interrupted else event.state
     duration = spent(event.duration_ms)
-    return _Shown(
+    return Shown(
         "—",
         f"Turn {state}",
         preview="" if interrupted else event.reason or "",
@@ -310,7 +316,7 @@ def _turn(event: Turn, look: Look) -> _Shown:
     )
 
 
-def _session(event: SessionEvent, look: Look) -> _Shown:
+def _session(event: SessionEvent, look: Look) -> Shown:
     facts = (
         *said(event.model or None, event.mode or None),
         *_count(event.tools, "tool"),
@@ -318,10 +324,10 @@ def _session(event: SessionEvent, look: Look) -> _Shown:
         *_count(event.mcp_servers, "MCP server"),
     )
     about = event.title or event.cwd or event.agent_version or event.alias or ""
-    return _Shown("◉", f"Session {event.state}", about, facts, body=session_body, is_minor=event.state == "updated")
+    return Shown("◉", f"Session {event.state}", about, facts, body=session_body, is_minor=event.state == "updated")
 
 
-def _usage(event: Usage, look: Look) -> _Shown:
+def _usage(event: Usage, look: Look) -> Shown:
     tokens = ", ".join(
         f"{count:,} {word}"
         for count, word in ((event.input_tokens, "in"), (event.output_tokens, "out"))
@@ -333,7 +339,7 @@ def _usage(event: Usage, look: Look) -> _Shown:
         (context_share(event), "context"),
     )
     facts = tuple(Fact(text, name) for text, name in named if text)
-    return _Shown("∑", f"Usage of the {event.scope}", tokens, facts, body=usage_body, is_minor=True)
+    return Shown("∑", f"Usage of the {event.scope}", tokens, facts, body=usage_body, is_minor=True)
 
 
 def _text_preview(text: str, look: Look) -> str:
@@ -345,7 +351,7 @@ def _count(of: Sequence[Any] | None, word: str) -> tuple[Fact, ...]:
     return said(counted(len(of), word)) if of else ()
 
 
-_KINDS: dict[type[Event], Callable[[Any, Look], _Shown | None]] = {
+_KINDS: dict[type[Event], Callable[[Any, Look], Shown | None]] = {
     Message: _message,
     Reasoning: _reasoning,
     ToolCall: _tool_call,

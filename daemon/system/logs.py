@@ -40,7 +40,7 @@ PATIENCE = 0.2
 
 
 class LineWriter:
-    """Writes lines to a file descriptor in a thread of its own. Its methods are those that structlog calls."""
+    """Writes lines to a file descriptor in its own thread. Its methods are those that structlog calls."""
 
     def __init__(self, descriptor: int, max_waiting: int = MAX_WAITING) -> None:
         self.left_out = 0
@@ -109,7 +109,7 @@ _writer: LineWriter | None = None
 
 
 def configure(level: str = "info") -> None:
-    """`level`: debug, info, warning or error."""
+    """Set up the log. `level`: debug, info, warning or error."""
     global _writer
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,

@@ -186,7 +186,7 @@ def _data(line: bytes | LongLine) -> bytes | LongLine | None:
 async def resume_tap(options: StreamOptions, socket: Path, spool: SpoolLimits) -> tuple[Tap, bool]:
     """Return a tap of the stream, and whether the stream has lines of an earlier tap.
 
-    Where it cannot be resumed now, the tap gets a stream of its own: there is no daemon, another tap publishes the
+    Where it cannot be resumed now, the tap gets its own stream: there is no daemon, another tap publishes the
     stream, or its spool is in use.
     """
     try:

@@ -43,7 +43,7 @@ def run_child(
     """Run the program and return its exit code, as a shell does: 128 + signal if a signal ended it. Raises `OSError` if
     it cannot be started.
 
-    With `tap_input`, which is called in a thread of its own, taps get data before it is passed on. So a tap never sees
+    With `tap_input`, which is called in its own thread, taps get data before it is passed on. So a tap never sees
     a response before its request. `while_starting` is called if the program neither prints nor ends at once.
     """
     sys.setswitchinterval(SWITCH_INTERVAL)

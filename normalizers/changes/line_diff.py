@@ -1,4 +1,4 @@
-"""Compares two lists of lines: the fewest lines to remove and add, as long as that takes a bounded time.
+"""Compares two lists of lines, or of words: the fewest to remove and add, in bounded time.
 
 `blocks` returns where the lists differ, in order, as `(a1, a2, b1, b2)`: `a[a1:a2]` became `b[b1:b2]`. If more than
 `MAX_DIFFERENCES` lines differ, lines that occur once in both lists are matched first, and what is still too different
@@ -19,9 +19,10 @@ MAX_STEPS = 2_000_000
 """Comparisons of lines for one diff."""
 
 
-def blocks(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Block]:
+def blocks(a: Sequence[Hashable], b: Sequence[Hashable], most: int = MAX_STEPS) -> list[Block]:
+    """`most`: comparisons of lines, about."""
     start, a_end, b_end = _trimmed(a, b)
-    budget = _Budget()
+    budget = _Budget(most)
     inner_a, inner_b = a[start:a_end], b[start:b_end]
     found = _shortest(inner_a, inner_b, budget)
     if found is None:
@@ -30,8 +31,8 @@ def blocks(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Block]:
 
 
 class _Budget:
-    def __init__(self) -> None:
-        self.steps = MAX_STEPS
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
 
 
 def _trimmed(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int, int]:
@@ -44,7 +45,7 @@ def _trimmed(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int, in
 
 def _shortest(a: Sequence[Hashable], b: Sequence[Hashable], budget: _Budget) -> list[Block] | None:
     """By the greedy algorithm of Myers; None if the lists are too different."""
-    if not a or not b:
+    if set(a).isdisjoint(b):
         return [(0, len(a), 0, len(b))] if a or b else []
     reached = {1: 0}  # diagonal -> how far in `a`
     rounds: list[dict[int, int]] = []

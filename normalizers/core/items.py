@@ -7,9 +7,8 @@ from typing import Annotated, Any, Self, TypeAlias
 import msgspec
 
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES
-from tooltap.protocol.events import Event, decode, encode
+from tooltap.protocol.events import Event, EventHead, decode, encode, head_of
 from tooltap.protocol.filters import meta_of
-from tooltap.protocol.heads import EventHead, head_of
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

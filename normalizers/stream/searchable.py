@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.protocol.heads import EventHead, head_of, raw_tool_of
+from tooltap.protocol.events import EventHead, head_of, raw_tool_of
 
 Payload: TypeAlias = dict[str, msgspec.Raw]
 """The values of an input or an output, still encoded."""

@@ -1,4 +1,5 @@
-"""Splits bytes into lines. Of a line that is too long, only head and length are kept."""
+"""Splits bytes into lines. Of a line that is too long, only head and length are kept. `run` and `proxy` import this
+before they start an agent, so it imports nothing itself."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.browser.chromium import Tab
 from tests.browser.pages import prefer
 from tests.browser.recordings import answered, assistant_message, called
 from tests.browser.serving import Site
-from tooltap.daemon.show.render_options import LEVELS
+from tooltap.daemon.show.blocks import LEVELS
 from tooltap.protocol.tools import TOOLS
 
 BEACON = "http://elsewhere.example/beacon"

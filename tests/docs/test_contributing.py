@@ -15,7 +15,7 @@ import pytest
 from tests.affected import affected
 from tests.docs.pages import DOCS, blocks_of, prose_of, tagged
 from tests.test_layout import ROOT
-from tooltap.daemon.show.render_options import Look
+from tooltap.daemon.show.blocks import Look
 from tooltap.daemon.system.processes import users_environment
 from tooltap.protocol import tools
 from tooltap.protocol.events import Message

@@ -37,7 +37,7 @@ OF_TABLES: dict[str, tuple[str, ...]] = {
     # Patterns that are in tables have no names by which their use is found.
     "daemon/taps/follow/stores.py": ("fullmatch",),
     "daemon/web/http/logins.py": ("search",),
-    "normalizers/dialects/acp/names.py": ("match", "fullmatch"),
+    "normalizers/dialects/acp/inputs.py": ("match", "fullmatch"),
     "normalizers/dialects/claude/__init__.py": ("fullmatch",),
     "normalizers/dialects/claude/answers.py": ("match",),
     "normalizers/dialects/codex/__init__.py": ("fullmatch",),

@@ -17,9 +17,9 @@ from tests.daemon.show.hostile import INPUT_KEYS, OUTPUT_KEYS, TOOL_NAMES
 from tests.linear.timing import TIMED
 from tests.steps import steps
 from tooltap.daemon.show.ansi import final_screen
+from tooltap.daemon.show.blocks import LEVELS, Look
 from tooltap.daemon.show.diff import Change, between, changes_of_diff, cut
 from tooltap.daemon.show.markup import ansi, code, markdown
-from tooltap.daemon.show.render_options import LEVELS, Look
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.tree import text_or_tree
 from tooltap.protocol.events import AnyEvent

@@ -18,6 +18,7 @@ from tooltap.protocol.frames import (
     Gap,
     Ingest,
     Live,
+    OutputRequest,
     Problem,
     Reply,
     Subscribe,
@@ -26,7 +27,6 @@ from tooltap.protocol.frames import (
     decode_daemon_frame,
     encode_frame,
 )
-from tooltap.protocol.requests import OutputRequest
 
 
 def test_subscribe_defaults() -> None:

@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tooltap.protocol.events import KINDS, Event, encode, with_seq
+from tooltap.protocol.events import KINDS, Event, EventHead, encode, head_of, with_seq
 from tooltap.protocol.filters import meta_of
-from tooltap.protocol.heads import EventHead, head_of
 
 ENVELOPE: dict[str, Any] = {
     "v": 2,

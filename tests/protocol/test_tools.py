@@ -10,9 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tooltap.normalizers.tools.registry import REGISTRY, tool_input, tool_output
-from tooltap.protocol.file_tools import FileText, Modification, MultiEditInput, PatchInput, ReadResult
 from tooltap.protocol.payloads import OpenStruct
-from tooltap.protocol.tools import TOOLS, AskUserQuestionInput, McpInput, McpResult
+from tooltap.protocol.tools import (
+    TOOLS,
+    AskUserQuestionInput,
+    FileText,
+    McpInput,
+    McpResult,
+    Modification,
+    MultiEditInput,
+    PatchInput,
+    ReadResult,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-10, 10) | st.floats(allow_nan=False) | st.text(max_size=3),

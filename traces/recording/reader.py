@@ -20,7 +20,7 @@ import orjson
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import reason_of
 from tooltap.normalizers.wire.framing import LongLine
-from tooltap.normalizers.wire.recorded import Line, Recording, read_recording
+from tooltap.normalizers.wire.recording import Line, Recording, read_recording
 from tooltap.protocol.inputs import Direction, Lost
 from tooltap.traces.recording.writer import TraceRecord
 

@@ -524,222 +524,6 @@ export interface Unparsed extends Event {
   bytes: number;
 }
 
-/** A shell command. */
-export interface BashInput extends ToolInput {
-  /** Without the shell that it was wrapped in. For a batch, one command per line. */
-  command?: string;
-  /** The commands of a batch. */
-  commands?: string[];
-  cwd?: string;
-  /** The purpose of the command, according to the model. */
-  description?: string;
-  /** In the provider's unit: milliseconds (Claude Code, OpenCode) or seconds (Kimi, Pi). */
-  timeout?: number;
-  run_in_background?: boolean;
-}
-
-/** The outcome of a shell command. */
-export interface BashResult extends ToolResultPayload {
-  /** Includes stderr if the provider merges the two. Absent if the provider states no output. */
-  stdout?: string;
-  stderr?: string;
-  /** Absent if the provider states none. */
-  exit_code?: number;
-  interrupted?: boolean;
-}
-
-/** The text of a file, or of some of its lines. */
-export interface FileText {
-  content?: string;
-  filePath?: string;
-  /** 1-based number of the first line. */
-  startLine?: number;
-  numLines?: number;
-  /** Lines of the whole file. */
-  totalLines?: number;
-  [key: string]: unknown;
-}
-
-/** A file that a tool works on. */
-export interface FileInput extends ToolInput {
-  file_path?: string;
-  /** Instead of `file_path`, if one call is about several files. */
-  file_paths?: string[];
-}
-
-/** A file to read, or some of its lines. */
-export interface ReadInput extends FileInput {
-  /** The first line, counted from 1 (Claude Code, Kimi, Gemini, Copilot) or 0 (OpenCode). */
-  offset?: number;
-  /** Number of lines. */
-  limit?: number;
-}
-
-export interface ReadResult extends ToolResultPayload {
-  file?: FileText;
-}
-
-/** A file to write. */
-export interface WriteInput extends FileInput {
-  /** The whole new text of the file. */
-  content?: string;
-}
-
-/** The outcome of a tool that changes files. */
-export interface ChangeResult extends ToolResultPayload {
-  /** The tool's message. */
-  message?: string;
-  /** Whether the change took effect, if the provider states it. */
-  applied?: boolean;
-  /** Claude Code's hunks, each `{oldStart, oldLines, newStart, newLines, lines}`. */
-  structuredPatch?: Record<string, unknown>[];
-  stdout?: string;
-  stderr?: string;
-}
-
-/** Files to delete: `file_paths` is always present, `file_path` only for a single file. */
-export interface DeleteInput extends FileInput {
-}
-
-export interface DeleteResult extends ToolResultPayload {
-  message?: string;
-  deleted?: boolean;
-}
-
-/** A text to replace in a file. */
-export interface EditInput extends FileInput {
-  /** The exact text; empty if text is inserted or the file is new. */
-  old_string?: string;
-  new_string?: string;
-  replace_all?: boolean;
-}
-
-/** One of several edits in a call. */
-export interface SingleEdit {
-  /** Only if it is not the file of the call. */
-  file_path?: string;
-  old_string?: string;
-  new_string?: string;
-  replace_all?: boolean;
-  [key: string]: unknown;
-}
-
-export interface MultiEditInput extends FileInput {
-  edits?: SingleEdit[];
-}
-
-export interface WholeText {
-  content?: string;
-  [key: string]: unknown;
-}
-
-export interface PatchHunk {
-  /** 1-based number of the first line, if the patch states it. */
-  old_start?: number;
-  new_start?: number;
-  /** Lines, without the newline of the last one. */
-  old_content?: string;
-  new_content?: string;
-  [key: string]: unknown;
-}
-
-/** Old and new text of the changed place or of the whole file; `hunks` if several places changed. */
-export interface Modification {
-  old_content?: string;
-  new_content?: string;
-  hunks?: PatchHunk[];
-  [key: string]: unknown;
-}
-
-/** The change of one file in a patch. */
-export interface Change {
-  /** add, modify, delete or rename. */
-  type?: string;
-  add?: WholeText;
-  modify?: Modification;
-  delete?: WholeText;
-  /** The new path of a rename. */
-  move_path?: string;
-  unified_diff?: string;
-  /** The whole text of a new or deleted file, as the provider states it. */
-  content?: string;
-  [key: string]: unknown;
-}
-
-/** A change of one or more files. */
-export interface PatchInput extends ToolInput {
-  /** Path -> change. */
-  changes?: Record<string, Change>;
-  /** The text of the patch, if the provider states it as text. */
-  patch?: string;
-  auto_approved?: boolean;
-}
-
-export interface PatchResult extends ChangeResult {
-  changes?: Record<string, Change>;
-  success?: boolean;
-}
-
-/** All changes in a turn. */
-export interface DiffInput extends ToolInput {
-  unified_diff?: string;
-}
-
-export interface DiffResult extends ToolResultPayload {
-  status?: string;
-}
-
-/** One match of a search. */
-export interface Match {
-  filePath?: string;
-  /** 1-based number of the line. */
-  line?: number;
-  excerpt?: string;
-  [key: string]: unknown;
-}
-
-export interface GlobInput extends ToolInput {
-  pattern?: string;
-  /** The directory to search. */
-  path?: string;
-}
-
-export interface GlobResult extends ToolResultPayload {
-  /** Paths. */
-  matches?: string[];
-  /** The whole output, if it contains more than the matches. */
-  text?: string;
-}
-
-export interface GrepInput extends ToolInput {
-  pattern?: string;
-  path?: string;
-  /** The files to search. */
-  glob?: string;
-  output_mode?: string;
-}
-
-export interface GrepResult extends ToolResultPayload {
-  matches?: Match[];
-  /** The whole output, if it contains more than the matches. */
-  text?: string;
-}
-
-export interface LsInput extends ToolInput {
-  path?: string;
-}
-
-export interface LsResult extends ToolResultPayload {
-  /** Names, or objects of the provider. */
-  entries?: unknown[];
-  text?: string;
-}
-
-export interface CodeSearchInput extends ToolInput {
-  query?: string;
-  path?: string;
-}
-
 /**
  * The filter of a subscription. An event must match every key, and matches a key with any of its values; an
  * absent     key matches everything.
@@ -752,6 +536,186 @@ export interface Filter {
   kind?: string[];
   /** The canonical or the raw name of the tool. */
   tool?: string[];
+}
+
+/** The common part of all client frames; unknown keys are errors. */
+export interface ClientStruct {
+  op: string;
+}
+
+/** Lists sessions, newest first. A session matches if it has one of the values of each filter that is given. */
+export interface SessionsRequest {
+  op: "sessions";
+  /** The reply repeats it. */
+  id?: string | number;
+  limit?: number;
+  /** `next` of the previous page, in the order `seq`. */
+  before?: number;
+  /** `seq`: by when the last event was ingested; `time`: by when it happened. */
+  order?: "seq" | "time";
+  /** `cursor` of the previous page. */
+  cursor?: string;
+  session?: string[];
+  status?: ("completed" | "failed" | "interrupted" | "running" | "waiting")[];
+  provider?: string[];
+  project?: string[];
+  /** Only sessions whose last event happened then or later, in milliseconds since the epoch. */
+  since?: number;
+  /** Only sessions whose last event happened before then. */
+  until?: number;
+  /** Only sessions with events after this `seq`. */
+  changedAfter?: number;
+  /** Also count all sessions that match, by `status`, `provider` and `project`. */
+  facets?: boolean;
+}
+
+/**
+ * Searches the text of all events: messages, reasoning, calls, and the beginning of outputs. Hits come newest
+ * first, by when their events happened.
+ */
+export interface SearchRequest {
+  op: "search";
+  /** The reply repeats it. */
+  id?: string | number;
+  /** Words and `"quoted phrases"`; an event has to have all of them. The last word may be the beginning of one. */
+  query: string;
+  session?: string[];
+  /** Agents. */
+  provider?: string[];
+  /** Directories of the sessions, parents of these directories, or the last part of their names. */
+  project?: string[];
+  /** Of the sessions. */
+  status?: ("completed" | "failed" | "interrupted" | "running" | "waiting")[];
+  kind?: string[];
+  /** The canonical or the raw name of the tool. */
+  tool?: string[];
+  since?: number;
+  /** Times of the events, in milliseconds since the epoch; they count as whole seconds. */
+  until?: number;
+  /** `next` of the previous page. */
+  before?: number;
+  limit?: number;
+  /** Maximum number of hits of one session. */
+  perSession?: number;
+  /** Whether to count all hits, by session. */
+  counts?: boolean;
+}
+
+/**
+ * Asks for sums of tokens and costs, grouped `by` one property. A session counts if it has one of the values of
+ * each filter that is given. Days are in UTC.
+ */
+export interface UsageRequest {
+  op: "usage";
+  /** The reply repeats it. */
+  id?: string | number;
+  /** `agent` is the provider; a `subagent` is named with its session, as `<session>/<subagent>`. */
+  by?: "agent" | "day" | "model" | "project" | "session" | "subagent";
+  session?: string[];
+  provider?: string[];
+  project?: string[];
+  /** From the day on which this was, in milliseconds since the epoch. */
+  since?: number;
+  /** Until the day before this was. */
+  until?: number;
+}
+
+/** Asks for one event. */
+export interface EventRequest {
+  op: "event";
+  /** The reply repeats it. */
+  id?: string | number;
+  seq: number;
+  /** `assistant`: what the model saw; `display`: what the user sees; `raw`: the event as it is in the journal. */
+  view?: "assistant" | "display" | "raw";
+}
+
+/** Asks what a session changed: its files, or the diff of one. */
+export interface FilesRequest {
+  op: "files";
+  /** The reply repeats it. */
+  id?: string | number;
+  session: string;
+  /** Path of the file, as in the list or absolute; for a renamed file, the old path works too. */
+  file?: string;
+}
+
+/** Lists open calls and pending permissions. */
+export interface CallsRequest {
+  op: "calls";
+  /** The reply repeats it. */
+  id?: string | number;
+  session?: string;
+}
+
+/** Asks for a part of an output body. */
+export interface OutputRequest {
+  op: "output";
+  /** The reply repeats it. */
+  id?: string | number;
+  outputId: string;
+  /** Where the part starts, in `unit`. */
+  offset?: number;
+  /** In `unit`; a reply has at most 1 MiB, however much is requested. */
+  length?: number;
+  unit?: "bytes" | "lines";
+}
+
+/** Stores a body for a limited time: the `bytes` bytes that follow the frame's newline. Returns its `outputId`. */
+export interface StoreRequest {
+  op: "store";
+  /** The reply repeats it. */
+  id?: string | number;
+  bytes: number;
+  mimeType: string;
+  /** The kind of body: `file`, `command`, `image`, … */
+  type: string;
+  path?: string;
+  /** The language for highlighting, as Pygments names it: `python`, `json`. */
+  language?: string;
+}
+
+/** Asks for the daemon's statistics. */
+export interface StatsRequest {
+  op: "stats";
+  /** The reply repeats it. */
+  id?: string | number;
+}
+
+/** Ends a stream: open calls are closed as interrupted. Returns its statistics. */
+export interface EndRequest {
+  op: "end";
+  /** The reply repeats it. */
+  id?: string | number;
+  stream: string;
+}
+
+/**
+ * Sends something to the agent of a stream, over the connection of the stream's publisher. Experimental: every
+ * tap     of this version refuses it.
+ */
+export interface ToAgentRequest {
+  op: "to-agent";
+  /** The reply repeats it. */
+  id?: string | number;
+  stream: string;
+  /** Any JSON value. The daemon does not read it. */
+  payload: unknown;
+}
+
+/** Deletes an ended session: its events and their bodies. Returns the number of events. */
+export interface RemoveRequest {
+  op: "remove";
+  /** The reply repeats it. */
+  id?: string | number;
+  session: string;
+}
+
+/** Asks whether the daemon answers. */
+export interface PingRequest {
+  op: "ping";
+  /** The reply repeats it. */
+  id?: string | number;
 }
 
 /** Asks for the event lines after `after`; one subscription per connection. */
@@ -1301,186 +1265,6 @@ export interface ToAgentResult {
 export interface PingResult {
 }
 
-/** The common part of all client frames; unknown keys are errors. */
-export interface ClientStruct {
-  op: string;
-}
-
-/** Lists sessions, newest first. A session matches if it has one of the values of each filter that is given. */
-export interface SessionsRequest {
-  op: "sessions";
-  /** The reply repeats it. */
-  id?: string | number;
-  limit?: number;
-  /** `next` of the previous page, in the order `seq`. */
-  before?: number;
-  /** `seq`: by when the last event was ingested; `time`: by when it happened. */
-  order?: "seq" | "time";
-  /** `cursor` of the previous page. */
-  cursor?: string;
-  session?: string[];
-  status?: ("completed" | "failed" | "interrupted" | "running" | "waiting")[];
-  provider?: string[];
-  project?: string[];
-  /** Only sessions whose last event happened then or later, in milliseconds since the epoch. */
-  since?: number;
-  /** Only sessions whose last event happened before then. */
-  until?: number;
-  /** Only sessions with events after this `seq`. */
-  changedAfter?: number;
-  /** Also count all sessions that match, by `status`, `provider` and `project`. */
-  facets?: boolean;
-}
-
-/**
- * Searches the text of all events: messages, reasoning, calls, and the beginning of outputs. Hits come newest
- * first, by when their events happened.
- */
-export interface SearchRequest {
-  op: "search";
-  /** The reply repeats it. */
-  id?: string | number;
-  /** Words and `"quoted phrases"`; an event has to have all of them. The last word may be the beginning of one. */
-  query: string;
-  session?: string[];
-  /** Agents. */
-  provider?: string[];
-  /** Directories of the sessions, parents of these directories, or the last part of their names. */
-  project?: string[];
-  /** Of the sessions. */
-  status?: ("completed" | "failed" | "interrupted" | "running" | "waiting")[];
-  kind?: string[];
-  /** The canonical or the raw name of the tool. */
-  tool?: string[];
-  since?: number;
-  /** Times of the events, in milliseconds since the epoch; they count as whole seconds. */
-  until?: number;
-  /** `next` of the previous page. */
-  before?: number;
-  limit?: number;
-  /** Maximum number of hits of one session. */
-  perSession?: number;
-  /** Whether to count all hits, by session. */
-  counts?: boolean;
-}
-
-/**
- * Asks for sums of tokens and costs, grouped `by` one property. A session counts if it has one of the values of
- * each filter that is given. Days are in UTC.
- */
-export interface UsageRequest {
-  op: "usage";
-  /** The reply repeats it. */
-  id?: string | number;
-  /** `agent` is the provider; a `subagent` is named with its session, as `<session>/<subagent>`. */
-  by?: "agent" | "day" | "model" | "project" | "session" | "subagent";
-  session?: string[];
-  provider?: string[];
-  project?: string[];
-  /** From the day on which this was, in milliseconds since the epoch. */
-  since?: number;
-  /** Until the day before this was. */
-  until?: number;
-}
-
-/** Asks for one event. */
-export interface EventRequest {
-  op: "event";
-  /** The reply repeats it. */
-  id?: string | number;
-  seq: number;
-  /** `assistant`: what the model saw; `display`: what the user sees; `raw`: the event as it is in the journal. */
-  view?: "assistant" | "display" | "raw";
-}
-
-/** Asks what a session changed: its files, or the diff of one. */
-export interface FilesRequest {
-  op: "files";
-  /** The reply repeats it. */
-  id?: string | number;
-  session: string;
-  /** Path of the file, as in the list or absolute; for a renamed file, the old path works too. */
-  file?: string;
-}
-
-/** Lists open calls and pending permissions. */
-export interface CallsRequest {
-  op: "calls";
-  /** The reply repeats it. */
-  id?: string | number;
-  session?: string;
-}
-
-/** Asks for a part of an output body. */
-export interface OutputRequest {
-  op: "output";
-  /** The reply repeats it. */
-  id?: string | number;
-  outputId: string;
-  /** Where the part starts, in `unit`. */
-  offset?: number;
-  /** In `unit`; a reply has at most 1 MiB, however much is requested. */
-  length?: number;
-  unit?: "bytes" | "lines";
-}
-
-/** Stores a body for a limited time: the `bytes` bytes that follow the frame's newline. Returns its `outputId`. */
-export interface StoreRequest {
-  op: "store";
-  /** The reply repeats it. */
-  id?: string | number;
-  bytes: number;
-  mimeType: string;
-  /** The kind of body: `file`, `command`, `image`, … */
-  type: string;
-  path?: string;
-  /** The language for highlighting, as Pygments names it: `python`, `json`. */
-  language?: string;
-}
-
-/** Asks for the daemon's statistics. */
-export interface StatsRequest {
-  op: "stats";
-  /** The reply repeats it. */
-  id?: string | number;
-}
-
-/** Ends a stream: open calls are closed as interrupted. Returns its statistics. */
-export interface EndRequest {
-  op: "end";
-  /** The reply repeats it. */
-  id?: string | number;
-  stream: string;
-}
-
-/**
- * Sends something to the agent of a stream, over the connection of the stream's publisher. Experimental: every
- * tap     of this version refuses it.
- */
-export interface ToAgentRequest {
-  op: "to-agent";
-  /** The reply repeats it. */
-  id?: string | number;
-  stream: string;
-  /** Any JSON value. The daemon does not read it. */
-  payload: unknown;
-}
-
-/** Deletes an ended session: its events and their bodies. Returns the number of events. */
-export interface RemoveRequest {
-  op: "remove";
-  /** The reply repeats it. */
-  id?: string | number;
-  session: string;
-}
-
-/** Asks whether the daemon answers. */
-export interface PingRequest {
-  op: "ping";
-  /** The reply repeats it. */
-  id?: string | number;
-}
-
 /** The counts of a whole stream: always, `lines = withEvents + unparsed + sum(skipped)`. */
 export interface Statistics {
   stream: string;
@@ -1506,6 +1290,222 @@ export interface Statistics {
   bytes: number;
   /** Lines that were read although they are not valid JSON in UTF-8 with unique keys. */
   repaired: number;
+}
+
+/** A shell command. */
+export interface BashInput extends ToolInput {
+  /** Without the shell that it was wrapped in. For a batch, one command per line. */
+  command?: string;
+  /** The commands of a batch. */
+  commands?: string[];
+  cwd?: string;
+  /** The purpose of the command, according to the model. */
+  description?: string;
+  /** In the provider's unit: milliseconds (Claude Code, OpenCode) or seconds (Kimi, Pi). */
+  timeout?: number;
+  run_in_background?: boolean;
+}
+
+/** The outcome of a shell command. */
+export interface BashResult extends ToolResultPayload {
+  /** Includes stderr if the provider merges the two. Absent if the provider states no output. */
+  stdout?: string;
+  stderr?: string;
+  /** Absent if the provider states none. */
+  exit_code?: number;
+  interrupted?: boolean;
+}
+
+/** The text of a file, or of some of its lines. */
+export interface FileText {
+  content?: string;
+  filePath?: string;
+  /** 1-based number of the first line. */
+  startLine?: number;
+  numLines?: number;
+  /** Lines of the whole file. */
+  totalLines?: number;
+  [key: string]: unknown;
+}
+
+/** A file that a tool works on. */
+export interface FileInput extends ToolInput {
+  file_path?: string;
+  /** Instead of `file_path`, if one call is about several files. */
+  file_paths?: string[];
+}
+
+/** A file to read, or some of its lines. */
+export interface ReadInput extends FileInput {
+  /** The first line, counted from 1 (Claude Code, Kimi, Gemini, Copilot) or 0 (OpenCode). */
+  offset?: number;
+  /** Number of lines. */
+  limit?: number;
+}
+
+export interface ReadResult extends ToolResultPayload {
+  file?: FileText;
+}
+
+/** A file to write. */
+export interface WriteInput extends FileInput {
+  /** The whole new text of the file. */
+  content?: string;
+}
+
+/** The outcome of a tool that changes files. */
+export interface ChangeResult extends ToolResultPayload {
+  /** The tool's message. */
+  message?: string;
+  /** Whether the change took effect, if the provider states it. */
+  applied?: boolean;
+  /** Claude Code's hunks, each `{oldStart, oldLines, newStart, newLines, lines}`. */
+  structuredPatch?: Record<string, unknown>[];
+  stdout?: string;
+  stderr?: string;
+}
+
+/** Files to delete: `file_paths` is always present, `file_path` only for a single file. */
+export interface DeleteInput extends FileInput {
+}
+
+export interface DeleteResult extends ToolResultPayload {
+  message?: string;
+  deleted?: boolean;
+}
+
+/** A text to replace in a file. */
+export interface EditInput extends FileInput {
+  /** The exact text; empty if text is inserted or the file is new. */
+  old_string?: string;
+  new_string?: string;
+  replace_all?: boolean;
+}
+
+/** One of several edits in a call. */
+export interface SingleEdit {
+  /** Only if it is not the file of the call. */
+  file_path?: string;
+  old_string?: string;
+  new_string?: string;
+  replace_all?: boolean;
+  [key: string]: unknown;
+}
+
+export interface MultiEditInput extends FileInput {
+  edits?: SingleEdit[];
+}
+
+export interface WholeText {
+  content?: string;
+  [key: string]: unknown;
+}
+
+export interface PatchHunk {
+  /** 1-based number of the first line, if the patch states it. */
+  old_start?: number;
+  new_start?: number;
+  /** Lines, without the newline of the last one. */
+  old_content?: string;
+  new_content?: string;
+  [key: string]: unknown;
+}
+
+/** Old and new text of the changed place or of the whole file; `hunks` if several places changed. */
+export interface Modification {
+  old_content?: string;
+  new_content?: string;
+  hunks?: PatchHunk[];
+  [key: string]: unknown;
+}
+
+/** The change of one file in a patch. */
+export interface Change {
+  /** add, modify, delete or rename. */
+  type?: string;
+  add?: WholeText;
+  modify?: Modification;
+  delete?: WholeText;
+  /** The new path of a rename. */
+  move_path?: string;
+  unified_diff?: string;
+  /** The whole text of a new or deleted file, as the provider states it. */
+  content?: string;
+  [key: string]: unknown;
+}
+
+/** A change of one or more files. */
+export interface PatchInput extends ToolInput {
+  /** Path -> change. */
+  changes?: Record<string, Change>;
+  /** The text of the patch, if the provider states it as text. */
+  patch?: string;
+  auto_approved?: boolean;
+}
+
+export interface PatchResult extends ChangeResult {
+  changes?: Record<string, Change>;
+  success?: boolean;
+}
+
+/** All changes in a turn. */
+export interface DiffInput extends ToolInput {
+  unified_diff?: string;
+}
+
+export interface DiffResult extends ToolResultPayload {
+  status?: string;
+}
+
+/** One match of a search. */
+export interface Match {
+  filePath?: string;
+  /** 1-based number of the line. */
+  line?: number;
+  excerpt?: string;
+  [key: string]: unknown;
+}
+
+export interface GlobInput extends ToolInput {
+  pattern?: string;
+  /** The directory to search. */
+  path?: string;
+}
+
+export interface GlobResult extends ToolResultPayload {
+  /** Paths. */
+  matches?: string[];
+  /** The whole output, if it contains more than the matches. */
+  text?: string;
+}
+
+export interface GrepInput extends ToolInput {
+  pattern?: string;
+  path?: string;
+  /** The files to search. */
+  glob?: string;
+  output_mode?: string;
+}
+
+export interface GrepResult extends ToolResultPayload {
+  matches?: Match[];
+  /** The whole output, if it contains more than the matches. */
+  text?: string;
+}
+
+export interface LsInput extends ToolInput {
+  path?: string;
+}
+
+export interface LsResult extends ToolResultPayload {
+  /** Names, or objects of the provider. */
+  entries?: unknown[];
+  text?: string;
+}
+
+export interface CodeSearchInput extends ToolInput {
+  query?: string;
+  path?: string;
 }
 
 export interface WebFetchInput extends ToolInput {

@@ -158,7 +158,7 @@ WINDOW, LONGEST_WINDOW = 32, 65_536
 
 
 def _only_stream(wanted: Filter) -> str | None:
-    """The stream, if events of one stream are wanted: its messages have a subject of their own."""
+    """The stream, if events of one stream are wanted: its messages have their own subject."""
     return wanted.stream[0] if wanted.stream and len(wanted.stream) == 1 else None
 
 
@@ -304,7 +304,7 @@ class Outputs:
         return None if data is None else OutputSlice(data, offset, total, body.mime_type)
 
     def forget(self) -> None:
-        """The journal was replaced."""
+        """Forget all bodies: the journal was replaced."""
         self._streams.clear()
 
     async def _index(self, stream: str) -> BodyIndex:

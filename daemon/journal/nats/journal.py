@@ -48,7 +48,7 @@ from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.nats.rebuild import CatchUp, advance, load, missing, rebuild_rows
 from tooltap.daemon.journal.nats.retention import Retention
 from tooltap.daemon.journal.nats.state import OwnRow, Row, State, open_calls_of, read_event, sessions_of, spending_of
-from tooltap.daemon.sessions.filter import (
+from tooltap.daemon.sessions.listing import (
     ANY_SESSION,
     FACETS,
     MOST_COUNTED,
@@ -63,8 +63,8 @@ from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.filters import ALL_EVENTS, Filter
+from tooltap.protocol.frames import UsageRequest
 from tooltap.protocol.replies import StreamState, UsageResult
-from tooltap.protocol.requests import UsageRequest
 
 SCAN_BYTES = 4_194_304
 """Bytes of one read that finds out which messages are missing."""

@@ -33,7 +33,7 @@ def backup(path: Path, target: Path) -> int:
         raise JournalError(f"there is no journal {path}")
     if target.exists():
         raise JournalError(f"{target} exists already")
-    # In a folder of its own: where others may write, they could prepare the files that SQLite creates beside it.
+    # In its own folder: where others may write, they could prepare the files that SQLite creates beside it.
     folder = Path(f"{target}.partial")
     partial = folder / "journal.db"
     try:

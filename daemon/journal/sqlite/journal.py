@@ -57,13 +57,13 @@ from tooltap.daemon.journal.sqlite.retention import Deletion, DeletionStep
 from tooltap.daemon.journal.sqlite.sessions import count_sessions, sessions, usage
 from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, set_meta, verified_meta
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
-from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.filters import ALL_EVENTS, Filter
+from tooltap.protocol.frames import UsageRequest
 from tooltap.protocol.replies import StreamState, UsageResult
-from tooltap.protocol.requests import UsageRequest
 
 READERS = 2
 SUSPENDED_SUM = STREAM_SUM.format(state="'suspended'", updated="?1", expired="expired")

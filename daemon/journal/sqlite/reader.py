@@ -1,4 +1,4 @@
-"""Reading events, open calls and output bodies: each function is one short query on a connection of its own, in a
+"""Reading events, open calls and output bodies: each function is one short query on its own connection, in a
 reader thread.
 
 No function leaves a SQLite cursor open when it returns: an open cursor pins the write-ahead log, which then grows
@@ -255,7 +255,7 @@ def _verified(
 
 
 def _cut(events: list[StoredEvent], max_bytes: int) -> list[StoredEvent]:
-    """The first of them: as many as reach `max_bytes`."""
+    """The first events, as many as reach `max_bytes`."""
     sizes = list(accumulate([len(one.body) for one in events]))
     return events if not sizes or sizes[-1] < max_bytes else events[: bisect_left(sizes, max_bytes) + 1]
 

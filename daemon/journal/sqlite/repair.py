@@ -80,15 +80,16 @@ class Repaired(NamedTuple):
     """The damaged file, under its new name."""
 
 
-def repair(path: Path, progress: Callable[[int, int], None] = lambda done, pages: None) -> Repaired:
-    """Raises `JournalError`, also if a daemon uses the journal, and for one of another format."""
+def repair(path: Path) -> Repaired:
+    """Repair a journal that no daemon uses. Raises `JournalError`, also if one does, and for a journal of another
+    format, which stays as it is."""
     if not path.exists():
         raise JournalError(f"there is no journal {path}")
     path = steady_place(path)
     lock = JournalLock(path)
     try:
         finish_swap(path)
-        rows = salvage(path, progress)
+        rows = salvage(path)
         if not rows["meta"] and not rows["events"]:
             raise JournalError(f"{path} is not a tooltap journal, or no part of it is intact")
         if (version := rows["meta"].get(("format",), ("", FORMAT))[1]) != FORMAT:
@@ -210,7 +211,7 @@ class _Writing:
         self._without_twins(sources, slice(1, 3))
 
     def _without_twins(self, rows: dict[Any, tuple[Any, ...]], names: slice) -> None:
-        """One row for each name: the events of the others get its number."""
+        """Keep one row for each name, and give its number to the events of the others."""
         first: dict[Any, int] = {}
         for key in sorted(rows):
             first.setdefault(rows[key][names], key[0])
@@ -226,7 +227,7 @@ class _Writing:
                 events[seq] = (seq, source, label, agent, body, event_sum(seq, source, label, agent, body))
 
     def _bodies(self) -> None:
-        """Bodies end where their parts do, and contents have the uses that they have."""
+        """Delete bodies that are not whole, and count the uses of contents again."""
         execute = self._connection.execute
         execute("UPDATE contents SET uses=(SELECT count(*) FROM pieces WHERE content=contents.id)")
         execute("DELETE FROM contents WHERE uses=0")
@@ -351,14 +352,12 @@ Rows: TypeAlias = dict[str, dict[Any, tuple[Any, ...]]]
 """Table -> key -> row, with all columns."""
 
 
-def salvage(path: Path, progress: Callable[[int, int], None] = lambda done, pages: None) -> Rows:
-    """The rows of each table. `progress`: called with the number of pages that were read, and of all."""
+def salvage(path: Path) -> Rows:
+    """The intact rows of each table."""
     pages = Pages(path)
     try:
         rows: Rows = {table: {} for table in _TABLES}
         for number in pages.live_pages():
-            if number % 1_000 == 0:
-                progress(number, pages.count)
             for cell in pages.cells(number):
                 _sort_in(rows, cell)
     finally:

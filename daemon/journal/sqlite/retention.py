@@ -245,7 +245,7 @@ Take: TypeAlias = Callable[[Callable[[sqlite3.Connection], DeletionStep]], Await
 
 
 class Deletion:
-    """Retention and removal, around streams that cannot be deleted. `take` takes a step in a transaction of its own;
+    """Retention and removal, around streams that cannot be deleted. `take` takes a step in its own transaction;
     `arrived`: how many events were ever committed."""
 
     def __init__(self, take: Take, arrived: Callable[[], int]) -> None:

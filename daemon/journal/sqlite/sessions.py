@@ -22,7 +22,7 @@ from tooltap.daemon.journal.sqlite.damage import Damages
 from tooltap.daemon.journal.sqlite.opening import read_gaps
 from tooltap.daemon.journal.sqlite.reader import KnownDamage, read
 from tooltap.daemon.journal.sqlite.tables import SESSIONS_TABLE, SUMS, row_sum
-from tooltap.daemon.sessions.filter import FACETS, MOST_COUNTED, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.listing import FACETS, MOST_COUNTED, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.sessions.projection import CallRow, Projection
 from tooltap.daemon.sessions.row import SessionRow
 from tooltap.daemon.sessions.usage import report
@@ -30,8 +30,8 @@ from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import decode
 from tooltap.protocol.filters import ALL_EVENTS
+from tooltap.protocol.frames import UsageRequest
 from tooltap.protocol.replies import StreamState, UsageResult
-from tooltap.protocol.requests import UsageRequest
 
 SESSIONS_IN_MEMORY = 1_000
 STREAMS_IN_MEMORY = 1_000

@@ -5,14 +5,14 @@ what it is (kind, provider and tool). So a filter is a few sources and a few lab
 Messages and reasoning, most events of a stream, have negative labels and are not in the indexes of labels: whoever
 wants them finds them without.
 
-Checksums. What is read is what was written, or it is not served. Each row has a checksum of its own, not each commit: a
+Checksums. What is read is what was written, or it is not served. Each row has its own checksum, not each commit: a
 reader with a filter reads some events of many commits, and a request for an event reads one; they verify what they read
 without the rest. And the checksum of a commit would not say which of its rows is damaged. A checksum covers every
 column of its row, so that a changed number or name is noticed too, and it begins with a number of its table: a row of
 one table is never a row of another. What no row can say is that another is gone. Events are numbered without a hole,
-and `meta` has their number; the rows of a stream's tail count its lines; `high_water.py` tells of commits that are
-gone. An event's checksum is made for fast reading: a CRC-32 of its body, to which SQL adds the columns, so that one
-call verifies many.
+and `meta` has their number; the rows of a stream's tail count its lines; the high-water mark (`file.py`) tells of
+commits that are gone. An event's checksum is made for fast reading: a CRC-32 of its body, to which SQL adds the
+columns, so that one call verifies many.
 
 Contents. The bytes of output bodies are stored once, however many bodies have them, and compressed where that is
 shorter: an agent reads the same file again and again, and a picture is often in a call and in its result. A trigger

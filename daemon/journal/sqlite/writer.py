@@ -20,7 +20,7 @@ What must hold, and how it does:
   hence in `seq` order. It publishes the events first and then wakes the publisher's commit.
 - After a failed sync nothing is acknowledged until the whole log has been written and synced again: the kernel may have
   dropped what it could not write, and reports that only once.
-- Operations (retention, removal, suspension) run in the queue's order, each in a transaction of its own, so that one
+- Operations (retention, removal, suspension) run in the queue's order, each in its own transaction, so that one
   that fails rolls back nothing else.
 
 What "durable" means is `Durability`: with `process` SQLite does not sync the write-ahead log on commit (NORMAL), with
@@ -82,7 +82,7 @@ SUM_OF_BODY = "row_sum('bodies', id, output_id, stream, mime_type, ?1, ?2, ?3)"
 _log = get_logger("journal")
 
 Operation: TypeAlias = Callable[[sqlite3.Connection], Any]
-"""Other work, done in a transaction of its own."""
+"""Other work, done in its own transaction."""
 
 
 class Job(NamedTuple):

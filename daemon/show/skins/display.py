@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.daemon.show.names import distinct_title
+from tooltap.daemon.formats import distinct_title
 from tooltap.normalizers.tools.registry import shortened
 from tooltap.protocol.display import (
     DisplayEvent,

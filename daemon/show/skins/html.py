@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from tooltap.daemon.show.blocks import short
-from tooltap.daemon.show.growing import Change
+from tooltap.daemon.show.blocks import Look, short
 from tooltap.daemon.show.markup import body_html, template
-from tooltap.daemon.show.render_options import Look
 from tooltap.daemon.show.shown import SLOTS, Fragment, Slot, fragment_of, key_of
-from tooltap.daemon.show.timeline import OPEN, Card, Lifted, Row, rows_of
+from tooltap.daemon.show.timeline import OPEN, Card, Change, Lifted, Row, rows_of
 from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.events import AnyEvent, Notice, ToolCall
 

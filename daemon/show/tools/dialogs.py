@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tooltap.daemon.show.blocks import Body, block, facts, folded, joined, limited, plain, prose, short
-from tooltap.daemon.show.render_options import Excerpt, Look, excerpt
-from tooltap.daemon.show.tools.card import ToolCard, nothing
+from tooltap.daemon.show.blocks import (
+    Body,
+    Excerpt,
+    Look,
+    ToolCard,
+    block,
+    excerpt,
+    facts,
+    folded,
+    joined,
+    limited,
+    nothing,
+    plain,
+    prose,
+    short,
+)
 from tooltap.daemon.show.tree import text_or_tree, tree
 from tooltap.normalizers.wire.values import record, records, string
 from tooltap.protocol.tools import (

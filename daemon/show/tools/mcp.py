@@ -1,16 +1,16 @@
-"""Tools of MCP servers, agents' own tools about tools, and the output of unknown tools."""
+"""Tools of MCP servers, agents' own tools about tools, the output of unknown tools, and the display tools of
+`tooltap mcp`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tooltap.daemon.show.blocks import Body, facts, joined, plain, table
-from tooltap.daemon.show.render_options import Look
-from tooltap.daemon.show.tools.card import ToolCard, nothing
+from tooltap.daemon.show.blocks import Body, Look, ToolCard, block, excerpt, facts, joined, nothing, plain, table
+from tooltap.daemon.show.tools.shell import shell_input
 from tooltap.daemon.show.tree import text_or_tree, tree
 from tooltap.normalizers.wire.values import record, records, string
 from tooltap.protocol.payloads import ToolInput, ToolResultPayload
-from tooltap.protocol.tools import McpInput, McpResult, ToolTypes
+from tooltap.protocol.tools import BashInput, McpInput, McpResult, ToolTypes
 
 
 class AnyResult(ToolResultPayload):
@@ -106,10 +106,42 @@ def tool_search_output(result: ToolsFound, look: Look) -> Body:
     )
 
 
+# -- display tools of `tooltap mcp`: their input, and the line that the model gets; the user sees the `display` ------
+
+
+class DisplayFileInput(ToolInput):
+    path: str | None = None
+    startLine: int | None = None
+    endLine: int | None = None
+
+
+class DisplayResult(McpResult):
+    exit_code: int | None = None
+
+
+def display_file_input(payload: DisplayFileInput, look: Look) -> Body:
+    facts = [
+        (name, str(line)) for name, line in (("from", payload.startLine), ("to", payload.endLine)) if line is not None
+    ]
+    if payload.path is None:
+        return ()
+    return block("files", paths=[payload.path], hidden=0, facts=facts)
+
+
+def display_output(result: DisplayResult, look: Look) -> Body:
+    if not result.text or result.text == result.errorMessage:
+        return ()
+    return block("texts", texts=[excerpt(result.text, look, "/output/text")])
+
+
+_FILE_TYPES = ToolTypes(DisplayFileInput, DisplayResult)
+
+
 MCP_CARD = ToolCard("⊞", nothing, mcp_output, ToolTypes(McpInput, McpResult))
 """The entry of every `mcp__<server>__<tool>`. The card's header names server and tool; the arguments are a tree."""
 
 _RESOURCES = ToolCard("⊞", nothing, resources_output, ToolTypes(ToolInput, Resources))
+
 
 CARDS = {
     "Skill": ToolCard("✦", skill_input, any_output, ToolTypes(SkillInput, AnyResult)),
@@ -117,4 +149,7 @@ CARDS = {
     "ListMcpResources": _RESOURCES,
     "list_mcp_resource_templates": _RESOURCES,
     "ReadMcpResource": ToolCard("⊞", nothing, resource_output, ToolTypes(ToolInput, Resource)),
+    "mcp__tooltap__run_and_display": ToolCard("❯", shell_input, display_output, ToolTypes(BashInput, DisplayResult)),
+    "mcp__tooltap__render_file_contents": ToolCard("▤", display_file_input, display_output, _FILE_TYPES),
+    "mcp__tooltap__display_image": ToolCard("▤", display_file_input, display_output, _FILE_TYPES),
 }

@@ -11,10 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from tooltap.daemon.show.ansi import final_screen
-from tooltap.daemon.show.blocks import Body, block
-from tooltap.daemon.show.render_options import Excerpt, Look, excerpt
-from tooltap.daemon.show.tools import dialogs, display_tools, edits, files, mcp, search, shell, tasks, todos, web
-from tooltap.daemon.show.tools.card import ToolCard
+from tooltap.daemon.show.blocks import Body, Excerpt, Look, ToolCard, block, excerpt
+from tooltap.daemon.show.tools import dialogs, files, mcp, search, shell, tasks
 from tooltap.daemon.show.tree import text_or_tree, tree, unknown_keys
 from tooltap.protocol.payloads import ToolInput, ToolResultPayload
 from tooltap.protocol.tools import TOOLS, ToolTypes
@@ -22,12 +20,8 @@ from tooltap.protocol.tools import TOOLS, ToolTypes
 TOOL_CARDS: dict[str, ToolCard] = {
     **shell.CARDS,
     **files.CARDS,
-    **edits.CARDS,
     **search.CARDS,
-    **display_tools.CARDS,
-    **todos.CARDS,
     **tasks.CARDS,
-    **web.CARDS,
     **dialogs.CARDS,
     **mcp.CARDS,
 }

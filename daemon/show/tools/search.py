@@ -1,4 +1,5 @@
-"""Searches and their hits: paths, the entries of a folder, lines by file with the pattern marked.
+"""Searches and their hits: paths, the entries of a folder, lines by file with the pattern marked; web pages that were
+fetched, and the hits of web searches.
 
 A pattern is a regular expression of the provider's engine. It is never run here, where it might take for ever: only
 its literal parts are marked in the lines.
@@ -9,12 +10,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from tooltap.daemon.show.ansi import final_screen
-from tooltap.daemon.show.blocks import Body, block
-from tooltap.daemon.show.render_options import BRIEF, SUMMARY_LINES, Look, brief, excerpt
-from tooltap.daemon.show.tools.card import ToolCard
-from tooltap.protocol.file_tools import (
+from tooltap.daemon.show.blocks import (
+    BRIEF,
+    SUMMARY_LINES,
+    Body,
+    Excerpt,
+    Link,
+    Look,
+    ToolCard,
+    block,
+    brief,
+    excerpt,
+    facts,
+    joined,
+    limited,
+    plain,
+    prose,
+    short,
+)
+from tooltap.daemon.show.tree import tree
+from tooltap.normalizers.wire.values import string
+from tooltap.protocol.tools import (
     CodeSearchInput,
     GlobInput,
     GlobResult,
@@ -23,6 +42,12 @@ from tooltap.protocol.file_tools import (
     LsInput,
     LsResult,
     Match,
+    SearchHit,
+    ToolTypes,
+    WebFetchInput,
+    WebFetchResult,
+    WebSearchInput,
+    WebSearchResult,
 )
 
 SHOWN = 5_000
@@ -153,9 +178,88 @@ def _text(text: str | None, look: Look) -> Body:
     return block("texts", texts=[excerpt(final_screen(text), look, "/output/text")]) if text else ()
 
 
+# -- the web ---------------------------------------------------------------------------------------------------------
+
+
+def fetch_input(payload: WebFetchInput, look: Look) -> Body:
+    urls = limited(([payload.url] if payload.url else []) + (payload.urls or []), look)
+    return joined(
+        facts([("page", _link(url)) for url in urls.shown]),
+        plain(payload.prompt, look, "/input/prompt"),
+    )
+
+
+class Fetched(WebFetchResult):
+    codeText: str | None = None
+    """Claude Code: the name of the HTTP status."""
+
+
+def fetch_output(result: Fetched, look: Look) -> Body:
+    status = None if result.code is None else f"{result.code} {result.codeText or ''}".strip()
+    size = None if result.bytes is None else f"{result.bytes:,} bytes"
+    requested = None if look.call is None else look.call.input.get("url")
+    return joined(
+        facts([("address", result.url if result.url != requested else None), ("status", status), ("size", size)]),
+        prose(result.text, look, "/output/text"),
+    )
+
+
+def web_search_input(payload: WebSearchInput, look: Look) -> Body:
+    return facts([("query", payload.query)])
+
+
+class Found(WebSearchResult):
+    durationSeconds: float | None = None
+    message: str | None = None
+    """Gemini: what the user sees instead of results."""
+
+
+class _Hit(NamedTuple):
+    link: Link | None
+    host: str
+    snippet: Excerpt
+    answer: Body
+    """Part of an answer that belongs to no page."""
+
+
+def web_search_output(result: Found, look: Look) -> Body:
+    part = limited(result.results or [], look)
+    hits = [_hit(hit, look, index) for index, hit in enumerate(part.shown)]
+    took = None if result.durationSeconds is None or not look.is_full else f"{result.durationSeconds:.1f} s"
+    return joined(
+        block("links", hits=hits, hidden=part.hidden) if hits else (),
+        plain(result.message, look, "/output/message") if not hits or look.is_full else (),
+        facts([("took", took)]),
+    )
+
+
+def _hit(hit: SearchHit, look: Look, index: int) -> _Hit:
+    pointer = f"/output/results/{index}/snippet"
+    if not hit.url:
+        words = hit.snippet or string(hit.extra.get("text")) or hit.title
+        return _Hit(None, "", Excerpt(""), prose(words, look, pointer) or tree(hit.extra, look))
+    return _Hit(
+        Link(hit.url, short(hit.title or hit.url)), _host(hit.url), excerpt(hit.snippet or "", look, pointer), ()
+    )
+
+
+def _link(url: str) -> Link:
+    shown = short(url, 2_000)
+    return Link(shown, shown)
+
+
+def _host(url: str) -> str:
+    try:
+        return short(urlsplit(url).hostname or "", 100)
+    except ValueError:
+        return ""
+
+
 CARDS = {
     "Glob": ToolCard("⌕", glob_input, glob_output),
     "Grep": ToolCard("⌕", grep_input, grep_output),
     "LS": ToolCard("▤", ls_input, ls_output),
     "CodeSearch": ToolCard("⌕", code_search_input, grep_output),
+    "WebFetch": ToolCard("⇣", fetch_input, fetch_output, ToolTypes(WebFetchInput, Fetched)),
+    "WebSearch": ToolCard("⌕", web_search_input, web_search_output, ToolTypes(WebSearchInput, Found)),
 }

@@ -6,12 +6,9 @@ The card's header has the exit code.
 from __future__ import annotations
 
 from tooltap.daemon.show.ansi import final_screen
-from tooltap.daemon.show.blocks import Body, block
-from tooltap.daemon.show.render_options import Excerpt, Look, excerpt
-from tooltap.daemon.show.tools.card import ToolCard
-from tooltap.protocol.file_tools import BashInput, BashResult
+from tooltap.daemon.show.blocks import Body, Excerpt, Look, ToolCard, block, excerpt
 from tooltap.protocol.payloads import ToolInput
-from tooltap.protocol.tools import ToolTypes
+from tooltap.protocol.tools import BashInput, BashResult, ToolTypes
 
 
 class FollowerInput(ToolInput):

@@ -2,7 +2,7 @@
 
 The journal is the only memory of the position: it counts the bytes and lines of a stream, in the same transaction as
 their events. So each line takes effect once, also after a crash. The CRC of the last line shows whether the file is
-still the same. If not, it is a new input and gets a stream of its own, with the CRC of its first line in the id.
+still the same. If not, it is a new input and gets its own stream, with the CRC of its first line in the id.
 
 A `.jsonl` file grows by lines, and so does a session in a database. A `.json` file is a document that the agent
 rewrites as a whole, or that is made of the files of a session: each version is one line of its stream, and the parser
@@ -35,7 +35,15 @@ from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.follow.backfill_worker import Portion, Request
 from tooltap.daemon.taps.follow.overlap import Span, covering, keeps, spans
 from tooltap.daemon.taps.follow.settings import Follow
-from tooltap.daemon.taps.follow.stores import Files, Position, Reader, ReplacedError, Root, find_moved, read_note
+from tooltap.daemon.taps.follow.stores import (
+    Files,
+    Position,
+    Reader,
+    ReplacedError,
+    Root,
+    find_moved,
+    read_note,
+)
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.catalog.dialect import Store
 from tooltap.normalizers.core.items import Context, OutputChunk, Produced

@@ -1,4 +1,5 @@
-"""Where agents store their sessions, and how these are read: as files, as rows of a database, or as folders of files.
+"""Where agents store their sessions, which of them are followed, and how these are read: as files, as rows of a
+database, or as folders of files.
 
 What another process writes is read from a position on. No file stays open between two reads. So another file may have
 the path at the next read, or the file may have been truncated. Both show in the content: the bytes before the position

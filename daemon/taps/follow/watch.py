@@ -1,6 +1,6 @@
 """Watches where an agent stores its sessions, a folder or a database: reports all sessions in it, and then changes.
 
-Each runs in a thread of its own, because watching and listing thousands of folders takes time. Changes may be missed,
+Each runs in its own thread, because watching and listing thousands of folders takes time. Changes may be missed,
 between a listing and the watch or when the system's queue overflows. So the folder is listed again periodically
 (`rescan`), which reads no file. A database is looked at often, without opening it, and listed after each commit.
 """

@@ -1,4 +1,4 @@
-"""Reconstructs conversations from exchanges with a server for language models; each becomes a stream of its own.
+"""Reconstructs conversations from exchanges with a server for language models; each becomes a stream.
 
 The API has no conversations: every request repeats the whole history. The parser of a stream emits only what it has not
 seen before. So all exchanges of one conversation must reach the same parser in order, and no others. This module finds
@@ -14,7 +14,7 @@ A new request belongs to the conversation that is registered under its longest p
 - the next item of the request is by the model. Then the client repeats the answer in other words, or has cut it; or
 - the model has not answered there yet. Then the request is a retry.
 
-Otherwise it only begins with the same words ("hello") and starts a conversation of its own. So does a request to a
+Otherwise it only begins with the same words ("hello") and starts a new conversation. So does a request to a
 conversation that still waits for an answer: exchanges in one stream must not overlap.
 
 A new conversation is a subagent's if it has a text of the user that a call of another one was given, where that call is
@@ -265,7 +265,7 @@ class ModelAnswer(Protocol):
 
 
 def _texts_of(content: Any) -> list[str]:
-    """The texts of a message, part by part: agents put words of their own beside the user's."""
+    """The texts of a message, part by part: agents put their own words beside the user's."""
     return [text for part in (content if isinstance(content, list) else [content]) if (text := item_text(part))]
 
 

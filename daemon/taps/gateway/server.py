@@ -283,7 +283,7 @@ async def _start(send: Send, status: int, headers: Headers) -> None:
 
 
 async def _refuse(send: Send, watch: Watch | None, status: int, reason: str, *headers: tuple[bytes, bytes]) -> None:
-    """Respond with an error of our own, in the form of OpenAI's servers."""
+    """Respond with our own error, in the form of OpenAI's servers."""
     body = orjson.dumps({"error": {"message": f"tooltap gateway: {reason}", "type": "gateway_error", "code": status}})
     if watch is not None:
         watch.response_started(_JSON.decode(), "")

@@ -1,1 +1,1 @@
-"""The display tools: an MCP server whose calls and results are a stream of their own."""
+"""The display tools: an MCP server whose calls and results become a stream."""

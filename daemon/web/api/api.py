@@ -35,17 +35,22 @@ from tooltap.daemon.web.http.requests import (
 from tooltap.daemon.web.http.services import Services
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.frames import ErrorFrame, Form, Gap, Live, Subscribe, decode_daemon_frame
-from tooltap.protocol.requests import (
+from tooltap.protocol.frames import (
+    ErrorFrame,
     EventRequest,
     FilesRequest,
+    Form,
+    Gap,
+    Live,
     OutputRequest,
     SearchRequest,
     SessionsRequest,
     StatsRequest,
+    Subscribe,
     UsageRequest,
+    decode_daemon_frame,
 )
-from tooltap.protocol.requests import Request as ClientRequest
+from tooltap.protocol.frames import Request as ClientRequest
 
 T = TypeVar("T")
 

@@ -18,8 +18,7 @@ from tooltap.daemon.server.requests import Requests
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.web.http.guard import SANDBOX
 from tooltap.daemon.web.http.requests import WebError, from_frame_error
-from tooltap.protocol.frames import FrameError
-from tooltap.protocol.requests import OutputRequest
+from tooltap.protocol.frames import FrameError, OutputRequest
 
 SLICE = 262_144
 """Bytes of a body in memory at a time."""

@@ -21,9 +21,15 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
-from tooltap.daemon.sessions.filter import SessionFilter
-from tooltap.daemon.sessions.running import STATUSES, RunningSession, find_running, status_of
-from tooltap.daemon.sessions.title import name_of, project_of
+from tooltap.daemon.sessions.listing import (
+    STATUSES,
+    RunningSession,
+    SessionFilter,
+    find_running,
+    name_of,
+    project_of,
+    status_of,
+)
 from tooltap.daemon.show.ansi import final_screen
 from tooltap.daemon.show.blocks import short
 from tooltap.daemon.show.shown import Fragment, key_of

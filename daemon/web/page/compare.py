@@ -26,11 +26,11 @@ from starlette.routing import BaseRoute
 
 from tooltap.daemon.formats import amount, dollars, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.sessions.running import STATUSES, status_of
-from tooltap.daemon.sessions.title import name_of, project_of, title_of, words_of
+from tooltap.daemon.sessions.listing import STATUSES, name_of, project_of, status_of
+from tooltap.daemon.sessions.row import title_of, words_of
 from tooltap.daemon.show.diff import Change, Hunk, cut, hunks_of_diff
 from tooltap.daemon.show.markup import product
-from tooltap.daemon.show.tools.edits import TAGS
+from tooltap.daemon.show.tools.files import TAGS
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
@@ -39,8 +39,8 @@ from tooltap.normalizers.changes.content import Content, hunks_of, unified
 from tooltap.normalizers.changes.session_files import SessionFiles
 from tooltap.normalizers.changes.steps import FILE_TOOLS
 from tooltap.normalizers.tools.registry import family_of
+from tooltap.protocol.events import EventHead
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.heads import EventHead
 
 Pair: TypeAlias = tuple[int | None, int | None]
 """Indexes of the turns; None on the side that has none like the other."""

@@ -22,17 +22,15 @@ from starlette.routing import BaseRoute
 
 from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.sessions.title import name_of
-from tooltap.daemon.show.blocks import attachments, facts, note, plain
+from tooltap.daemon.sessions.listing import name_of
+from tooltap.daemon.show.blocks import Look, attachments, facts, note, plain
+from tooltap.daemon.show.bodies import typed_text
 from tooltap.daemon.show.diff import Change, between, near
 from tooltap.daemon.show.markup import body_html, clock, code
-from tooltap.daemon.show.readable import Place, lines_of, objects_in, texts_in
-from tooltap.daemon.show.render_options import Look
-from tooltap.daemon.show.results import typed_text
 from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import nest
-from tooltap.daemon.show.tools.edits import changes_body
-from tooltap.daemon.show.tree import tree
+from tooltap.daemon.show.tools.files import changes_body
+from tooltap.daemon.show.tree import Place, lines_of, objects_in, texts_in, tree
 from tooltap.daemon.views.select import View, result_text, whole_body, without_meta
 from tooltap.daemon.web.http.requests import WebError, status_of
 from tooltap.daemon.web.http.services import Services
@@ -41,8 +39,8 @@ from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, row
 from tooltap.daemon.web.page.timeline import SEARCH_BYTES, of_call, states_of
 from tooltap.protocol.events import Attachment
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.frames import EventRequest
 from tooltap.protocol.model_view import model_blocks
-from tooltap.protocol.requests import EventRequest
 
 TEXT_KINDS = ("message", "reasoning")
 CALL_KINDS = ("tool-call", "tool-result")

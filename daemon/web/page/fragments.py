@@ -16,12 +16,11 @@ from urllib.parse import quote
 import anyio
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.show.render_options import Call, Level, Look
+from tooltap.daemon.show.blocks import Call, Level, Look
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import rendered
-from tooltap.protocol.events import AnyEvent, ToolCall, ToolUpdate, decode
+from tooltap.protocol.events import AnyEvent, CallKey, EventHead, ToolCall, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.heads import CallKey, EventHead
 
 LOOK_BACK = 400
 """How many calls and updates of the stream are searched for the call of a result."""

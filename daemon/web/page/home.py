@@ -30,9 +30,16 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.formats import amount, dollars
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.filter import SessionFilter, SessionPlace, place_of
-from tooltap.daemon.sessions.running import STATUSES, status_of
-from tooltap.daemon.sessions.title import folder_name, name_of, project_of
+from tooltap.daemon.sessions.listing import (
+    STATUSES,
+    SessionFilter,
+    SessionPlace,
+    folder_name,
+    name_of,
+    place_of,
+    project_of,
+    status_of,
+)
 from tooltap.daemon.show.markup import clock
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.sanitize import visible

@@ -31,10 +31,9 @@ import msgspec
 from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.show.growing import Growing
 from tooltap.daemon.show.shown import Fragment, key_of
 from tooltap.daemon.show.skins.html import Rows, card_html, patches, replacement
-from tooltap.daemon.show.timeline import nest
+from tooltap.daemon.show.timeline import Growing, nest
 from tooltap.daemon.system.sanitize import sanitize
 from tooltap.daemon.web.http.feed import Arrived, EventStream, message
 from tooltap.daemon.web.http.requests import cursor_of
@@ -55,9 +54,9 @@ from tooltap.daemon.web.page.timeline import (
     section_of,
     turn_numbers,
 )
+from tooltap.protocol.events import CallKey, EventHead
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import At, Gap, Live, Subscribe
-from tooltap.protocol.heads import CallKey, EventHead
 
 BESIDE_PERIOD = 1.0
 """Seconds between two lists of sessions, or heads of the one."""

@@ -15,9 +15,9 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from tooltap.daemon.show.render_options import Level
+from tooltap.daemon.show.blocks import Level
 from tooltap.normalizers.catalog.registry import session_dialects
-from tooltap.protocol.heads import EventHead
+from tooltap.protocol.events import EventHead
 
 COOKIE = "tooltap_preferences"
 MAX_COOKIE = 3_800

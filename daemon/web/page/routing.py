@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.sessions.listing import SessionFilter
 from tooltap.daemon.show.markup import environment
 from tooltap.daemon.web.http.requests import NEWEST, WebError, parse_query
 from tooltap.daemon.web.page.addresses import event_url, session_url

@@ -16,8 +16,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from tooltap.daemon.journal.interface import CorruptError, Journal
-from tooltap.daemon.sessions.running import STATUSES, status_of
-from tooltap.daemon.sessions.title import name_of, project_of
+from tooltap.daemon.sessions.listing import STATUSES, name_of, project_of, status_of
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.clock import wall_clock
@@ -26,8 +25,7 @@ from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
 from tooltap.normalizers.tools.registry import family_of, names_in
-from tooltap.protocol.frames import Reply
-from tooltap.protocol.requests import SearchRequest
+from tooltap.protocol.frames import Reply, SearchRequest
 
 KINDS = {
     "message": "Message",

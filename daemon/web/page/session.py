@@ -24,12 +24,10 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.did_you_mean import similar
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
-from tooltap.daemon.sessions.filter import SessionPlace, place_of
-from tooltap.daemon.sessions.running import STATUSES, is_live, status_of
-from tooltap.daemon.sessions.title import name_of, project_of
+from tooltap.daemon.sessions.listing import STATUSES, SessionPlace, is_live, name_of, place_of, project_of, status_of
+from tooltap.daemon.show.blocks import LEVELS, Level
 from tooltap.daemon.show.history import KINDS, History
 from tooltap.daemon.show.minimap import drawn
-from tooltap.daemon.show.render_options import LEVELS, Level
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import RowHtml, Rows, card_html
 from tooltap.daemon.show.timeline import nest
@@ -59,9 +57,8 @@ from tooltap.daemon.web.page.timeline import (
     section_of,
     states_of,
 )
-from tooltap.protocol.events import AnyEvent
+from tooltap.protocol.events import AnyEvent, EventHead
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.heads import EventHead
 
 Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NEWEST)]
 TextKey: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]

@@ -22,10 +22,10 @@ from tooltap.daemon.export.html import ExportedPage
 from tooltap.daemon.export.markdown import MarkdownPage
 from tooltap.daemon.export.redaction import Example, Redaction, masked_title
 from tooltap.daemon.export.source import Batch, Bodies, JournalSource, Part
-from tooltap.daemon.export.turns import TurnOfSession, Turns
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.title import name_of
+from tooltap.daemon.sessions.listing import name_of
+from tooltap.daemon.show.timeline import TurnOfSession, Turns
 from tooltap.daemon.taps.stream_ids import stream_name
 from tooltap.daemon.web.http.guard import SANDBOX
 from tooltap.daemon.web.http.logins import Logins

@@ -23,8 +23,8 @@ from tooltap.daemon.show.shown import Fragment, card_key, key_of
 from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
 from tooltap.daemon.web.page.routing import row_of
+from tooltap.protocol.events import CallKey, EventHead
 from tooltap.protocol.filters import MAX_VALUES, Filter
-from tooltap.protocol.heads import CallKey, EventHead
 
 State: TypeAlias = Literal[
     "running", "awaiting-permission", "completed", "failed", "denied", "cancelled", "interrupted"

@@ -16,7 +16,7 @@ from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.dialects.acp.content import blocks, text_of, texts_of
 from tooltap.normalizers.dialects.acp.inputs import ToolUse, decoded
-from tooltap.normalizers.dialects.acp.state import Terminal
+from tooltap.normalizers.dialects.acp.sessions import Terminal
 from tooltap.normalizers.dialects.claude.answers import read_answer
 from tooltap.normalizers.dialects.codex.answers import by_structure, printed
 from tooltap.normalizers.dialects.copilot.answers import read_result as read_copilot_result

@@ -22,11 +22,9 @@ from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, State, keep_newest
-from tooltap.normalizers.dialects.acp.calls import ToolCalls
+from tooltap.normalizers.dialects.acp.calls import PERMISSIONS, PermissionRequests, ToolCalls, id_in
 from tooltap.normalizers.dialects.acp.content import attach, is_block, read_prompt
-from tooltap.normalizers.dialects.acp.permissions import PERMISSIONS, PermissionRequests, id_in
-from tooltap.normalizers.dialects.acp.sessions import AcpSessions, read_usage
-from tooltap.normalizers.dialects.acp.state import AcpState, PendingRequest
+from tooltap.normalizers.dialects.acp.sessions import AcpSessions, AcpState, PendingRequest, read_usage
 from tooltap.normalizers.dialects.acp.terminals import Terminals
 from tooltap.normalizers.wire.values import first_string, record, string
 from tooltap.protocol.events import Message, Notice, OutputRef, Usage

@@ -14,7 +14,7 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, TextBuffer, keep_newest
 from tooltap.normalizers.dialects.acp.inputs import ToolUse
-from tooltap.normalizers.dialects.acp.state import AcpState, PendingRequest, Terminal
+from tooltap.normalizers.dialects.acp.sessions import AcpState, PendingRequest, Terminal
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Chunk, ToolUpdate
 

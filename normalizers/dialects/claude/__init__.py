@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
-from tooltap.normalizers.dialects.claude.bookkeeping import BOOKKEEPING
 from tooltap.normalizers.wire.values import record, string
 
 
@@ -27,6 +26,19 @@ def _is_claude_stream(value: dict[str, Any]) -> bool:
         return isinstance(value.get("subtype"), str) and ("num_turns" in value or "is_error" in value)
     return kind == "rate_limit_event"
 
+
+BOOKKEEPING = {
+    **{kind: kind for kind in ("api-request", "atis-latch", "last-prompt", "queue-operation", "tools-used")},
+    **dict.fromkeys(("api-request-blob", "api-request-shape"), "api-request"),
+    **dict.fromkeys(("attribution-snapshot", "file-history-delta", "file-history-snapshot"), "file-history"),
+    **dict.fromkeys(("content-replacement", "marble-origami-commit", "marble-origami-snapshot"), "context-management"),
+    **dict.fromkeys(("agent-color", "agent-name", "agent-setting", "pr-link", "tag"), "session-metadata"),
+    **dict.fromkeys(("artifact-autoreact-ledger", "artifact-comment-monitor", "task-summary"), "session-metadata"),
+    **dict.fromkeys(("isolation-latch", "relocated", "speculation-accept", "worktree-state"), "session-metadata"),
+}
+"""Lines of transcripts that only Claude Code itself needs: type -> the reason why they are skipped. They are most of a
+file's bytes (2.1.330 writes out every request and prompt). A queued prompt comes again when it is taken: as a prompt,
+or as an attachment."""
 
 _TRANSCRIPT_LINES = {
     "ai-title": "aiTitle",

@@ -1,13 +1,27 @@
-"""Claude's messages, which its dialects and their siblings share: blocks, injected texts, news of the session.
+"""Claude's messages, which its dialects and their siblings share: blocks, their deltas, injected texts, news of the
+session.
 
 A line holds a message or one block of it. The numbers of a message's blocks continue over its lines, whatever comes
 between them.
+
+Texts that Claude Code injects into user lines, or wraps around what the user typed:
+
+    <command-message>review</command-message> <command-name>/review</command-name>   a command that prompts the model
+    <command-name>/cost</command-name> …    <bash-input>ls</bash-input>               commands that do not
+    <local-command-stdout>…    <bash-stdout>…<bash-stderr>…                           what these printed
+    <task-notification>… (2.1)    <agent-notification>…, <bash-notification>… (2.0)   background work that ended
+    <system-reminder>…    <local-command-caveat>…    <ide_opened_file>…               notes for the model alone
+    <agent-message from="…">…    <teammate-message …>…                                other agents' messages
+
+Tags are found by their names alone, each from its first opening to its first closing, so that a hostile text costs no
+more than its length.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,22 +30,264 @@ from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State, put
 from tooltap.normalizers.core.writer import Bodies
-from tooltap.normalizers.dialects.claude.answers import (
-    BACKGROUND_TOOLS,
-    read_answer,
-    read_server_answer,
-    text_of,
-)
-from tooltap.normalizers.dialects.claude.deltas import Deltas, DeltasState
-from tooltap.normalizers.dialects.claude.injected_text import (
-    INTERRUPTED,
-    InjectedText,
-    asks_the_model,
-    read_injected_text,
-)
+from tooltap.normalizers.dialects.claude.answers import BACKGROUND_TOOLS, read_answer, read_server_answer, text_of
 from tooltap.normalizers.dialects.claude.tasks import Tasks, TasksState, task_named
-from tooltap.normalizers.wire.values import record, string
+from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Attachment, Message, Reasoning, SessionEvent
+
+STREAMED = 64
+"""Agents whose current message is followed."""
+
+_ROLES = {"text": "assistant", "thinking": "reasoning"}
+"""Type of a block whose deltas are emitted -> role."""
+_DELTAS = {f"{kind}_delta": kind for kind in _ROLES}
+"""Type of a delta of such a block -> type of the block, and key of the text."""
+
+
+class StreamedMessage(msgspec.Struct):
+    """The message whose deltas an agent is printing."""
+
+    message_id: str | None = None
+    block: int | None = None
+    """Index of the block that has started and not stopped."""
+    whole: bool = False
+    """The whole message was printed, so that leftover deltas are not from an attempt that broke off."""
+
+
+class DeltasState(msgspec.Struct):
+    messages: dict[str, StreamedMessage] = {}
+    """By agent; empty for the main agent."""
+
+
+class Deltas:
+    """The API's own stream, which Claude Code prints with `--include-partial-messages`: messages in deltas.
+
+    Every block comes whole in a later `assistant` line, which replaces its deltas. A text that never comes whole is
+    emitted from its deltas when its turn ends, unless the agent asked the model again.
+    """
+
+    def __init__(self, parser: Parser, state: DeltasState) -> None:
+        self._parser = parser
+        self._texts = parser.texts
+        self._state = state
+
+    @property
+    def current(self) -> StreamedMessage:
+        """The message being streamed; a new one if the stream was tapped in the middle of a message."""
+        return self._state.messages.get(self._parser.agent or "") or self._start(None)
+
+    def read(self, event: Line, line: Line) -> Skip:
+        """Read the event of a line."""
+        kind, index = event.get("type"), whole(event.get("index"))
+        if kind == "content_block_delta" and index is not None:
+            delta = event.get("delta")
+            if type(delta) is dict and (field := _DELTAS.get(str(delta.get("type")))) is not None:
+                self._append(delta, field, index)
+        elif kind == "content_block_start" and index is not None:
+            self.current.block = index
+            block = record(event.get("content_block"))
+            field = str(block.get("type"))
+            if field in _ROLES:
+                self._append(block, field, index)
+        elif kind == "content_block_stop":
+            self.current.block = None
+        elif kind == "message_start":
+            self._abandon()
+            self._start(string(record(event.get("message")).get("id")))
+        elif kind == "message_delta":
+            if record(event.get("delta")).get("stop_reason") == "tool_use":
+                self._parser.goes_on()
+        elif kind == "message_stop":
+            self.current.whole = True
+        elif kind == "error":
+            error = record(event.get("error"))
+            text = str(error.get("message") or error.get("type") or "error")
+            self._parser.notice("provider-error", text, "error", error or None)
+            return None
+        elif kind != "ping":
+            return self._parser.unparsed("unknown-type", line)
+        return "partial"
+
+    def claim(self, message_id: str | None) -> int | None:
+        """Return the index of the block being streamed, if it is one of this message: it now came whole."""
+        current = self._state.messages.get(self._parser.agent or "")
+        if current is None or current.block is None or current.message_id not in (None, message_id):
+            return None
+        index, current.block = current.block, None
+        self.drop(current.message_id, index)
+        return index
+
+    def drop(self, message_id: str | None, index: int) -> None:
+        """Forget the deltas of a block, which came whole."""
+        self._texts.drop(_key(message_id, index))
+
+    def replace(self, message: Line) -> None:
+        """Abandon the message being streamed where another comes whole: the agent asked again without streaming."""
+        current = self._state.messages.get(self._parser.agent or "")
+        if current is None or current.block is None or message.get("model") == "<synthetic>":
+            return
+        ids = message.get("id"), current.message_id
+        if None not in ids and ids[0] != ids[1]:
+            self._abandon()
+
+    def _abandon(self) -> None:
+        """Drop what came of a message that broke off: the agent asked the model again, and this is the answer."""
+        parser = self._parser
+        current = self._state.messages.get(parser.agent or "")
+        if current is None or current.whole:
+            return
+        place = parser.session, parser.agent, current.message_id
+        for text in list(parser.state.texts.open.values()):
+            if (text.session, text.agent, text.message_id) == place and text.block is not None:
+                self.drop(text.message_id, text.block)
+
+    def _start(self, message_id: str | None) -> StreamedMessage:
+        messages, agent = self._state.messages, self._parser.agent or ""
+        messages.pop(agent, None)
+        put(messages, agent, StreamedMessage(message_id), STREAMED)
+        return messages[agent]
+
+    def _append(self, part: Line, kind: str, index: int) -> None:
+        """Append the text of a block of this kind."""
+        text = string(part.get(kind))
+        if text:
+            message_id = self.current.message_id
+            key = _key(message_id, index)
+            self._texts.append(_ROLES[kind], text, message_id=message_id, block=index, key=key, preview=True)
+
+
+def _key(message_id: str | None, index: int) -> str:
+    return f"{message_id or ''}/{index}"
+
+
+# -- texts that Claude Code injects -------------------------------------------------------------------------------
+
+INTERRUPTED = "[Request interrupted by user"
+_CAVEAT = "Caveat: The messages below were generated by the user while running local commands"
+"""Before it had a tag (1.0)."""
+_COMMAND = frozenset({"command-name", "command-message", "command-args", "command-contents", "skill-format"})
+_OUTPUT = frozenset({"local-command-stdout", "local-command-stderr", "bash-stdout", "bash-stderr"})
+_IDE = frozenset({"ide_opened_file", "ide_selection", "ide_diagnostics", "new-diagnostics"})
+"""Tags that the editor's extension adds to a prompt, each in a block of its own (2.0)."""
+_NOTE = frozenset({"system-reminder", "local-command-caveat", "user-prompt-submit-hook"}) | _IDE
+_TASK = frozenset({"task-notification", "agent-notification", "bash-notification"})
+_OTHERS = frozenset({"agent-message", "teammate-message", "cross-session-message"})
+_SHELL = "bash-input"
+_TAGS = _COMMAND | _OUTPUT | _NOTE | _TASK | _OTHERS | {_SHELL}
+_OPENING = re.compile(r"\s*<([a-z]+(?:[-_][a-z]+)*)(?: [^<>]*)?>")
+_FIELDS = {
+    "task-id": "task_id",
+    "agent-id": "task_id",
+    "shell-id": "task_id",
+    "tool-use-id": "tool_use_id",
+    "output-file": "output_file",
+    "status": "status",
+    "summary": "summary",
+    "result": "result",
+    "event": "event",
+    "usage": "usage",
+}
+"""Field of a notification -> key of the line that the stream has instead."""
+_FIELD = re.compile(rf"<({'|'.join(_FIELDS)})>")
+_NUMBER = re.compile(r"<(\w+)>(\d+)</\1>")
+_SKILL = re.compile(r'The "[^"\n]+" skill is (?:running|loading)')
+"""The message of a command that the model ran (2.0)."""
+
+
+class TaggedText(NamedTuple):
+    """A text between an opening tag and its closing tag."""
+
+    tag: str
+    text: str
+
+
+class InjectedText(NamedTuple):
+    """The parts of a text, in order."""
+
+    parts: list[tuple[str, str]]
+    """(role, text): what the user typed, what a command printed, what another agent said."""
+    tasks: list[Line]
+    """Notifications, in the form of the stream's `task_notification` lines."""
+
+
+def read_injected_text(text: str) -> InjectedText | None:
+    """Take a text apart; None if it is what the user wrote."""
+    elements, rest = _elements(text)
+    if not elements:
+        return InjectedText([], []) if text.startswith(_CAVEAT) else None
+    tags = {element.tag for element in elements}
+    if rest and tags <= _NOTE:
+        return None  # the user's own text after a note
+    parts: list[tuple[str, str]] = []
+    command = {element.tag: element.text for element in elements if element.tag in _COMMAND}
+    if "command-name" in command and not _SKILL.match(command.get("command-message", "").strip()):
+        parts.append(("user", _typed(command)))
+    printed = []
+    for tag, inner in elements:
+        if tag == _SHELL:
+            parts.append(("user", f"! {inner.strip()}"))
+        elif tag in _OUTPUT:
+            printed.append(inner)
+        elif tag in _OTHERS:
+            parts.append(("system", inner.strip()))
+    if output := "".join(printed):
+        parts.append(("system", output))
+    tasks = [_notification(element.text) for element in elements if element.tag in _TASK]
+    if rest and not tasks:  # after a notification it says where the output is
+        parts.append(("user", rest))
+    return InjectedText([part for part in parts if part[1].strip()], tasks)
+
+
+def asks_the_model(text: str) -> bool:
+    """Whether a user line with this text is a prompt, and no report or command of the user's own."""
+    if text.startswith((INTERRUPTED, _CAVEAT)):
+        return False
+    elements, rest = _elements(text)
+    if not elements:
+        return True
+    tags = [element.tag for element in elements]
+    if not _TASK.isdisjoint(tags):
+        return False
+    # A command that the model answers begins with its message, one that Claude Code answers with its name.
+    return bool(rest) or (tags[0] == "command-message" and not _SKILL.match(elements[0].text.strip()))
+
+
+def _elements(text: str) -> tuple[list[TaggedText], str]:
+    """The known elements at the beginning of a text, and what follows them."""
+    found: list[TaggedText] = []
+    at = 0
+    while (opening := _OPENING.match(text, at)) and opening[1] in _TAGS:
+        closing = f"</{opening[1]}>"
+        end = text.find(closing, opening.end())
+        if end < 0:
+            break
+        found.append(TaggedText(opening[1], text[opening.end() : end]))
+        at = end + len(closing)
+    return found, text[at:].strip() if found else text
+
+
+def _typed(command: dict[str, str]) -> str:
+    name, given = command["command-name"].strip(), command.get("command-args", "").strip()
+    return f"/{name.lstrip('/')} {given}".strip()
+
+
+def _notification(text: str) -> Line:
+    fields: dict[str, Any] = {}
+    at, unclosed = 0, set()
+    while opening := _FIELD.search(text, at):
+        tag, at = opening[1], opening.end()
+        end = -1 if tag in unclosed else text.find(f"</{tag}>", at)
+        if end < 0:
+            unclosed.add(tag)
+            continue
+        fields.setdefault(_FIELDS[tag], text[at:end].strip())
+        at = end
+    if "usage" in fields:
+        fields["usage"] = {key: int(number) for key, number in _NUMBER.findall(fields["usage"]) if len(number) < 19}
+    return {key: item for key, item in fields.items() if item}
+
+
+# -- messages -----------------------------------------------------------------------------------------------------
 
 MESSAGES = 1_024
 

@@ -23,11 +23,9 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State, put
 from tooltap.normalizers.dialects.claude.answers import text_of
-from tooltap.normalizers.dialects.claude.deltas import Deltas
-from tooltap.normalizers.dialects.claude.messages import ClaudeMessages, ClaudeState, TurnNotes, message_of
-from tooltap.normalizers.dialects.claude.reports import Reports
+from tooltap.normalizers.dialects.claude.messages import ClaudeMessages, ClaudeState, Deltas, TurnNotes, message_of
+from tooltap.normalizers.dialects.claude.reports import Reports, Usages, result_usage
 from tooltap.normalizers.dialects.claude.tasks import Tasks
-from tooltap.normalizers.dialects.claude.usage import Usages, result_usage
 from tooltap.normalizers.tools.registry import tool_input
 from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole
 from tooltap.protocol.events import Message, Notice

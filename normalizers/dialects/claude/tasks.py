@@ -4,10 +4,11 @@ A task is a subagent, or a command that runs long or in the background. It belon
 reports are updates of that call. A call that was only acknowledged so far (`async`) gets its final result from what
 states the task's end first:
 
-- a notification: a line of the stream, or a text that the model gets as if it were a prompt (`injected_text.py`), which
-waits in the queue of a transcript before that (`queue-operation`); - an attachment of a transcript that repeats its
-status (`task_status`); - the result of another call, which asked for its output (`TaskOutput`, `BashOutput`) or stopped
-it (`TaskStop`, `KillShell`).
+- a notification: a line of the stream, or a text that the model gets as if it were a prompt (`InjectedText`), which
+  waits in the queue of a transcript before that (`queue-operation`);
+- an attachment of a transcript that repeats its status (`task_status`);
+- the result of another call, which asked for its output (`TaskOutput`, `BashOutput`) or stopped it (`TaskStop`,
+  `KillShell`).
 """
 
 from __future__ import annotations

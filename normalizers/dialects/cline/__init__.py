@@ -36,7 +36,7 @@ DIALECTS = (
     ),
     Dialect(
         "cline-session",
-        "session:ClineSession",
+        "parser:ClineSession",
         _is_cline_session,
         reads="Cline's session documents",
         tapped_with="`tooltap serve --follow cline`",

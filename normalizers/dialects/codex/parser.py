@@ -17,8 +17,7 @@ from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, State, TextBuffer
-from tooltap.normalizers.dialects.codex.approvals import CodexApprovals
-from tooltap.normalizers.dialects.codex.calls import CodexCalls
+from tooltap.normalizers.dialects.codex.calls import CodexApprovals, CodexCalls
 from tooltap.normalizers.dialects.codex.items import (
     CALL_ITEMS,
     OWN,

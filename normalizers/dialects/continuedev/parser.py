@@ -1,8 +1,5 @@
-"""The `continue-session` dialect: a session, a JSON document that Continue writes whole each time.
-
-Learned from Continue's CLI 1.5. Each version of the document is a line. Its `history` has a prompt, or what the model
-said together with its calls, whose states change from version to version; a call's state has its result. No item has an
-id or a time. A turn lasts from the prompt to the answer that calls no tool.
+"""Continue's sessions, and the answers of its tools, which are texts. What went wrong begins with the name of the tool;
+commands that fail show what they printed as errors, or else nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +10,19 @@ from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import History, SessionState
 from tooltap.normalizers.core.writer import Bodies
-from tooltap.normalizers.dialects.continuedev.answers import blocks_of, read_result
-from tooltap.normalizers.tools.payload import blocks_text
-from tooltap.normalizers.wire.values import dollars, record, records, string, whole
+from tooltap.normalizers.tools.outcome import status_in_words, status_word
+from tooltap.normalizers.tools.payload import blocks_text, decode_json
+from tooltap.normalizers.wire.values import dollars, record, records, string, token_counts
 from tooltap.protocol.events import Message, Usage
 
 ITEMS = 4_096
 """Latest items of a history that are remembered."""
-_ENTRY = re.compile(r"^\s{0,20}[-*] \[([ xX])\] (.+)$", re.MULTILINE)
+_ITEM = re.compile(r"^\s{0,20}[-*] \[([ xX])\] (.+)$", re.MULTILINE)
 _UNTITLED = frozenset({"New Session", "Untitled Session"})
 _RUNNING = {"generating": "pending", "generated": "pending", "calling": "running"}
 """State of a call that has not ended -> status; every other has ended."""
@@ -39,6 +37,13 @@ class ContinueState(SessionState, kw_only=True):
 
 
 class ContinueSession(Parser):
+    """The `continue-session` dialect: a session, a JSON document that Continue writes whole each time.
+
+    Learned from Continue's CLI 1.5. Each version of the document is a line. Its `history` has a prompt, or what the
+    model said together with its calls, whose states change from version to version; a call's state has its result. No
+    item has an id or a time. A turn lasts from the prompt to the answer that calls no tool.
+    """
+
     dialect = "continue-session"
     protocol = default_provider = "continue"
     DOCUMENTS = True
@@ -137,15 +142,10 @@ def _identity(item: Line) -> int:
 
 
 def _tokens(usage: Line) -> dict[str, int | None]:
-    prompt, output = whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens"))
-    if not prompt and not output:
-        return {}
-    return {
-        "input_tokens": prompt,
-        "output_tokens": output,
-        "cache_read_tokens": whole(record(usage.get("prompt_tokens_details")).get("cached_tokens")),
-        "reasoning_tokens": whole(record(usage.get("completion_tokens_details")).get("reasoning_tokens")),
-    }
+    cached = record(usage.get("prompt_tokens_details")).get("cached_tokens")
+    thought = record(usage.get("completion_tokens_details")).get("reasoning_tokens")
+    counts = token_counts(usage.get("prompt_tokens"), usage.get("completion_tokens"), cached, reasoning=thought)
+    return counts if counts["input_tokens"] or counts["output_tokens"] else {}
 
 
 def _read_input(name: str, given: Any) -> Any:
@@ -155,6 +155,46 @@ def _read_input(name: str, given: Any) -> Any:
         return given
     entries = [
         {"content": entry[2].strip(), "status": "pending" if entry[1] == " " else "completed"}
-        for entry in _ENTRY.finditer(text)
+        for entry in _ITEM.finditer(text)
     ]
     return {**given, "todos": entries}
+
+
+# -- answers ------------------------------------------------------------------------------------------------------
+
+_FAILED_COMMAND = re.compile(r"Error executing tool \w{1,80}: Error \(exit code (-?\d{1,9})\): ?", re.ASCII)
+_FILE = re.compile(r"Content of [^\n]{1,4096}:\n", re.ASCII)
+_FOLDER = re.compile(r"Files in [^\n]{1,4096}:\n", re.ASCII)
+_ENTRY = re.compile(r"^(.+) \((?:file, \d+ bytes|directory|file)\)$", re.ASCII | re.MULTILINE)
+
+
+def blocks_of(state: dict[str, Any]) -> list[Any]:
+    """The output in the state of a call: a text, or what an MCP server returned, which is a text in JSON."""
+    return [{**one, "content": decode_json(one.get("content"))} for one in records(state.get("output"))]
+
+
+def read_result(name: str, state: dict[str, Any]) -> Answer:
+    """The answer in the state of a call of the canonical tool `name`, with its `blocks_of` and no output bodies."""
+    content = [one.get("content") for one in state["output"]]
+    text = "\n".join(part for one in content if (part := string(one)))
+    status = status_word(state.get("status")) or "completed"
+    if status == "cancelled":  # also a call that was not allowed
+        status = status_in_words(text, "continuedev") or status
+    if name == "Bash" and (failed := _FAILED_COMMAND.match(text)) is not None:
+        code = int(failed[1])
+        return Answer({"stderr": text[failed.end() :], "exit_code": code}, "failed", f"exit code {code}", model=text)
+    if status != "completed":
+        return Answer(None, status, text or None, model=text)
+    return Answer(_value(name, text), model=text)
+
+
+def _value(name: str, text: str) -> Any:
+    if name == "Bash":
+        return {"stdout": text}
+    if name == "Read" and (head := _FILE.match(text)) is not None:
+        return {"content": text[head.end() :]}
+    if name == "LS" and (head := _FOLDER.match(text)) is not None:
+        return {"entries": _ENTRY.findall(text, head.end())}
+    if name == "TodoWrite":
+        return None
+    return decode_json(text)

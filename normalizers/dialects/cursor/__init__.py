@@ -28,7 +28,7 @@ PRODUCT = "Cursor"
 DIALECTS = (
     Dialect(
         "cursor-stream",
-        "stream:CursorStream",
+        "parser:CursorStream",
         _is_cursor_stream,
         reads="`cursor-agent -p --output-format stream-json`",
         tapped_with="`tooltap run -- cursor-agent -p --output-format stream-json …`",

@@ -1,11 +1,10 @@
-"""The `droid-session` dialect: the files that Droid keeps under `~/.factory/sessions`.
-
-Learned from Droid 0.215. Messages are those of Anthropic's API, whatever the model. A line of its own says how a turn
-ended; if it is missing, the next prompt or the end of the file does. Droid adds reminders among the user's messages.
+"""Droid's sessions, and the answers of its tools: a text, or JSON as a text. A command's exit code is in its
+last line.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
@@ -13,7 +12,8 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import SessionState
 from tooltap.normalizers.core.writer import Bodies
-from tooltap.normalizers.dialects.droid.answers import read_result
+from tooltap.normalizers.tools.outcome import status_in_words
+from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.wire.values import milliseconds, record, records, string
 from tooltap.protocol.events import Message
 
@@ -27,6 +27,13 @@ class DroidState(SessionState, kw_only=True):
 
 
 class DroidSession(Parser):
+    """The `droid-session` dialect: the files that Droid keeps under `~/.factory/sessions`.
+
+    Learned from Droid 0.215. Messages are those of Anthropic's API, whatever the model. A line of its own says how a
+    turn ended; if it is missing, the next prompt or the end of the file does. Droid adds reminders among the user's
+    messages.
+    """
+
     dialect = "droid-session"
     protocol = default_provider = "droid"
     SKIPS = frozenset({"empty", "prompt-context", "unchanged"})
@@ -104,3 +111,28 @@ class DroidSession(Parser):
         answer: Answer = read_result(self.calls.name_of(call_id) or "", record(raw))
         answer = answer.replace(attachments=bodies.attachments, model=raw.get("content"))
         return self.calls.answer(call_id, answer, raw=raw, raw_name=UNKNOWN_TOOL)
+
+
+# -- answers ------------------------------------------------------------------------------------------------------
+
+_EXITED = re.compile(r"\n\n\[Process exited with code (-?\d{1,9})\]\Z", re.ASCII)
+_FAILED = re.compile(r"Error: Command failed \(exit code: -?\d{1,9}\)\n", re.ASCII)
+
+
+def read_result(name: str, block: dict[str, Any]) -> Answer:
+    """The answer in a `tool_result` block of the canonical tool `name`."""
+    text, failed = blocks_text(block.get("content")) or "", block.get("is_error") is True
+    if name == "Bash" and (exited := _EXITED.search(text)) is not None:
+        head = _FAILED.match(text)
+        code = int(exited[1])
+        printed = text[0 if head is None else head.end() : exited.start()]
+        error = f"exit code {code}" if code else None
+        return Answer({"stdout": printed, "exit_code": code}, "failed" if failed or code else "completed", error)
+    if failed:
+        return Answer(None, status_in_words(text, "droid") or "failed", text or None)
+    if name == "Bash":
+        return Answer({"stdout": text})
+    value = decode_json(text) if text.startswith("{") else text
+    if isinstance(value, dict) and value.get("success") is False:
+        return Answer(value, "failed", text)
+    return Answer(value)

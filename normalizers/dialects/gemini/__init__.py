@@ -43,7 +43,7 @@ PRODUCT = "Gemini CLI"
 DIALECTS = (
     Dialect(
         "gemini-stream",
-        "stream:GeminiStream",
+        "parser:GeminiStream",
         _is_gemini_stream,
         reads="`gemini --output-format stream-json`",
         tapped_with="`tooltap run -- gemini -p … --output-format stream-json`",
@@ -55,7 +55,7 @@ DIALECTS = (
     ),
     Dialect(
         "gemini-chat",
-        "chat:GeminiChat",
+        "parser:GeminiChat",
         _is_gemini_chat,
         reads="the chats that Gemini CLI saves",
         tapped_with="`tooltap serve --follow gemini`",

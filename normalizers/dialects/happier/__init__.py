@@ -29,7 +29,7 @@ def _is_legacy(value: dict[str, Any]) -> bool:
 DIALECTS = (
     Dialect(
         "happier-trace",
-        "trace:HappierTrace",
+        "parser:HappierTrace",
         _is_happier_trace,
         reads="tool traces of Happier (V1)",
         tapped_with="`tooltap ingest FILE`",
@@ -38,7 +38,7 @@ DIALECTS = (
     ),
     Dialect(
         "legacy",
-        "legacy:Legacy",
+        "parser:Legacy",
         _is_legacy,
         reads="stored tool messages from before payloads carried `_happy`; must be set with `--dialect`",
         tapped_with="`tooltap normalize --dialect legacy FILE`",

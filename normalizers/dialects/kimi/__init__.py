@@ -70,7 +70,7 @@ DIALECTS = (
     ),
     Dialect(
         "kimi-session",
-        "session:KimiSession",
+        "parser:KimiSession",
         _is_kimi_session,
         reads="Kimi Code's session files",
         tapped_with="`tooltap serve --follow kimi`",

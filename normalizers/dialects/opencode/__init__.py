@@ -76,7 +76,7 @@ DIALECTS = (
     ),
     Dialect(
         "opencode-db",
-        "database:OpencodeDb",
+        "bus:OpencodeDb",
         _is_db,
         reads="OpenCode's database",
         tapped_with="`tooltap serve --follow opencode`",

@@ -1,9 +1,4 @@
-"""The `opencode-bus` dialect: OpenCode's `/event` stream, with or without the client's requests.
-
-Learned from OpenCode 1.18.33, and streams of 1.1. Every line is `{id, type, properties}`; the stream of all projects
-wraps it in `{directory, project, payload}`, where durable events come a second time in a `sync` envelope. Messages and
-their parts are sent again whenever they change, and again when a turn is over.
-"""
+"""OpenCode's events, from its server (`opencode-bus`) and from its database (`opencode-db`)."""
 
 from __future__ import annotations
 
@@ -19,14 +14,15 @@ from tooltap.normalizers.core.state import Call, State, keep_newest
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.dialects.opencode.client import OpencodeClient, method_and_path
 from tooltap.normalizers.dialects.opencode.parts import (
+    BusState,
+    OpencodePart,
     OpencodeParts,
+    OpencodeSessions,
     model_name,
     outcome_of,
     read_error,
     read_usage,
 )
-from tooltap.normalizers.dialects.opencode.sessions import OpencodeSessions
-from tooltap.normalizers.dialects.opencode.state import BusState, OpencodePart
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import OutputRef, SessionEvent, Usage
@@ -55,6 +51,13 @@ _VERSION = re.compile(r"\.\d+$")
 
 
 class OpencodeBus(Parser):
+    """The `opencode-bus` dialect: OpenCode's `/event` stream, with or without the client's requests.
+
+    Learned from OpenCode 1.18.33, and streams of 1.1. Every line is `{id, type, properties}`; the stream of all
+    projects wraps it in `{directory, project, payload}`, where durable events come a second time in a `sync` envelope.
+    Messages and their parts are sent again whenever they change, and again when a turn is over.
+    """
+
     dialect = "opencode-bus"
     SKIPS = frozenset({*_SKIPPED.values(), *_REASONS, FRAMING})
     protocol = default_provider = "opencode"
@@ -407,3 +410,42 @@ def _time(properties: Line, info: Line) -> int | None:
 def _is_context(part: Line) -> bool:
     """Whether OpenCode added the part to a message."""
     return part.get("synthetic") is True or part.get("ignored") is True
+
+
+_CONTINUES = ("tool-calls", "unknown")
+"""Finish reasons of messages that do not end the turn."""
+
+
+class OpencodeDb(OpencodeBus):
+    """The `opencode-db` dialect: the rows of the table `event` in OpenCode's database, which are durable events of its
+    bus.
+
+    Learned from OpenCode 1.18.33. Of what the bus shows, deltas, permissions, questions and the end of a turn are not
+    stored. A turn ends with the main agent's message that states how it finished, unless that calls tools.
+    """
+
+    dialect = "opencode-db"
+    line = OpencodeBus.line.copy()
+
+    def read(self, value: Line) -> Skip:
+        kind, data = value.get("type"), value.get("data")
+        if type(kind) is not str or type(data) is not dict:
+            return self.unparsed("unknown-type", value)
+        return super().read({"type": _VERSION.sub("", kind), "properties": data})
+
+    @line("message.updated")
+    def _message(self, properties: Line) -> Skip:
+        skip = super()._message(properties)
+        message = record(properties.get("info"))
+        finish = first_string(message, "finish")
+        is_complete = whole(record(message.get("time")).get("completed")) is not None
+        is_last = finish not in _CONTINUES and (finish is not None or "error" in message)
+        if self.agent is not None or self.turn is None or message.get("role") != "assistant":
+            return skip
+        if not is_complete or not is_last:
+            return skip
+        info = self.sessions.info
+        outcome, reason = info.outcome or (outcome_of(finish), finish)
+        self.end_turn(outcome, reason=reason, ended_by="answer")
+        info.outcome, info.step_reason, info.retry = [], None, 0
+        return None

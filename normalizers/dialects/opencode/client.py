@@ -14,9 +14,7 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import keep_newest
 from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.opencode.answers import answers_by_question, attachments_of, mcp_name, servers_in
-from tooltap.normalizers.dialects.opencode.parts import read_error
-from tooltap.normalizers.dialects.opencode.sessions import OpencodeSessions
-from tooltap.normalizers.dialects.opencode.state import BusState
+from tooltap.normalizers.dialects.opencode.parts import BusState, OpencodeSessions, read_error
 from tooltap.normalizers.wire.values import first_string, record, records
 from tooltap.protocol.events import Message
 

@@ -13,8 +13,7 @@ from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Call, State
-from tooltap.normalizers.dialects.opencode.parts import OpencodeParts, outcome_of, read_usage
-from tooltap.normalizers.dialects.opencode.state import OpencodeState
+from tooltap.normalizers.dialects.opencode.parts import OpencodeParts, OpencodeState, outcome_of, read_usage
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import OutputRef, Usage
 

@@ -84,7 +84,7 @@ DIALECTS = (
     ),
     Dialect(
         "pi-session",
-        "session:PiSession",
+        "parser:PiSession",
         _is_pi_session,
         reads="Pi's session files",
         tapped_with="`tooltap serve --follow pi`",

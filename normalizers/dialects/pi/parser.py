@@ -1,12 +1,4 @@
-"""The `pi-json` dialect: `pi --mode json`, and `pi --mode rpc`, which adds commands, responses and dialogs.
-
-Learned from Pi 0.73, whose documentation has the commands that no recording shows. A run is `agent_start` …
-`agent_end`. What Pi calls a turn is one request to the model and the tools it called, which is a step in our events.
-Everything is on the wire several times: a message grows in `message_update` lines and is whole in `message_end`, even
-if the model stopped early; a result is in `tool_execution_end`, in a separate message, in `turn_end` and in
-`agent_end`. The parser reads each where it is first whole. In RPC mode, prompts come back as messages of the user when
-they reach the model, perhaps after templates were expanded; a command's own text is shown only if the agent refuses it.
-"""
+"""Pi's two formats: what `pi --mode json` and `pi --mode rpc` print, and the files of its sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +13,7 @@ from tooltap.normalizers.core.state import Call, SessionState, is_short, put
 from tooltap.normalizers.core.writer import Bodies, take_bodies
 from tooltap.normalizers.dialects.pi.answers import ShownOutput, read_result
 from tooltap.normalizers.tools.payload import blocks_text
-from tooltap.normalizers.wire.values import dollars, milliseconds, record, records, string, whole
+from tooltap.normalizers.wire.values import dollars, milliseconds, record, records, string, token_counts, whole
 from tooltap.protocol.events import Chunk, Message, OutputRef, ToolUpdate, Usage
 
 MANY_COMMANDS = 256
@@ -75,6 +67,10 @@ _DELTAS = {f"{kind}_delta": role for kind, role in _ROLES.items()}
 """Type of a delta of such a block -> role."""
 
 
+_COUNTS = ("input", "output", "cacheRead", "cacheWrite")
+"""Keys of counts of tokens; the first excludes what was read from and written to the cache."""
+
+
 class PiState(SessionState, kw_only=True):
     model: str | None = None
     title: str | None = None
@@ -85,6 +81,17 @@ class PiState(SessionState, kw_only=True):
 
 
 class PiJson(Parser):
+    """The `pi-json` dialect: `pi --mode json`, and `pi --mode rpc`, which adds commands, responses and dialogs.
+
+    Learned from Pi 0.73, whose documentation has the commands that no recording shows. A run is `agent_start` …
+    `agent_end`. What Pi calls a turn is one request to the model and the tools it called, which is a step in our
+    events. Everything is on the wire several times: a message grows in `message_update` lines and is whole in
+    `message_end`, even if the model stopped early; a result is in `tool_execution_end`, in a separate message, in
+    `turn_end` and in `agent_end`. The parser reads each where it is first whole. In RPC mode, prompts come back as
+    messages of the user when they reach the model, perhaps after templates were expanded; a command's own text is shown
+    only if the agent refuses it.
+    """
+
     dialect = "pi-json"
     protocol = default_provider = "pi"
     SKIPS = frozenset(
@@ -221,20 +228,11 @@ class PiJson(Parser):
             self._show(block.get("id"), block.get("name"), block.get("arguments"), block, "pending")
 
     def _usage(self, usage: Line, model: str | None) -> None:
-        """`input` excludes tokens read from and written to the cache."""
         if not whole(usage.get("totalTokens")):
             return
-        fresh, read, written = whole(usage.get("input")), whole(usage.get("cacheRead")), whole(usage.get("cacheWrite"))
-        self.emit(
-            Usage,
-            scope="step",
-            input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
-            output_tokens=whole(usage.get("output")),
-            cache_read_tokens=read,
-            cache_write_tokens=written,
-            cost_usd=dollars(record(usage.get("cost")).get("total")),
-            model=model,
-        )
+        counts = token_counts(*map(usage.get, _COUNTS), apart=True)
+        cost = dollars(record(usage.get("cost")).get("total"))
+        self.emit(Usage, scope="step", **counts, cost_usd=cost, model=model)
 
     # -- calls --------------------------------------------------------------------------------------------------
 
@@ -343,14 +341,9 @@ class PiJson(Parser):
 
     @response("get_session_stats")
     def _statistics(self, value: Line, data: Line, text: str | None) -> Skip:
-        """`input` excludes tokens read from and written to the cache."""
         tokens, context = record(data.get("tokens")), record(data.get("contextUsage"))
-        fresh, read, written = (whole(tokens.get(key)) for key in ("input", "cacheRead", "cacheWrite"))
         figures = {
-            "input_tokens": None if fresh is None else fresh + (read or 0) + (written or 0),
-            "output_tokens": whole(tokens.get("output")),
-            "cache_read_tokens": read,
-            "cache_write_tokens": written,
+            **token_counts(*map(tokens.get, _COUNTS), apart=True),
             "cost_usd": dollars(data.get("cost")),
             "context_used": whole(context.get("tokens")),
             "context_size": whole(context.get("contextWindow")),
@@ -411,3 +404,82 @@ class PiJson(Parser):
     def _extension_error(self, value: Line) -> None:
         data = {key: value[key] for key in ("extensionPath", "event") if string(value.get(key))}
         self.notice("extension", string(value.get("error")), "error", data or None)
+
+
+_SESSION_SKIPPED = {
+    "thinking_level_change": "setting",
+    "custom": "session-file",
+    "label": "session-file",
+}
+_ENDS = {"stop": "completed", "length": "completed", "aborted": "cancelled"}
+"""Stop reason -> outcome of the turn. After an error Pi may ask the model again."""
+
+
+class PiSessionState(PiState, kw_only=True):
+    failed: bool = False
+    """The model's last message is an error."""
+
+
+class PiSession(PiJson):
+    """The `pi-session` dialect: the files that Pi keeps under `~/.pi/agent/sessions`, in version 3 of their format.
+
+    Learned from Pi 0.73. A line is an entry of a tree; whole messages are the entries that matter. No line says that a
+    turn begins or ends: it lasts from the user's message to the answer of the model that calls no tool.
+    """
+
+    dialect = "pi-session"
+    line = PiJson.line.copy(skip=_SESSION_SKIPPED)
+    message = PiJson.message.copy()
+    state_type = PiSessionState
+    state: PiSessionState
+
+    def enter(self, value: Line) -> None:
+        self.ts = milliseconds(value.get("timestamp")) or self.ts
+
+    @line("message", message=dict)
+    def _entry(self, value: Line) -> Skip:
+        return self._message(value)
+
+    @line("model_change")
+    def _model_changed(self, value: Line) -> Skip:
+        return None if self.uses_model(string(value.get("modelId"))) else "unchanged"
+
+    @line("session_info")
+    def _name(self, value: Line) -> Skip:
+        return self.retitle(string(value.get("name")))
+
+    @line("compaction", "branch_summary")
+    def _summary(self, value: Line) -> None:
+        self.notice("compaction" if value["type"] == "compaction" else "branch", string(value.get("summary")))
+
+    @line("custom_message")
+    def _custom(self, value: Line) -> None:
+        self.notice(string(value.get("customType")) or "custom", string(value.get("content")))
+
+    @message("user")
+    def _user(self, message: Line) -> Skip:
+        self._end_turn("cancelled", synthetic=True)
+        return super()._user(message)
+
+    @message("assistant")
+    def _assistant(self, message: Line) -> Skip:
+        outcome = super()._assistant(message)
+        stopped = string(message.get("stopReason")) or ""
+        self.state.failed = stopped == "error"
+        if stopped not in _ENDS:
+            return outcome
+        self._end_turn(_ENDS[stopped], reason=stopped)
+        return None
+
+    def finish(self, reason: str) -> None:
+        if self.state.failed:
+            self._end_turn("failed", ended_by="eof")
+
+    def _end_turn(
+        self, outcome: str, *, reason: str | None = None, ended_by: str = "answer", synthetic: bool = False
+    ) -> None:
+        """End the turn, if one is open."""
+        failed, self.state.failed = self.state.failed, False
+        if self.turn is not None:
+            by = "eof" if synthetic else ended_by
+            self.end_turn("failed" if failed else outcome, reason=reason, ended_by=by, synthetic=synthetic)

@@ -56,7 +56,7 @@ PRODUCT = "Qwen Code"
 DIALECTS = (
     Dialect(
         "qwen-stream",
-        "stream:QwenStream",
+        "parser:QwenStream",
         _is_qwen_stream,
         reads="`qwen --output-format stream-json`",
         tapped_with="`tooltap run -- qwen -p … --output-format stream-json`",
@@ -68,7 +68,7 @@ DIALECTS = (
     ),
     Dialect(
         "qwen-chat",
-        "chat:QwenChat",
+        "parser:QwenChat",
         _is_qwen_chat,
         reads="Qwen Code's session files",
         tapped_with="`tooltap serve --follow qwen`",

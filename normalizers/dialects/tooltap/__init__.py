@@ -24,7 +24,7 @@ def _is_display_tools(value: dict[str, Any]) -> bool:
 DIALECTS = (
     Dialect(
         "tooltap-trace",
-        "trace:TooltapTrace",
+        "parser:TooltapTrace",
         _is_tooltap_trace,
         reads="tooltap's own traces",
         tapped_with="`tooltap ingest FILE`",
@@ -33,7 +33,7 @@ DIALECTS = (
     ),
     Dialect(
         "display-tools",
-        "display_tools:DisplayTools",
+        "parser:DisplayTools",
         _is_display_tools,
         reads="what `tooltap mcp` has shown to the user",
         tapped_with="`tooltap mcp`",

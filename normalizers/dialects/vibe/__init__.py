@@ -32,7 +32,7 @@ DIALECTS = (
     ),
     Dialect(
         "vibe-session",
-        "session:VibeSession",
+        "parser:VibeSession",
         _is_vibe_session,
         reads="Mistral Vibe's stored sessions",
         tapped_with="`tooltap serve --follow vibe`",

@@ -156,9 +156,9 @@ def test_known_tool_shows_glyph_name_and_preview(name: str) -> None:
     assert tool_use(name, "src/app.py") == f"▸ {name} src/app.py"
 
 
-def test_unknown_tool_shows_its_raw_name() -> None:
+def test_unknown_tool_shows_its_name() -> None:
     assert tool_use("frobnicate") == "▸ frobnicate"
-    assert tool_use("mcp__server__ping") == "▸ mcp__server__ping"
+    assert tool_use("mcp__server__ping") == "▸ server · ping"
     assert tool_use("\x1b[2J" + "x" * 200) == "▸ ␛[2J" + "x" * 95 + "…"
 
 

@@ -14,7 +14,7 @@ from tests.cli.command import COMMAND, environment, here, sentence
 from tests.cli.screen import started
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, running
-from tooltap.cli.read.transcript.transcript import HELD
+from tooltap.cli.read.transcript import HELD
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import (
     Message,
@@ -92,7 +92,7 @@ def test_session_is_told_in_order(daemon: Running) -> None:
     assert facts.startswith("gemini 1.2 · opus · /tmp/ws · ")
     assert lines[lines.index("> Please fix it.") :][:2] == ["> Please fix it.", "> Soon."]
     assert [line for line in lines if line and line[0] in "✓✗▸?!│┌─"] == [
-        "✓ 2 reads, 1 search  a.py, b.py, greet",
+        "✓ 1 search, 2 reads  a.py, b.py, greet",
         "✓ Edit a.py  +2 −1",
         next(line for line in lines if line.startswith("✗")),
         "▸ Task Look around",
@@ -101,7 +101,7 @@ def test_session_is_told_in_order(daemon: Running) -> None:
         "│ Found it in c: here (http://x.example/y).",
         "✓ Task Look around  100 ms",
         "? asks: Bash rm -rf /",
-        "? denied by user",
+        "? Denied by the user",
         "! retry: again",
         "── turn 1 · completed · 1 min 3 s · 6 calls " + "─" * 56,
     ]

@@ -11,7 +11,7 @@ from tooltap.daemon.journal.interface import (
     Journal,
 )
 from tooltap.daemon.journal.open import Place, open_journal
-from tooltap.daemon.sessions.filter import SessionPlace
+from tooltap.daemon.sessions.listing import SessionPlace
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate, Usage
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.daemon.events import commit, event, message
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.filter import ANY_SESSION, SessionFilter, SessionOrder, place_of
+from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, place_of
 from tooltap.protocol.events import PermissionRequest, SessionEvent, Turn
 
 pytestmark = pytest.mark.anyio

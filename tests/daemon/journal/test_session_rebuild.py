@@ -18,7 +18,7 @@ from tooltap.daemon.journal.nats.state import OwnRow, Row
 from tooltap.daemon.journal.sqlite.file import connect
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.sessions import rebuild_sessions
-from tooltap.daemon.sessions.filter import SessionFilter
+from tooltap.daemon.sessions.listing import SessionFilter
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.replies import StreamState

@@ -8,7 +8,7 @@ import pytest
 
 from tests.daemon.events import call, commit, event
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.changes import MAX_FILES, MAX_OPEN, Changes
+from tooltap.daemon.sessions.row import MAX_FILES, MAX_OPEN, Changes
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import SessionEvent, ToolResult
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.prices import compared
-from tooltap.daemon.sessions import prices
-from tooltap.daemon.sessions.prices import BOUNDS
+from tooltap.daemon.sessions import usage
+from tooltap.daemon.sessions.usage import BOUNDS
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
@@ -64,43 +64,43 @@ def test_no_price_changes_within_a_size() -> None:
     ],
 )
 def test_the_model_that_matches(model: str, matched: str | None) -> None:
-    rates = prices.find(model, 20_700, 0, True)
+    rates = usage.find(model, 20_700, 0, True)
 
     assert (rates and rates.matched) == matched
 
 
 def test_long_prompts_have_a_price_of_their_own() -> None:
-    below, above = (prices.find("gemini-2.5-pro", None, size, True) for size in (4, 5))
+    below, above = (usage.find("gemini-2.5-pro", None, size, True) for size in (4, 5))
 
     assert below is not None
     assert above is not None
     assert above.fresh == 2 * below.fresh
-    assert prices.find("gemini-2.5-pro", None, 4, False) == below
-    assert prices.find("gemini-2.5-pro", None, 5, False) is None  # which of the prompts were that long?
+    assert usage.find("gemini-2.5-pro", None, 4, False) == below
+    assert usage.find("gemini-2.5-pro", None, 5, False) is None  # which of the prompts were that long?
 
 
 @pytest.mark.parametrize("day", [-1, 0, 30_000])
 def test_day_before_or_after_every_price(day: int) -> None:
-    assert prices.find("gpt-5.1", day, 0, True) == prices.find("gpt-5.1", None, 0, True) is not None
+    assert usage.find("gpt-5.1", day, 0, True) == usage.find("gpt-5.1", None, 0, True) is not None
 
 
 @pytest.mark.parametrize("day", [-(10**9), 10**9])
 def test_day_of_no_calendar_has_no_price(day: int) -> None:
-    assert prices.find("gpt-5.1", day, 0, True) is None
+    assert usage.find("gpt-5.1", day, 0, True) is None
 
 
 def test_prices_by_the_time_of_day_are_none_of_a_day() -> None:
-    assert prices.find("deepseek-chat", 20_700, 0, True) is None
+    assert usage.find("deepseek-chat", 20_700, 0, True) is None
 
 
 def test_without_the_package_no_model_has_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "genai_prices", None)
-    caches = (prices._snapshot, prices._known, prices._find, prices._model)
+    caches = (usage._snapshot, usage._known, usage._find, usage._model)
     for cached in caches:
         cached.cache_clear()
     try:
-        assert prices.find("gpt-5.1", None, 0, True) is None
-        assert prices.known_prices() is None
+        assert usage.find("gpt-5.1", None, 0, True) is None
+        assert usage.known_prices() is None
     finally:
         for cached in caches:
             cached.cache_clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.daemon.sessions.running import find_running
+from tooltap.daemon.sessions.listing import find_running
 
 
 def session(name: str, **fields: Any) -> dict[str, Any]:

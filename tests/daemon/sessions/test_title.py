@@ -7,8 +7,7 @@ import random
 import pytest
 
 from tests.daemon.events import call
-from tooltap.daemon.sessions.row import MAX_SLICES, Activity
-from tooltap.daemon.sessions.title import MAX_TITLE, title_of
+from tooltap.daemon.sessions.row import MAX_SLICES, MAX_TITLE, Activity, title_of
 
 
 @pytest.mark.parametrize(

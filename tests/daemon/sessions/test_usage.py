@@ -8,12 +8,11 @@ import pytest
 
 from tests.daemon.events import commit, event
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.prices import BOUNDS
 from tooltap.daemon.sessions.row import SessionRow
-from tooltap.daemon.sessions.usage import PARTS, Part, SessionUsage, report
+from tooltap.daemon.sessions.usage import BOUNDS, PARTS, Part, SessionUsage, report
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, SessionEvent, Usage
-from tooltap.protocol.requests import UsageRequest
+from tooltap.protocol.frames import UsageRequest
 
 DAY = 86_400_000
 

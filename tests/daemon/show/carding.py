@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.daemon.web.parsed import Element, assert_inert
-from tooltap.daemon.show.render_options import Call, Level, Look
+from tooltap.daemon.show.blocks import Call, Level, Look
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.skins.html import article
 from tooltap.normalizers.core.items import Context

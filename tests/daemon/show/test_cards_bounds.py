@@ -8,7 +8,7 @@ import pytest
 
 from tests.daemon.show.carding import card_of, made, result
 from tests.steps import steps
-from tooltap.daemon.show.render_options import Call, Level, Look
+from tooltap.daemon.show.blocks import Call, Level, Look
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.skins.html import article
 

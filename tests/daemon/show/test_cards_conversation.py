@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.daemon.show.carding import card_of, cards_of, made, recorded, result
 from tests.daemon.web.parsed import Element
-from tooltap.daemon.show.render_options import Call, Level
+from tooltap.daemon.show.blocks import Call, Level
 from tooltap.protocol.events import Event, Message, PermissionRequest, PermissionResponse, ToolCall, ToolResult
 
 CLAUDE = "claude-stream/claude-code-2.1.330"

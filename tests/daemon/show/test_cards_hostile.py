@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from tests.daemon.show.carding import ENVELOPE, card_of, made, result
 from tests.daemon.show.hostile import HOSTILE, INPUT_KEYS, NESTED_KEYS, OUTPUT_KEYS, TOOL_NAMES, events, payloads
 from tests.daemon.web.parsed import assert_inert
-from tooltap.daemon.show.render_options import LEVELS, Call, Level, Look
+from tooltap.daemon.show.blocks import LEVELS, Call, Level, Look
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.skins.html import article
 from tooltap.protocol.events import Event, decode

@@ -8,7 +8,7 @@ import pytest
 
 from tests.daemon.show.carding import card_of, cards_of, made, recorded, result
 from tests.daemon.web.parsed import Element, assert_inert
-from tooltap.daemon.show.render_options import LEVELS, Look
+from tooltap.daemon.show.blocks import LEVELS, Look
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.skins.html import article
 from tooltap.protocol.events import ToolResult, ToolUpdate

@@ -6,7 +6,7 @@ import pytest
 
 from tests.daemon.show.carding import card_of, cards_of, made, recorded, result
 from tests.daemon.web.parsed import Element
-from tooltap.daemon.show.render_options import Level
+from tooltap.daemon.show.blocks import Level
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.protocol.events import Event, ToolCall, ToolResult, ToolUpdate
 from tooltap.protocol.tools import TOOLS

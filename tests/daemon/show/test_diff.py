@@ -8,7 +8,6 @@ import pytest
 
 from tests.steps import steps
 from tooltap.daemon.show.diff import (
-    COMPARED_LINES,
     Change,
     Hunk,
     between,
@@ -117,13 +116,23 @@ def test_line_limit_is_for_all_files() -> None:
     assert [change.added for change in changes] == [10, 10, 10]
 
 
-def test_long_texts_are_not_compared() -> None:
-    old, new = ("".join(f"{word} {n}\n" for n in range(COMPARED_LINES)) for word in ("old", "new"))
+def test_long_texts_without_a_common_line_are_removed_and_added() -> None:
+    old, new = ("".join(f"{word} {n}\n" for n in range(1_000)) for word in ("old", "new"))
     hunks, note = between(old, new)
 
-    assert note.startswith("Too long to be compared")
-    assert signed(hunks)[0] == "-old 0"
-    assert signed(hunks)[-1] == f"+new {COMPARED_LINES - 1}"
+    assert signed(hunks) == [*(f"-old {n}" for n in range(1_000)), *(f"+new {n}" for n in range(1_000))]
+    assert note == ""
+
+
+def test_texts_with_many_changes_are_compared() -> None:
+    old = [str(n) for n in range(5_000)]
+    new = [f"new {line}" if int(line) % 5 == 0 else line for line in old]
+    hunks, _ = between("\n".join(old), "\n".join(new))
+    (hunk,) = hunks
+
+    assert [line.text for line in hunk.lines if line.sign in " -"] == old
+    assert [line.text for line in hunk.lines if line.sign in " +"] == new
+    assert sum(line.sign == "+" for line in hunk.lines) == 1_000
 
 
 def test_long_texts_with_one_change_are_compared() -> None:
@@ -137,7 +146,19 @@ def test_long_texts_with_one_change_are_compared() -> None:
 @pytest.mark.parametrize("alphabet", ["ab", "abcdefghijklmnopqrstuvwxyz0123456789", "(x"])
 def test_comparing_takes_bounded_time(alphabet: str) -> None:
     chance = random.Random(1)
-    half = COMPARED_LINES // 2
-    old, new = ("\n".join(chance.choice(alphabet) * 300 for _ in range(half)) for _ in range(2))
 
-    assert steps(lambda: cut([Change.of("", "", between(old, new)[0])], 100)) < 100_000
+    def compared(lines: int) -> int:
+        old, new = ("\n".join(chance.choice(alphabet) * 300 for _ in range(lines)) for _ in range(2))
+        return steps(lambda: cut([Change.of("", "", between(old, new)[0])], 100))
+
+    assert compared(500) < 1_000_000
+    assert compared(4_000) < 1_000_000
+
+
+@pytest.mark.parametrize("alphabet", ["a b", "(x", "!?.,;:()[]{}", "\u2200\u2201\u2202\u2203\u2204\u2205"])
+def test_marking_what_changed_inside_lines_takes_bounded_time(alphabet: str) -> None:
+    chance = random.Random(1)
+    old, new = (["".join(chance.choice(alphabet) for _ in range(300)) for _ in range(50)] for _ in range(2))
+    lines = [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
+
+    assert steps(lambda: cut([Change.of("", "", hunks_of_claude([{"lines": lines}]))], 200)) < 50 * 30_000

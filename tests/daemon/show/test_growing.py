@@ -8,10 +8,9 @@ import pytest
 
 from tests.daemon.events import call, event, message, result
 from tests.daemon.show.test_timeline import fragments
-from tooltap.daemon.show.growing import MOST_CARDS, Growing
-from tooltap.daemon.show.render_options import Look
+from tooltap.daemon.show.blocks import Look
 from tooltap.daemon.show.shown import Fragment, fragment_of
-from tooltap.daemon.show.timeline import Card, nest, rows_of
+from tooltap.daemon.show.timeline import MOST_CARDS, Card, Growing, nest, rows_of
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate, Turn, Usage
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tooltap.daemon.show.runners import summary_of
+from tooltap.daemon.show.facts import summary_of
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.daemon.events import call, event, message, result
-from tooltap.daemon.show.render_options import Look
+from tooltap.daemon.show.blocks import Look
 from tooltap.daemon.show.shown import Fragment, Slot, card_key, fragment_of, key_of
 from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import MAX_DEPTH, Card, Nesting, nest

@@ -13,7 +13,7 @@ from tests.normalizers.dialects.gemini.helpers import RECORDED, WRITTEN
 from tests.normalizers.reading import FIXTURES, emitted, outline, recording
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Context, Limits, Produced
-from tooltap.normalizers.dialects.gemini.chat import GeminiChat
+from tooltap.normalizers.dialects.gemini.parser import GeminiChat
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.wire.decode import beginning
 from tooltap.protocol.events import Event, Message, Unparsed

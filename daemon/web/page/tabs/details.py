@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from tooltap.daemon.formats import amount, counted, spent
 from tooltap.daemon.journal.interface import StreamInfo
-from tooltap.daemon.sessions.running import STATUSES, status_of
+from tooltap.daemon.sessions.listing import STATUSES, status_of
 from tooltap.daemon.show.markup import product
 from tooltap.normalizers.wire.values import records, string
 from tooltap.protocol.events import SessionEvent, decode

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from tooltap.daemon.show import diff as diffs
-from tooltap.daemon.show.tools.edits import TAGS
+from tooltap.daemon.show.tools.files import TAGS
 from tooltap.daemon.web.page.tabs.digests import Place, TurnCount
 from tooltap.normalizers.changes.session_files import KINDS, SessionFiles
 from tooltap.normalizers.changes.steps import FILE_TOOLS

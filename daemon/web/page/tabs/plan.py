@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from tooltap.daemon.show.blocks import short
-from tooltap.daemon.show.tools.todos import MARKS, word_of
+from tooltap.daemon.show.tools.tasks import MARKS, word_of
 from tooltap.daemon.web.page.tabs.digests import Place, TurnCount
 from tooltap.normalizers.wire.values import record, records, string
 from tooltap.protocol.events import AnyEvent, ToolCall, ToolResult, ToolUpdate, Turn, decode

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
-from tooltap.daemon.sessions.title import name_of
+from tooltap.daemon.sessions.listing import name_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, known_row_of, preferences_of, query_of

@@ -12,12 +12,11 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.turn_costs import Ledger, Spent, cost_of
-from tooltap.daemon.sessions.usage import Cost
+from tooltap.daemon.sessions.usage import Cost, Ledger, Spent, cost_of
 from tooltap.daemon.web.page.tabs.digests import Place, TurnCount
 from tooltap.protocol.events import Notice, SessionEvent, ToolCall, Turn, Usage, decode
+from tooltap.protocol.frames import UsageRequest
 from tooltap.protocol.replies import UsageResult, UsageRow
-from tooltap.protocol.requests import UsageRequest
 
 DRAWN = 600
 """Points; with more, each shows the highest of its neighbours."""

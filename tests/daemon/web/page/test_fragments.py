@@ -11,7 +11,7 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.show.render_options import Level, Look
+from tooltap.daemon.show.blocks import Level, Look
 from tooltap.daemon.show.shown import Fragment, fragment_of
 from tooltap.daemon.show.skins import html as skin
 from tooltap.daemon.web.page import fragments as module

@@ -13,8 +13,9 @@ from markdown_it.token import Token
 from tests.browser.test_hostile import HOSTILE
 from tests.daemon.show.carding import made, recorded, result
 from tooltap.daemon.export import markdown as markdown_page
-from tooltap.daemon.export.markdown import MarkdownPage, code_span, fenced, inert, line
+from tooltap.daemon.export.markdown import MarkdownPage
 from tooltap.daemon.export.source import Bodies
+from tooltap.daemon.show.skins.markdown import code_span, fenced, inert, line
 from tooltap.protocol.events import AnyEvent, Event
 
 ATTACKS = [

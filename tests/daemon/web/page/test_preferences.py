@@ -15,7 +15,7 @@ from tooltap.daemon.web.page.preferences import (
     to_cookie,
 )
 from tooltap.normalizers.catalog.registry import agents
-from tooltap.protocol.heads import EventHead
+from tooltap.protocol.events import EventHead
 
 
 def head(kind: str = "tool-call", dialect: str = "claude-stream", name: str | None = "Bash") -> EventHead:

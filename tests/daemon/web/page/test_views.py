@@ -15,7 +15,7 @@ from tests.daemon.show.carding import FIXTURES, made, recorded, result
 from tests.daemon.web.browsing import Browser
 from tests.daemon.web.page.reading import Element, shown
 from tooltap.daemon.show.diff import between, near
-from tooltap.daemon.show.readable import lines_of, texts_in
+from tooltap.daemon.show.tree import lines_of, texts_in
 from tooltap.daemon.web.page.event import Views, views_of
 from tooltap.protocol.events import Event, ToolResult, encode
 

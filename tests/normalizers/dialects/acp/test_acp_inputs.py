@@ -8,8 +8,7 @@ import pytest
 
 from tests.normalizers.dialects.acp.helpers import CODEX, events, named, only, read, tool, tool_update, whole_input
 from tests.normalizers.reading import answer, of
-from tooltap.normalizers.dialects.acp.inputs import ToolUse
-from tooltap.normalizers.dialects.acp.names import mcp_name, raw_name
+from tooltap.normalizers.dialects.acp.inputs import ToolUse, mcp_name, raw_name
 from tooltap.protocol.events import ToolCall, ToolResult
 
 # -- names -------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from tests.normalizers.dialects.acp.helpers import (
     whole_input,
 )
 from tests.normalizers.reading import answer, of
-from tooltap.normalizers.dialects.acp.names import mcp_name, raw_name
+from tooltap.normalizers.dialects.acp.inputs import mcp_name, raw_name
 from tooltap.protocol.events import PermissionRequest, SessionEvent, ToolCall, ToolResult, ToolUpdate, Turn
 
 DIFF = [{"type": "diff", "path": "/ws/a.txt", "newText": "hello"}]

@@ -27,7 +27,7 @@ from tests.normalizers.dialects.acp.helpers import (
 )
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context, Produced
-from tooltap.normalizers.dialects.acp.names import raw_name
+from tooltap.normalizers.dialects.acp.inputs import raw_name
 from tooltap.normalizers.dialects.acp.parser import Acp, is_extension
 from tooltap.protocol.events import (
     Event,

@@ -8,7 +8,7 @@ from tests.normalizers.dialects.claude import helpers as stream
 from tests.normalizers.dialects.claude.transcripts import line, read, said, statistics
 from tests.normalizers.reading import lines_of, of
 from tests.steps import steps_grow
-from tooltap.normalizers.dialects.claude.injected_text import asks_the_model, read_injected_text
+from tooltap.normalizers.dialects.claude.messages import asks_the_model, read_injected_text
 from tooltap.protocol.events import Message, Notice, Turn, Unparsed
 
 PROMPTING = "<command-message>review is running…</command-message>\n<command-name>/review</command-name>"

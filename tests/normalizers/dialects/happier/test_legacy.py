@@ -10,7 +10,7 @@ import pytest
 
 from tests.normalizers.reading import emitted
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.dialects.happier.legacy import Legacy
+from tooltap.normalizers.dialects.happier.parser import Legacy
 from tooltap.protocol.events import (
     Event,
     Message,

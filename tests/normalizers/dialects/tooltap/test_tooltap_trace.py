@@ -9,7 +9,7 @@ import orjson
 
 from tests.normalizers.reading import emitted
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.dialects.tooltap.trace import TooltapTrace
+from tooltap.normalizers.dialects.tooltap.parser import TooltapTrace
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Event, Message, Notice, SessionEvent, ToolCall, ToolResult, Turn, Unparsed, encode
 from tooltap.testing import Line, check_recording, normalize, read_recording

@@ -1,13 +1,4 @@
-"""The `tooltap-trace` dialect: tooltap's traces (`v` 1), with the raw lines of several streams in arrival order.
-
-    {"v", "t"?, "stream", "dialect"?, "provider"?, "agentVersion"?, "n", "dir"?, "line" | "b64", "bytes"?, "masked"?}
-    {"v", "t"?, "stream", …, "n", "op": "lost" | "close", "lines"?, "bytes"?, "reason"?}
-
-Each traced stream has a separate parser of its dialect, whose events are passed on: session, agent, turn, provider and
-dialect are those of the traced stream; event ids and line numbers are those of the trace. The first stream of the trace
-keeps its ids of calls and permissions; those of other streams get the stream's name as a prefix, because two agents may
-use the same ids. A stream that begins after another has ended may have its name: the prefix then has the line, too.
-"""
+"""tooltap's own formats: traces, and what `tooltap mcp` reports."""
 
 from __future__ import annotations
 
@@ -17,15 +8,18 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.catalog.registry import UnknownDialectError, dialects, parser_class, recognise
+from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
+from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, outcome_of
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.core.writer import Writer
+from tooltap.normalizers.tools.names import OWN_SERVER
 from tooltap.normalizers.wire.decode import FRAMING, decode_line
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine
-from tooltap.normalizers.wire.values import whole
+from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol import inputs
+from tooltap.protocol.events import Display, SessionEvent
 from tooltap.protocol.inputs import NotTappedError, read_record
 
 NAME = "tooltap-trace"
@@ -60,6 +54,19 @@ class TraceState(State, kw_only=True):
 
 
 class TooltapTrace(Parser):
+    """The `tooltap-trace` dialect: tooltap's traces (`v` 1), with the raw lines of several streams in arrival order.
+
+        {"v", "t"?, "stream", "dialect"?, "provider"?, "agentVersion"?, "n", "dir"?, "line" | "b64",
+         "bytes"?, "masked"?}
+        {"v", "t"?, "stream", …, "n", "op": "lost" | "close", "lines"?, "bytes"?, "reason"?}
+
+    Each traced stream has a separate parser of its dialect, whose events are passed on: session, agent, turn, provider
+    and dialect are those of the traced stream; event ids and line numbers are those of the trace. The first stream of
+    the trace keeps its ids of calls and permissions; those of other streams get the stream's name as a prefix, because
+    two agents may use the same ids. A stream that begins after another has ended may have its name: the prefix then has
+    the line, too.
+    """
+
     dialect = NAME
     protocol = default_provider = "tooltap"
     SKIPS = frozenset({"repeated", "mark", FRAMING})
@@ -231,3 +238,71 @@ class TooltapTrace(Parser):
                 return
             total -= sizes[name]
             self._end(name)
+
+
+_STATUSES = ("completed", "failed", "denied", "cancelled")
+
+
+class DisplayTools(Parser):
+    """The `display-tools` dialect: what `tooltap mcp` reports to the daemon about its display tools.
+
+        {"type": "display/session", "client"?: {"name", "version"}, "cwd"}
+        {"type": "display/call", "callId", "tool", "arguments"}
+        {"type": "display/result", "callId", "tool", "status", "text", "exitCode"?, "durationMs", "display"?}
+
+    `text` is the line for the model; `display` has the keys of `Display` and names the output body for the user. A call
+    without a result, because the server was killed, is closed with the stream.
+    """
+
+    dialect = "display-tools"
+    protocol = default_provider = "tooltap"
+    line = Lines("type")
+
+    @line("display/session")
+    def _session(self, value: Line) -> None:
+        client = record(value.get("client"))
+        self.state.cwd = string(value.get("cwd"))
+        name, version = string(client.get("name")), string(client.get("version"))
+        title = " ".join(part for part in ("display tools of", name, version) if part) if name else None
+        self.emit(SessionEvent, state="started", cwd=self.state.cwd, title=title)
+
+    @line("display/call", callId=str, tool=str)
+    def _call(self, value: Line) -> Skip:
+        call_id, tool = value["callId"], value["tool"]
+        if not call_id or not tool:
+            return self.unparsed("unknown-type", value)
+        self.calls.open(call_id, tool, record(value.get("arguments")), raw=value, name=_canonical(tool))
+        return None
+
+    @line("display/result", callId=str, tool=str)
+    def _result(self, value: Line) -> Skip:
+        call_id, tool = value["callId"], value["tool"]
+        if not call_id or not tool or value.get("status") not in _STATUSES:
+            return self.unparsed("unknown-type", value)
+        if self.calls.is_over(call_id):
+            return "duplicate-result"
+        if not self.calls.is_known(call_id):
+            self.calls.open(call_id, tool, {}, raw=None, name=_canonical(tool), synthetic=True)
+        text = string(value.get("text"))
+        stated = {"text": text, "exit_code": whole(value.get("exitCode"))}
+        answer = Answer(
+            {key: item for key, item in stated.items() if item is not None},
+            value["status"],
+            text,
+            duration_ms=whole(value.get("durationMs")),
+            display=_display(value.get("display")),
+            model=msgspec.UNSET if text is None else text,
+        )
+        return self.calls.answer(call_id, answer, raw=value)
+
+
+def _canonical(tool: str) -> str:
+    """The tool's name in agents that configure this server as `tooltap`."""
+    return f"mcp__{OWN_SERVER}__{tool}"
+
+
+def _display(value: Any) -> Display | None:
+    try:
+        return None if value is None else msgspec.convert({**record(value), "origin": "provider"}, Display)
+    except msgspec.ValidationError:
+        return None

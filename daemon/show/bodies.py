@@ -1,6 +1,6 @@
-"""The bodies of results and updates, of any tool.
+"""The bodies of events, but for the inputs of calls: of results and updates of any tool, then of all other events.
 
-In this order: tooltap's notes about the result, its error, its display or else its output, its attachments. The
+A result shows in this order: tooltap's notes about it, its error, its display or else its output, its attachments. The
 `display` of a result is what the user sees instead of the output; a rule, a rewriter or the provider sets it.
 """
 
@@ -10,19 +10,49 @@ from typing import Any
 
 import msgspec
 
-from tooltap.daemon.formats import spent
-from tooltap.daemon.show.blocks import IMAGES, Body, attachments, facts, folded, joined, note, plain, prose, short
+from tooltap.daemon.formats import amount, dollars, spent
+from tooltap.daemon.show.blocks import (
+    HEADER,
+    IMAGES,
+    Body,
+    Look,
+    attachments,
+    facts,
+    folded,
+    joined,
+    note,
+    plain,
+    prose,
+    short,
+    table,
+)
 from tooltap.daemon.show.diff import Change, between, changes_of_diff
 from tooltap.daemon.show.facts import Fact, outcome_facts, said
-from tooltap.daemon.show.render_options import Look
-from tooltap.daemon.show.tools.edits import changes_body
-from tooltap.daemon.show.tools.files import source
-from tooltap.daemon.show.tools.registry import error_body, output_body
-from tooltap.daemon.show.tree import text_or_tree, tree
-from tooltap.daemon.views.select import result_text
-from tooltap.protocol.events import Attachment, Display, ToolResult, ToolUpdate
+from tooltap.daemon.show.tools.dialogs import answers_body, options_body, questions_body
+from tooltap.daemon.show.tools.files import changes_body, source
+from tooltap.daemon.show.tools.registry import error_body, input_body, output_body
+from tooltap.daemon.show.tree import lines_of, text_or_tree, tree
+from tooltap.daemon.views.select import result_text, without_meta
+from tooltap.normalizers.wire.values import string
+from tooltap.protocol.events import (
+    Attachment,
+    Display,
+    Message,
+    Notice,
+    PermissionRequest,
+    PermissionResponse,
+    Reasoning,
+    SessionEvent,
+    ToolResult,
+    ToolUpdate,
+    Turn,
+    Unparsed,
+    Usage,
+)
 from tooltap.protocol.model_view import model_blocks, model_text
+from tooltap.protocol.tools import TOOLS
 
+BACKGROUND = "continues in the background"
 SILENT = "Silent: the user is shown nothing of this result."
 ASK = "Shown when it is asked for."
 ASYNC = "The work continues in the background; its end is a result of its own."
@@ -41,11 +71,11 @@ UNKNOWN_VIEW = "What the model saw is not known, because the agent's stream does
 
 def result_facts(event: ToolResult, look: Look) -> tuple[Fact, ...]:
     """Return the facts at the end of the call's row."""
-    duration = took(event, look)
+    duration = spent(milliseconds_of(event, look))
     return (
         *outcome_facts(event, look),
         *said(
-            "continues in the background" if event.async_ else None,
+            BACKGROUND if event.async_ else None,
             "from the background" if event.final else None,
             "inferred" if event.synthetic else None,
             REPLACES[look.replaces_inferred][0] if event.replaces else None,
@@ -57,14 +87,14 @@ def result_facts(event: ToolResult, look: Look) -> tuple[Fact, ...]:
     )
 
 
-def took(event: ToolResult, look: Look) -> str | None:
+def milliseconds_of(event: ToolResult, look: Look) -> float | None:
     """Return how long the call took: as the agent states it, or by the times of call and result."""
     if event.duration_ms is not None:
-        return spent(event.duration_ms)
+        return event.duration_ms
     began = look.call and look.call.ts
     if began is None or event.ts is None or event.synthetic or event.async_ or event.ts - began < NOTABLE:
         return None
-    return spent(event.ts - began)
+    return event.ts - began
 
 
 def result_body(event: ToolResult, look: Look) -> Body:
@@ -129,7 +159,7 @@ def _display(display: Display, look: Look) -> Body:
             [Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes, name=display.path)], look
         )
     else:
-        body = joined(_view(display, mime, look), _whole(display, look))
+        body = joined(_view(display, mime, look), _stored(display, look))
     origin = note(f"Shown as {_ORIGINS[display.origin]} wants it.")
     return joined(origin if look.is_full else (), facts([("file", display.path)]), body)
 
@@ -143,7 +173,7 @@ def _view(display: Display, mime: str, look: Look) -> Body:
     return typed_text(display.text, look, "/display/text", mime_type=mime, language=display.language, path=display.path)
 
 
-def _whole(display: Display, look: Look) -> Body:
+def _stored(display: Display, look: Look) -> Body:
     """Show the body of a display that is stored apart from the event."""
     if display.output_id is None:
         return ()
@@ -247,3 +277,182 @@ def typed_text(
     if language or path or (mime_type and mime_type != "text/plain"):
         return source(text, look, pointer, path=path, language=language)
     return plain(text, look, pointer)
+
+
+# -- results as text, where a skin has no blocks ---------------------------------------------------------------------
+
+
+TEXTS = ("stdout", "stderr", "content", "text", "message", "output", "result")
+"""Keys of outputs whose texts are shown, if the stream does not say what the model saw."""
+ERRORS = ("errorMessage", "stderr", "message", "text", "stdout")
+"""Keys of outputs that say why a call failed; the first that does counts."""
+
+
+def user_text(event: ToolResult) -> str:
+    """Return what the user sees of a result."""
+    if event.silent:
+        return ""
+    if event.display is not None and event.display.text is not None:
+        return event.display.text
+    output = without_meta(event.output)
+    text = result_text(event.output, None).text
+    if output and text != msgspec.json.encode(output).decode():
+        error = output.get("errorMessage")
+        return text if not isinstance(error, str) or error in text else f"{error}\n{text}"
+    return lines_of(output) if output else ""
+
+
+def seen_text(event: ToolResult) -> str:
+    """Return what the model saw of a result or, if that is not known, the texts of its output."""
+    if event.silent:
+        return ""
+    seen = model_text(msgspec.to_builtins(event), _not_here)
+    if seen is not None:
+        return seen
+    texts = [event.output[key] for key in TEXTS if isinstance(event.output.get(key), str)]
+    return "\n".join(text for text in texts if text)
+
+
+def error_text(event: ToolResult) -> str:
+    """Return what the agent says of a call that did not complete; empty for one that did."""
+    if event.status == "completed":
+        return ""
+    found = (string(event.output.get(key)) or "" for key in ERRORS)
+    return next((text.strip() for text in found if text.strip()), "")
+
+
+# -- messages, reasoning, permissions, notices, turns, sessions, usage -----------------------------------------------
+
+
+def message_body(event: Message, look: Look) -> Body:
+    """Show a message as Markdown. Line breaks of typed messages are kept."""
+    return joined(
+        prose(event.text, look, "/text", prompt=event.role != "assistant"), attachments(event.attachments, look)
+    )
+
+
+def reasoning_body(event: Reasoning, look: Look) -> Body:
+    return prose(event.text, look, "/text")
+
+
+def permission_body(event: PermissionRequest, look: Look) -> Body:
+    """Show the question and the options of a request."""
+    # If there is a title, the input in the call's own card is enough.
+    call = _call_input(event.name, event.input or {}, look) if look.is_full or not event.title else ()
+    return joined(
+        _whole(event.title, look, "/title"),
+        call,
+        () if _shows_questions(look) else questions_body(event.questions or [], None, look),
+        options_body(event.options or [], look),
+    )
+
+
+def _shows_questions(look: Look) -> bool:
+    """Say whether the call's own card shows the questions."""
+    return not look.is_full and look.call is not None and bool(look.call.input.get("questions"))
+
+
+def _whole(value: str | None, look: Look, pointer: str) -> Body:
+    """Show a text that the header shows only the beginning of."""
+    return plain(value, look, pointer) if value and short(value, HEADER) != value else ()
+
+
+def _call_input(name: str | None, payload: dict[str, Any], look: Look) -> Body:
+    """Show the input of the requested call; as a tree if it has no known key, as in OpenCode's requests."""
+    types = TOOLS.get(name or "")
+    if name is None or (types is not None and len(types.input.from_payload(payload).extra) == len(payload)):
+        return tree(payload, look, "/input")
+    return input_body(name, payload, look)
+
+
+def response_body(event: PermissionResponse, look: Look) -> Body:
+    return joined(prose(event.message, look, "/message", prompt=True), answers_body(event.answers or {}, look))
+
+
+def notice_body(event: Notice, look: Look) -> Body:
+    """Show the text if the header shows only its beginning, and the data at level `full`."""
+    return joined(_whole(event.text, look, "/text"), tree(event.data, look, "/data") if look.is_full else ())
+
+
+def unparsed_body(event: Unparsed, look: Look) -> Body:
+    return joined(
+        note(f"A line of {event.bytes:,} bytes that could not be read ({short(event.reason)}). It begins:"),
+        plain(event.text, look, "/text"),
+    )
+
+
+def turn_body(event: Turn, look: Look) -> Body:
+    return _whole(event.reason, look, "/reason")
+
+
+def session_body(event: SessionEvent, look: Look) -> Body:
+    """Show what is known of a session. For an update the header is enough, except at level `full`."""
+    if event.state == "updated" and not look.is_full:
+        return ()
+    about = facts(
+        [
+            ("title", event.title),
+            ("model", event.model),
+            ("mode", event.mode),
+            ("folder", event.cwd),
+            ("version of the agent", event.agent_version),
+            ("earlier called", event.alias),
+        ]
+    )
+    servers = [(server.get("name"), server.get("status")) for server in event.mcp_servers or []]
+    return joined(
+        about,
+        table(("MCP server", "status"), servers, look, name="MCP servers"),
+        _names("tools", event.tools, look),
+        _names("commands", event.commands, look),
+    )
+
+
+def _names(of_what: str, names: list[str] | None, look: Look) -> Body:
+    if not names:
+        return ()
+    shown = [short(name, HEADER) for name in names]
+    return folded(f"{len(names):,} {of_what}", tree(shown, look._replace(level="full")))
+
+
+def usage_body(event: Usage, look: Look) -> Body:
+    if not look.is_full:
+        return ()
+    return facts(
+        [
+            ("tokens in", event.input_tokens),
+            ("of these read from the cache", event.cache_read_tokens),
+            ("of these written to the cache", event.cache_write_tokens),
+            ("tokens out", event.output_tokens),
+            ("of these reasoning", event.reasoning_tokens),
+            ("cost", cost(event)),
+            ("context", context_used(event)),
+        ]
+    )
+
+
+def cost(event: Usage) -> str | None:
+    """Return the cost, if it can be one, as `$0.0293`, with its scope if that differs from the tokens' scope."""
+    shown = dollars(event.cost_usd, 4)
+    scope = event.cost_scope or event.scope
+    return shown if shown is None or scope == event.scope else f"{shown} for the {scope}"
+
+
+def context_share(event: Usage) -> str | None:
+    """Return the used context as `context 6 %`."""
+    if event.context_used is None:
+        return None
+    if not event.context_size:
+        return f"context {amount(event.context_used)}"
+    part = 100 * event.context_used / event.context_size
+    return f"context {f'{part:.0f}' if part >= 1 else 'under 1'} %"
+
+
+def context_used(event: Usage) -> str | None:
+    """Return the used context as `12,000 of 200,000 tokens (6 %)`."""
+    if event.context_used is None:
+        return None
+    if not event.context_size:
+        return f"{event.context_used:,} tokens"
+    part = 100 * event.context_used / event.context_size
+    return f"{event.context_used:,} of {event.context_size:,} tokens ({f'{part:.0f}' if part >= 1 else 'under 1'} %)"

@@ -1,14 +1,17 @@
-"""Turns the events of one session into lines, in their order, with bounded memory.
+"""A session as text for a terminal, made of its events one by one, in their order and with bounded memory. What is
+shown of each is decided in `daemon/show`; this says how it looks in columns. It prints nothing itself.
 
-A call is one line, so it waits for its result, and later items wait for the call. It does not wait for long:
-after `HELD` items, or when a subagent begins to work for it, the call is shown as open, and its end gets a line of its
-own.
+A call is one line, so it waits for its result, and later items wait for the call. It does not wait for long: after
+`HELD` items, or when a subagent begins to work for it, the call is shown as open, and its end gets a line of its own.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -160,34 +163,41 @@ class Transcript:
             waiting.is_opened = True
         elif event.async_ and len(self._background) < MAX_BACKGROUND:
             self._background[key] = waiting
-        ended = waiting.call._replace(result=event)
+        ended = waiting.call.ended(event)
         if waiting.is_opened:
             self._items.append(_Waiting(ended, waiting.agent, is_late=True))
         else:
             waiting.call = ended
 
     def _permission(self, event: PermissionRequest) -> None:
-        what = one_line(f"{tool_name(event.name or event.type)} {event.title or ''}", 400)
-        self._put(event, [self._styled(fit(f"? asks: {what}", self._room(event)), "yellow")])
+        shown = _shown(event)
+        name = tool_name(event.name) if event.name else shown.title
+        about = "" if shown.preview == name else shown.preview
+        what = one_line(f"{one_line(name, 60)} {about}", 400)
+        self._put(event, [self._styled(fit(f"{shown.icon} asks: {what}", self._room(event)), "yellow")])
 
     def _answer(self, event: PermissionResponse) -> None:
-        by = f" by {event.by}" if event.by else ""
-        text = one_line(f"? {event.outcome}{by} {event.message or ''}", 400)
+        shown = _shown(event)
+        text = one_line(f"{shown.icon} {shown.title} {shown.preview} {event.message or ''}", 400)
         self._put(event, [self._styled(fit(text, self._room(event)), "yellow")])
 
     def _notice(self, event: Notice) -> None:
         if event.level != "info":
+            shown = _shown(event)
             style = "red" if event.level == "error" else "yellow"
-            lines = plain_lines(f"! {event.code}: {event.text}", self._room(event), ERROR_LINES)
+            text = f"{shown.icon} {shown.title}: {shown.preview}"
+            lines = plain_lines(text, self._room(event), ERROR_LINES)
             self._put(event, [self._styled(line, style) for line in lines])
 
     def _unparsed(self, event: Unparsed) -> None:
-        text = fit(one_line(f"! unparsed: {event.reason}: {event.text}", 400), self._room(event))
-        self._put(event, [self._styled(text, "dim")])
+        shown = _shown(event)
+        text = one_line(f"{shown.icon} {shown.title}: {shown.preview}: {event.text}", 400)
+        self._put(event, [self._styled(fit(text, self._room(event)), "dim")])
 
     def _turn(self, event: Turn) -> None:
         if event.agent is not None:
             return
+        shown = _shown(event)
         if event.state == "started":
             self._turns_begun += 1
             if len(self._turns) < MAX_BACKGROUND:
@@ -197,7 +207,7 @@ class Transcript:
         took = event.duration_ms
         if took is None and turn.began is not None and event.ts is not None:
             took = event.ts - turn.began
-        facts = [f"turn {turn.number}", event.reason if event.state == "failed" and event.reason else event.state]
+        facts = [f"turn {turn.number}", (event.state == "failed" and shown.preview) or shown.status]
         facts += [duration(took)] if took is not None else []
         facts += [counted(turn.calls, "call")] if turn.calls else []
         head = fit(f"── {one_line(' · '.join(facts), 200)} ", self._columns)
@@ -240,11 +250,8 @@ class Transcript:
         if len(run) == 1:
             yield from self._indented(agent, self._lines_of(run[0]))
             return
-        reads = sum(family_of(one.call.call.name) == "read" for one in run)
-        what = [counted(reads, "read")] if reads else []
-        what += [counted(len(run) - reads, "search", "searches")] if len(run) > reads else []
         names = dict.fromkeys(one.call.argument for one in run if one.call.argument)
-        head = f"✓ {', '.join(what)}"
+        head = f"✓ {looks([one.call.family for one in run])}"
         shown = fit(f"{head}  {', '.join(names)}", self._columns - 2 * self._level(agent))
         line = [self._styled("✓", "green"), self._styled(head[1:], "bold"), self._styled(shown[len(head) :], "dim")]
         yield from self._indented(agent, [joined(line)])
@@ -259,8 +266,8 @@ class Transcript:
             yield from self._changes(call.call, room)
         if result is None:
             return
-        output = output_of(result) if self._full else ""
-        if (error := error_of(result)) and error not in output:
+        output = seen_text(result) if self._full else ""
+        if (error := error_text(result)) and error not in output:
             most = None if self._full else ERROR_LINES
             yield from (self._styled(f"    {line}", "red") for line in plain_lines(error, room - 4, most))
         if output:
@@ -334,3 +341,191 @@ _KINDS: dict[type[Event], Callable[[Transcript, Any], None]] = {
     Unparsed: Transcript._unparsed,
     Turn: Transcript._turn,
 }
+
+
+# -- calls: one line each, and what they changed ---------------------------------------------------------------------
+
+
+MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red")}
+MAX_ARGUMENT = 400
+MIN_ARGUMENT = 12
+"""Columns reserved for the argument, however long the text after it is."""
+LOOK = Look("title", lambda output_id: None, room=MAX_ARGUMENT)
+
+
+class Call(NamedTuple):
+    """A call and, once it has ended, its result."""
+
+    call: ToolCall
+    title: str
+    argument: str
+    result: ToolResult | None = None
+    facts: tuple[Fact, ...] = ()
+    """Of the result."""
+    took: float | None = None
+    """Milliseconds."""
+
+    @classmethod
+    def of(cls, call: ToolCall, cwd: str | None) -> Call:
+        shown = _shown(call, LOOK._replace(cwd=cwd))
+        return cls(call, one_line(shown.title, 60), one_line(shown.preview, MAX_ARGUMENT))
+
+    def ended(self, result: ToolResult) -> Call:
+        look = LOOK._replace(call=blocks.Call(self.call.name, self.call.input, self.argument, self.call.ts))
+        return self._replace(result=result, facts=_shown(result, look).facts, took=milliseconds_of(result, look))
+
+    @property
+    def family(self) -> str:
+        return family_of(self.call.name)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it only read or searched, and nothing is to be said of it."""
+        return self.result is not None and only_looked(self.family, self.result.status)
+
+
+def _shown(event: Event, look: Look = LOOK) -> Shown:
+    return shown_of(event, look) or Shown("", "")
+
+
+def call_line(call: Call, columns: int, *, colour: bool) -> Clean:
+    result = call.result
+    glyph, style = ("▸", "yellow") if result is None else MARKS.get(result.status, ("■", "magenta"))
+    name = fit(call.title, max(columns // 3, 10))
+    facts = " · ".join(_call_facts(call))
+    room = columns - columns_of(name) - 3
+    facts = fit(facts, max(room - MIN_ARGUMENT - 2, 8))
+    left = room - (columns_of(facts) + 2 if facts else 0)
+    argument = fit_end(call.argument, left) if call.family == "read" else fit(call.argument, left)
+    line = [_styled(glyph, style, colour), " ", _styled(name, "bold", colour)]
+    if argument:
+        line += [" ", argument]
+    if facts:
+        line += ["  ", _styled(facts, "dim", colour)]
+    return joined(line)
+
+
+def _call_facts(call: Call) -> Iterator[str]:
+    if changed := [fact.text for fact in call.facts if fact.name in ("added", "removed")]:
+        yield " ".join(changed)
+    if call.result is None:
+        return
+    if call.result.async_:
+        yield BACKGROUND
+    elif call.result.status != "completed":
+        yield call.result.status
+    yield from (fact.text for fact in call.facts if fact.name == "exit")
+    if call.took is not None:
+        yield duration(call.took)
+
+
+def _styled(text: str, style: str, colour: bool) -> str:
+    return styled(text, style) if colour else text
+
+
+def changes_of(call: ToolCall) -> list[Change]:
+    """What it changes in files, as far as its input says so: of a file that is written, all lines."""
+    if call.name == "Write":
+        path, content = (call.input.get(key) for key in ("file_path", "content"))
+        lines = whole(content if isinstance(content, str) else "", "+")
+        return [Change.of(path if isinstance(path, str) else "", "", lines)]
+    return diff.changes_of(call.name, call.input)
+
+
+# -- above a session: its title, and what is known of it -------------------------------------------------------------
+
+
+def head_lines(session: dict[str, Any], columns: int, *, colour: bool) -> Iterator[Clean]:
+    """`session`: its row."""
+    for line in wrapped(short(name_of(session), 200), columns):
+        yield styled(line, "bold") if colour else joined([line])
+    facts = " · ".join(_head_facts(session))
+    for line in wrapped(facts, columns):
+        yield styled(line, "dim") if colour else joined([line])
+
+
+def _head_facts(session: dict[str, Any]) -> Iterator[str]:
+    yield short(" ".join(str(one) for one in (session.get("provider"), session.get("agentVersion")) if one), 60)
+    models = session.get("models") or [session.get("model")]
+    yield from (short(one, 60) for one in models if isinstance(one, str))
+    if where := session.get("project") or session.get("cwd"):
+        branch = session.get("branch")
+        yield short(f"{where} ({branch})" if branch else where, 100)
+    yield short(status_of(session), 20)
+    first, last = session.get("firstTs"), session.get("lastTs")
+    if isinstance(first, int) and isinstance(last, int):
+        if began := _date(first):
+            yield began
+        took = session.get("durationMs")
+        yield duration(took if isinstance(took, int) else last - first)
+    for key, one in (("turns", "turn"), ("calls", "call"), ("errors", "error")):
+        if isinstance(number := session.get(key), int) and number:
+            yield counted(number, one)
+    tokens = [session.get(key) for key in ("inputTokens", "outputTokens")]
+    if any(isinstance(number, int) for number in tokens):
+        given, written = (rounded(number) if isinstance(number, int) else "?" for number in tokens)
+        yield f"{given} in, {written} out"
+    cost = session.get("costUsd")
+    if isinstance(cost, int | float) and (shown := dollars(cost)):
+        yield shown
+    yield short(session["session"], 100)
+
+
+def _date(milliseconds: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(milliseconds / 1_000):%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+# -- texts of people and models as lines that fit: Markdown without its marks, code as it is -------------------------
+
+
+_FENCE = re.compile(r" {0,3}(?:```|~~~)")
+_HEADING = re.compile(r" {0,3}#{1,6} ")
+_ITEM = re.compile(r" {0,12}(?:[-*+]|[0-9]{1,3}[.)]) ")
+_STRONG = re.compile(r"\*\*([^*\n]{1,300})\*\*")
+_CODE = re.compile(r"`([^`\n]{1,300})`")
+_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\(([^()\s]{1,500})\)")
+
+
+class Line(NamedTuple):
+    text: str
+    style: str = ""
+    """One of those of `printing.py`, or none."""
+
+
+def prose(text: str, columns: int) -> Iterator[Line]:
+    """Markdown as lines of at most so many columns."""
+    is_code = False
+    for line in sanitize(text).expandtabs(4).strip("\n").split("\n"):
+        if _FENCE.match(line):
+            is_code = not is_code
+        elif is_code:
+            yield from (Line(part, "cyan") for part in wrapped(f"    {line}", columns, hanging=4))
+        elif heading := _HEADING.match(line):
+            yield from (Line(part, "bold") for part in wrapped(_bare(line[heading.end() :]), columns))
+        else:
+            item = _ITEM.match(line)
+            hanging = item.end() if item else len(line) - len(line.lstrip())
+            yield from map(Line, wrapped(_bare(line.rstrip()), columns, hanging=min(hanging, columns // 2)))
+
+
+def plain_lines(text: str, columns: int, most: int | None = None) -> Iterator[str]:
+    """A text as it is, wrapped. `most`: how many lines; then a line says how many more there are."""
+    lines = (part for line in _lines(text) for part in wrapped(line, columns))
+    if most is None:
+        yield from lines
+        return
+    yield from islice(lines, most)
+    if rest := sum(1 for _ in lines):
+        yield f"… {counted(rest, 'more line')}"
+
+
+def _lines(text: str) -> list[str]:
+    return sanitize(text).expandtabs(4).strip("\n").split("\n")
+
+
+def _bare(line: str) -> str:
+    """Without the marks inside a line."""
+    return _LINK.sub(r"\1 (\2)", _CODE.sub(r"\1", _STRONG.sub(r"\1", line)))

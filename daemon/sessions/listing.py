@@ -1,0 +1,154 @@
+"""Lists of sessions: which they have and in what order, the name and status of each, and which sessions run.
+
+Sessions and open calls are the JSON objects of the replies to `sessions` and `calls`, so that commands and pages share
+this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
+
+SessionOrder: TypeAlias = Literal["seq", "time"]
+"""Newest first: by the last event's `seq`, or by when it happened."""
+
+
+FACETS = ("status", "provider", "project")
+"""Keys of a session whose values are counted."""
+MOST_COUNTED = 1_000
+"""Values of a key that are counted: those of the most sessions."""
+
+
+_CURSOR = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
+
+
+class SessionPlace(NamedTuple):
+    """Where a session is in a list: in the order of time by both, in that of `seq` by this alone."""
+
+    last_seq: int
+    last_ts: int = 0
+    """0 for a session whose events have no time."""
+
+    @classmethod
+    def of_cursor(cls, cursor: str) -> Self:
+        """Raises `ValueError`."""
+        if (found := _CURSOR.fullmatch(cursor)) is None:
+            raise ValueError(cursor)
+        return cls(int(found[1]), int(found[2]))
+
+    @property
+    def cursor(self) -> str:
+        return f"{self.last_seq}-{self.last_ts}"
+
+    def key(self, order: SessionOrder) -> tuple[int, ...]:
+        return (self.last_seq,) if order == "seq" else (self.last_ts, self.last_seq)
+
+
+class SessionFilter(NamedTuple):
+    """Sessions match all of the keys that are not None, and any of the values of a key."""
+
+    session: tuple[str, ...] | None = None
+    status: tuple[str, ...] | None = None
+    provider: tuple[str, ...] | None = None
+    project: tuple[str, ...] | None = None
+    since: int | None = None
+    """The last activity is not before this, in milliseconds since the epoch."""
+    until: int | None = None
+    """The last activity is before this."""
+    changed_after: int | None = None
+    """There are events after this `seq`."""
+
+    def matches(self, session: Mapping[str, Any]) -> bool:
+        """`session`: as `SessionRow.describe` returns it."""
+        last = session.get("lastTs", 0)
+        return (
+            all((wanted := getattr(self, key)) is None or session.get(key) in wanted for key in ("session", *FACETS))
+            and (self.since is None or last >= self.since)
+            and (self.until is None or last < self.until)
+            and (self.changed_after is None or session["lastSeq"] > self.changed_after)
+        )
+
+
+ANY_SESSION = SessionFilter()
+
+
+def place_of(session: Mapping[str, Any]) -> SessionPlace:
+    return SessionPlace(session["lastSeq"], session.get("lastTs", 0))
+
+
+# -- name and status --------------------------------------------------------------------------------------------------
+
+
+def name_of(row: dict[str, Any]) -> str:
+    """Return the name by which a session is shown: its title, or else its project, or else its id. `row`: as in a
+    `sessions` reply."""
+    return row.get("title") or project_of(row) or str(row["session"])
+
+
+def project_of(row: dict[str, Any]) -> str:
+    """Return the name of a session's project: its folder, without the path; empty if it is not known."""
+    return folder_name(str(row.get("project") or row.get("cwd") or ""))
+
+
+def folder_name(path: str) -> str:
+    return path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
+
+
+STATUSES = {
+    "running": "Running",
+    "waiting": "Waiting for you",
+    "failed": "Failed",
+    "completed": "Done",
+    "interrupted": "Interrupted",
+}
+"""The status of a session -> its words."""
+
+
+class RunningSession(NamedTuple):
+    session: dict[str, Any]
+    status: Literal["running", "waiting"]
+    asked: list[dict[str, Any]]
+    """Its pending permissions and questions, oldest first."""
+    calls: list[dict[str, Any]]
+    """Its open calls, oldest first."""
+
+    @property
+    def since(self) -> int | None:
+        """When what it does now began, in milliseconds since the epoch."""
+        latest = self.asked[:1] or self.calls[-1:]
+        since: int | None = latest[0].get("ts") if latest else self.session.get("lastTs")
+        return since
+
+
+def find_running(sessions: Sequence[dict[str, Any]], opened: dict[str, Any]) -> list[RunningSession]:
+    """Return those of the sessions that run or wait for the user, in their order. `opened`: the open calls and
+    permissions (the result of `calls`)."""
+    asked, calls = _by_session(opened["permissions"]), _by_session(opened["calls"])
+    found = []
+    for session in sessions:
+        name = session["session"]
+        if session.get("state") != "open":
+            continue
+        if name in asked:
+            found.append(RunningSession(session, "waiting", asked[name], calls.get(name, [])))
+        elif status_of(session) == "running":
+            found.append(RunningSession(session, "running", [], calls.get(name, [])))
+    return found
+
+
+def status_of(row: dict[str, Any]) -> str:
+    """Return the status of a session's work: `running`, `waiting`, …"""
+    return str(row["status"])
+
+
+def is_live(row: dict[str, Any]) -> bool:
+    """Return whether a session is running: its agent works, or waits for a person."""
+    return status_of(row) in ("running", "waiting")
+
+
+def _by_session(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["session"], []).append(row)
+    return found
