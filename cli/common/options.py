@@ -1,4 +1,4 @@
-"""Options that commands share (`--dialect`, `--provider`, limits in bytes), and a hint at what a mistyped name meant."""
+"""Options that commands share: `--dialect`, `--provider`, limits in bytes; and a hint at what a mistyped name meant."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Prints events for people: the assistants' texts and, in verbose mode, a line per event.
 
-`Renderer` makes text of display events, and `Printer` prints the items of a subscription. All glyphs, colours and
-layout are defined here. Text from a provider may contain anything, so what could control a terminal is made visible.
+`Renderer` makes text of display lines, and `Printer` prints the items of a subscription. What a display line says is
+decided by the daemon (`daemon/show/skins/display.py`); glyphs, colours and layout are defined here. Text from a
+provider may contain anything, so what could control a terminal is made visible.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tooltap.cli.common.printing import (
     write_text,
 )
 from tooltap.daemon.client.discovery import Received
+from tooltap.daemon.formats import tool_name
 from tooltap.daemon.system.sanitize import one_line, sanitize
 from tooltap.protocol.display import (
     DisplayEvent,

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 from tooltap.cli.common.columns import columns_of, fit, padded
 from tooltap.cli.common.printing import Clean, joined, short, styled
-from tooltap.cli.read.transcript.calls import tool_name
-from tooltap.cli.read.transcript.head import title_of
-from tooltap.daemon.formats import counted, dollars, duration, rounded
-from tooltap.daemon.sessions.running import RunningSession, find_running
+from tooltap.daemon.formats import counted, dollars, duration, rounded, tool_name
+from tooltap.daemon.sessions.listing import RunningSession, find_running, name_of
+from tooltap.daemon.system.sanitize import one_line
 
 COLUMNS = ("STATE", "SESSION", "AGENT", "MODEL", "CALL", "FOR", "TOKENS", "COST", "TITLE")
 STATES = ("waiting", "running")

@@ -82,8 +82,7 @@ def _show_session(session: dict[str, Any], events: Iterator[bytes], *, full: boo
     import msgspec
 
     from tooltap.cli.common.columns import terminal_columns
-    from tooltap.cli.read.transcript.head import head_lines
-    from tooltap.cli.read.transcript.transcript import Transcript
+    from tooltap.cli.read.transcript import Transcript, head_lines
     from tooltap.protocol.events import decode
 
     columns, colour = terminal_columns(), wants_colour()

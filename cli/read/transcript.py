@@ -16,12 +16,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tooltap.cli.common.columns import fit
-from tooltap.cli.common.printing import Clean, joined, styled
-from tooltap.cli.read.transcript.calls import Call, call_line, changes_of, error_of, output_of, tool_name
-from tooltap.cli.read.transcript.prose import Line, plain_lines, prose
-from tooltap.daemon.formats import counted, duration
-from tooltap.daemon.system.sanitize import one_line
+from tooltap.cli.common.columns import columns_of, fit, fit_end, wrapped
+from tooltap.cli.common.printing import Clean, joined, short, styled
+from tooltap.daemon.formats import counted, dollars, duration, rounded, tool_name
+from tooltap.daemon.sessions.listing import name_of, status_of
+from tooltap.daemon.show import blocks, diff
+from tooltap.daemon.show.blocks import Look
+from tooltap.daemon.show.bodies import BACKGROUND, error_text, milliseconds_of, seen_text
+from tooltap.daemon.show.diff import Change, whole
+from tooltap.daemon.show.facts import Fact
+from tooltap.daemon.show.shown import Shown, shown_of
+from tooltap.daemon.show.timeline import looks, only_looked
+from tooltap.daemon.system.sanitize import one_line, sanitize
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import (
     Event,
