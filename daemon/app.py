@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 
 from tooltap import __version__
 from tooltap.daemon.config import Config
-from tooltap.daemon.hub.hub import RECENT_BYTES, Hub
+from tooltap.daemon.hub import RECENT_BYTES, Hub
 from tooltap.daemon.ingest.drift_findings import Findings
 from tooltap.daemon.ingest.offload import HUGE_BYTES, LONG_BYTES, Offload
 from tooltap.daemon.ingest.streams import DISPLAY_PATIENCE, SNAPSHOT_BYTES, Streams

@@ -92,7 +92,7 @@ BOUNDED = {
     "daemon/show/tree.py:_unknown": "the types of a payload, which are ours",
     "daemon/show/tree.py:_known_values": "the types of a payload, which are ours",
     "daemon/show/tree.py:_leaves": CONSTANT,
-    "daemon/hub/hub.py:_join": NOT_ITSELF,
+    "daemon/hub.py:_join": NOT_ITSELF,
     "daemon/system/workers.py:_size": "what our own work yields",
     "daemon/taps/attach.py:_data": NOT_ITSELF,
     "daemon/taps/mcp/files.py:open": NOT_ITSELF,

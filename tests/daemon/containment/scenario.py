@@ -12,8 +12,7 @@ import orjson
 
 from tests.daemon.containment.sites import armed
 from tests.daemon.publishing import NOW, Clock
-from tooltap.daemon.hub.hub import Chunk, Hub
-from tooltap.daemon.hub.subscription import Subscription
+from tooltap.daemon.hub import Chunk, Hub, Subscription
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
