@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 
 from tooltap import __version__
 from tooltap.daemon.config import Config
-from tooltap.daemon.hub.hub import RECENT_BYTES, Hub
+from tooltap.daemon.hub import RECENT_BYTES, Hub
 from tooltap.daemon.ingest.drift_findings import Findings
 from tooltap.daemon.ingest.offload import HUGE_BYTES, LONG_BYTES, Offload
 from tooltap.daemon.ingest.streams import DISPLAY_PATIENCE, SNAPSHOT_BYTES, Streams
@@ -41,8 +41,9 @@ from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.delivery.spool import QuarantineLimits
 from tooltap.daemon.taps.drain import Drain
 from tooltap.daemon.taps.follow.follower import Follower
-from tooltap.daemon.views.results import Policy, Rules
+from tooltap.daemon.views.results import Policy
 from tooltap.daemon.views.rewriter import Rewriter
+from tooltap.daemon.views.rules import Rules
 from tooltap.daemon.web.http.token import load_token
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.replies import StreamState

@@ -14,8 +14,8 @@ from tooltap.daemon.journal.interface import PlaceError
 from tooltap.daemon.journal.open import Place, parse_place
 from tooltap.daemon.system.paths import journal_path, socket_path, web_token_path
 from tooltap.daemon.system.tcp import parse_address
-from tooltap.daemon.taps.follow.stores import Follow
-from tooltap.daemon.views.results import Rewriting, ToolRule, check_tool
+from tooltap.daemon.taps.follow.settings import Follow
+from tooltap.daemon.views.rules import Rewriting, ToolRule, check_tool
 from tooltap.normalizers.core.items import Limits
 
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -119,12 +119,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stream: Stream = Stream()
     """Bounds of each stream's parser."""
     follow: Follow = Follow()
-    """See `taps/follow/stores.py`. `follow = "all"` is short for a table with `agents = ["all"]`."""
+    """See `taps/follow/settings.py`. `follow = "all"` is short for a table with `agents = ["all"]`."""
     web: Web = Web()
     tools: dict[str, ToolRule] = {}
     """How results are shown to the user, by the tool's canonical name; `"*"`: for every tool."""
     rewriting: Rewriting = Rewriting()
-    """Bounds of the commands that make views: see `views/results.py`."""
+    """Bounds of the commands that make views: see `views/rules.py`."""
 
     @property
     def socket_path(self) -> Path:

@@ -82,7 +82,7 @@ def _importers(root: Path) -> dict[str, set[str]]:
 
 
 def _mirrors(test: str, changed: str) -> bool:
-    """Whether a test lies where those of a changed file do: `tests/daemon/hub/` for `daemon/hub/hub.py`."""
+    """Whether a test lies where those of a changed file do: `tests/daemon/hub/` for `daemon/hub.py`."""
     folder = f"tests/{changed.rpartition('/')[0]}/"
     name = Path(changed).stem
     return not changed.startswith("tests/") and (

@@ -92,7 +92,7 @@ BOUNDED = {
     "daemon/show/tree.py:_unknown": "the types of a payload, which are ours",
     "daemon/show/tree.py:_known_values": "the types of a payload, which are ours",
     "daemon/show/tree.py:_leaves": CONSTANT,
-    "daemon/hub/hub.py:_join": NOT_ITSELF,
+    "daemon/hub.py:_join": NOT_ITSELF,
     "daemon/system/workers.py:_size": "what our own work yields",
     "daemon/taps/attach.py:_data": NOT_ITSELF,
     "daemon/taps/mcp/files.py:open": NOT_ITSELF,
@@ -104,10 +104,10 @@ BOUNDED = {
     "daemon/web/api/api.py:encode": NOT_ITSELF,
     "cli/check/baseline.py:check": NOT_ITSELF,
     "cli/common/completion.py:dialects": NOT_ITSELF,
-    "cli/schema/typescript.py:type_of": OURS,
+    "cli/schema/formats.py:type_of": OURS,
     "cli/schema/model.py:_structs": OURS,
-    "cli/schema/markdown.py:_references_in": OURS,
-    "cli/schema/markdown.py:_type": OURS,
+    "cli/schema/formats.py:_references_in": OURS,
+    "cli/schema/formats.py:_type": OURS,
 }
 """Functions that may call themselves -> what bounds how deep."""
 

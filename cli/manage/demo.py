@@ -28,7 +28,7 @@ from tooltap.cli.common.render import Renderer
 from tooltap.daemon.client.asynchronous import Subscription, connect, ingest, subscribe
 from tooltap.daemon.client.discovery import ConnectError
 from tooltap.daemon.show.skins.display import display_of
-from tooltap.normalizers.wire.framing import Line, Recording
+from tooltap.normalizers.wire.recording import Line, Recording
 from tooltap.protocol.events import decode
 
 AGENTS = {"claude-code": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI", "opencode": "OpenCode"}

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tooltap.cli.common.columns import columns_of, fit, fit_end, wrapped
 from tooltap.cli.common.printing import Clean, joined, short, styled
-from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end, wrapped
 from tooltap.daemon.formats import counted, dollars, duration, rounded, tool_name
 from tooltap.daemon.sessions.listing import name_of, status_of
 from tooltap.daemon.show import blocks, diff

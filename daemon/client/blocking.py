@@ -75,7 +75,7 @@ class BlockingClient:
         self._socket.close()
 
     def write(self, data: bytes) -> None:
-        """Raises `DisconnectedError`."""
+        """Write data. Raises `DisconnectedError`."""
         try:
             self._socket.sendall(data)
         except OSError:

@@ -355,7 +355,7 @@ class IngestConnection:
 
     @property
     def _dirty(self) -> bool:
-        """There is something to commit."""
+        """Whether there is something to commit."""
         return self._fault is not None or self.live.dirty
 
     async def _commit(self) -> None:
@@ -389,7 +389,7 @@ class IngestConnection:
         self._setting.repositories.place(live)
 
     def _after(self, live: LiveStream, commit: Commit, rewrites: Sequence[Rewrite]) -> None:
-        """A commit is durable. Nothing of what follows from that can undo it."""
+        """Do what follows from a durable commit; nothing of that can undo it."""
         if commit.info.lines > commit.base_lines:
             with contained("lines were not acknowledged by a frame of their own", stream=self.stream):
                 self._send_frame(Ack(lines=commit.info.lines))

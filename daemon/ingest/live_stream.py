@@ -405,7 +405,7 @@ class LiveStream:
             self._observe(lambda watch: watch.add(outputs))
 
     def _observe(self, observe: Callable[[StreamWatch], None]) -> None:
-        """An error in drift detection must not harm the stream."""
+        """Watch for drift; an error in that must not harm the stream."""
         if self._watch is None:
             return
         try:
@@ -420,7 +420,7 @@ class LiveStream:
         self.normalizer.on_line = None
 
     def _on_failure(self, error: Exception) -> None:
-        """Something raised at a line."""
+        """Note that something raised at a line."""
         place = place_of(error)
         self._needs_snapshot = True
         if place.startswith(WATCHING) and self._watch is not None:

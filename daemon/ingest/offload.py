@@ -89,7 +89,8 @@ class ReadLine(NamedTuple):
 
 
 class Offload:
-    """`long_bytes`, `huge_bytes`: lines that have more are long, or huge. `seconds`: how long a huge line may take."""
+    """Reads long lines in a thread, and huge ones in another process. `long_bytes`, `huge_bytes`: lines that have more
+    are long, or huge. `seconds`: how long a huge line may take."""
 
     def __init__(
         self, long_bytes: int = LONG_BYTES, huge_bytes: int = HUGE_BYTES, seconds: float = LINE_SECONDS
@@ -102,12 +103,12 @@ class Offload:
         self._processes = anyio.CapacityLimiter(min(max(usable_cores(), 2), MOST_PROCESSES))
 
     async def in_thread(self, what: str, work: Callable[[], T]) -> T:
-        """`what`: for the watchdog."""
+        """Do work in the thread. `what`: its name, for the watchdog."""
         with beside(what):
             return await to_thread.run_sync(work, limiter=self._threads, abandon_on_cancel=True)
 
     async def in_process(self, huge: HugeLine) -> ReadLine | None:
-        """None if it takes too long, or the process dies of it."""
+        """Read a huge line in another process. Return None if it takes too long, or the process dies of it."""
         import_nothing_from_here()
         try:
             async with self._processes:
@@ -124,7 +125,7 @@ class Offload:
 
 
 def read_line(huge: HugeLine) -> ReadLine:
-    """In a worker."""
+    """Read a huge line, in a worker."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the daemon
     try:

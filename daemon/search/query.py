@@ -38,7 +38,7 @@ _PARTS = re.compile(r'"([^"]*)"?|([^\s"]+)')
 
 
 def expression_of(query: str) -> str:
-    """Empty if there is nothing to search for: no letter and no digit."""
+    """The expression for what a user typed; empty if there is nothing to search for: no letter and no digit."""
     phrases = []
     is_open = False
     for found in _PARTS.finditer(query[:LONGEST_QUERY].replace("\0", " ")):
@@ -410,6 +410,8 @@ class Snippet(NamedTuple):
 
 
 class Highlighter:
+    """Makes snippets of texts."""
+
     def __init__(self) -> None:
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._connection.execute(f"CREATE VIRTUAL TABLE texts USING fts5(text, tokenize='{TOKENIZER}')")

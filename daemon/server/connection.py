@@ -15,7 +15,7 @@ from typing import cast
 
 import anyio
 
-from tooltap.daemon.hub.hub import Chunk
+from tooltap.daemon.hub import Chunk
 from tooltap.protocol.frames import DaemonFrame, FrameError, encode_frame
 
 

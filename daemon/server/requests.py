@@ -81,8 +81,8 @@ class Part(NamedTuple):
 
 
 class Requests:
-    """`statistics`: of the daemon. `end_stream` raises `FrameError` for an unknown stream, `to_agent` if the agent does
-    not get what is sent to it."""
+    """Answers requests. `statistics`: of the daemon. `end_stream` raises `FrameError` for an unknown stream, `to_agent`
+    if the agent does not get what is sent to it."""
 
     def __init__(
         self,
@@ -300,7 +300,7 @@ def _bytes(part: OutputSlice) -> dict[str, Any]:
 
 
 def _lines(part: OutputSlice) -> dict[str, Any]:
-    """Whole lines only."""
+    """A part that is whole lines."""
     lines = [line + b"\n" for line in part.data.split(b"\n")]
     lines[-1] = lines[-1][:-1]
     if not lines[-1] or part.offset + len(lines) < part.total:  # empty, or the head of a line too long for a slice

@@ -15,8 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from tooltap import __version__
 from tooltap.daemon.config import Config
-from tooltap.daemon.hub.hub import Hub
-from tooltap.daemon.hub.subscription import AT_INTERVAL, SUBSCRIBER_BYTES, Subscription
+from tooltap.daemon.hub import AT_INTERVAL, SUBSCRIBER_BYTES, Hub, Subscription
 from tooltap.daemon.ingest.streams import IN_FLIGHT_BYTES, Streams
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.server.connection import Connection

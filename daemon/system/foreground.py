@@ -23,14 +23,15 @@ _log = get_logger("process")
 
 
 class ForcedEnd:
-    """`seconds`: how long the process may take to end after `arm`."""
+    """Ends a process that was asked to stop and does not, whatever its threads do. `seconds`: how long it may take to
+    end after `arm`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._armed = False
 
     def arm(self, number: int) -> None:
-        """`number`: of the signal."""
+        """Start counting the time. `number`: of the signal."""
         if not self._armed:
             self._armed = True
             code = INTERRUPTED if number == signal.SIGINT else 0

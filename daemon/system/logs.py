@@ -109,7 +109,7 @@ _writer: LineWriter | None = None
 
 
 def configure(level: str = "info") -> None:
-    """`level`: debug, info, warning or error."""
+    """Set up the log. `level`: debug, info, warning or error."""
     global _writer
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,

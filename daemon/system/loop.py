@@ -108,7 +108,8 @@ def _printable(name: str) -> str:
 
 
 class Watchdog:
-    """`limit`: seconds of a turn that are too many. Use `new_loop` for the event loop, and `with` while it runs."""
+    """Notices what blocks the event loop, and logs it. `limit`: seconds of a turn that are too many. Use `new_loop` for
+    the event loop, and `with` while it runs."""
 
     def __init__(self, limit: float) -> None:
         self.is_reporting = True

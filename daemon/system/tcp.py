@@ -14,7 +14,7 @@ _HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+
 
 
 def is_loopback(host: str) -> bool:
-    """`host`: a name or an address."""
+    """Whether a host, a name or an address, is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -56,7 +56,7 @@ def parse_address(text: str) -> Address:
 
 
 def listen(address: Address, *, allow_remote: bool) -> socket.socket:
-    """Raises `ListenError`."""
+    """Listen at a TCP address. Raises `ListenError`."""
     host, port = address
     if not allow_remote and not is_loopback(host):
         raise ListenError(f"{host} can be reached from other machines: that needs --allow-remote")

@@ -96,7 +96,8 @@ class _Worker:
 
 
 class Workers(Generic[Item, Value]):
-    """`weigh`: about how much work an item is, in bytes. Errors of `work` are raised where the item's turn is."""
+    """Does the same work on many items in a pool of processes. `weigh`: about how much work an item is, in bytes.
+    Errors of `work` are raised where the item's turn is."""
 
     def __init__(
         self, work: Callable[[Item], Iterable[Value]], items: Sequence[Item], *, jobs: int, weigh: Callable[[Item], int]

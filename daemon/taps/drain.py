@@ -69,7 +69,8 @@ class Left(NamedTuple):
 
 
 class Drain:
-    """`socket`: of this daemon; `directory`: of the spools; `limits`: of the quarantine."""
+    """Takes in the spools for this daemon. `socket`: of this daemon; `directory`: of the spools; `limits`: of the
+    quarantine."""
 
     def __init__(self, streams: Streams, socket: Path, directory: Path, limits: QuarantineLimits) -> None:
         self._streams = streams

@@ -11,7 +11,8 @@ from pathlib import Path
 from tooltap.daemon.client.asynchronous import OtherInputError
 from tooltap.daemon.taps.delivery.outbox import Outbox, StreamOptions
 from tooltap.daemon.taps.delivery.tap import BackgroundDelivery
-from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, Line, LongLine, Recording, Splitter
+from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
+from tooltap.normalizers.wire.recording import Line, Recording
 from tooltap.protocol.frames import Done
 from tooltap.protocol.inputs import Lost
 

@@ -35,7 +35,8 @@ from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.system.processes import users_environment
-from tooltap.daemon.views.results import Rewrite, Rewriting, Rules, rewrite_of, view_id, with_display
+from tooltap.daemon.views.results import Rewrite, rewrite_of, view_id, with_display
+from tooltap.daemon.views.rules import Rewriting, Rules
 from tooltap.daemon.views.select import without_meta
 from tooltap.normalizers.core.items import Limits, Produced
 from tooltap.normalizers.stream.normalizer import Output
@@ -179,7 +180,7 @@ _log = get_logger("rewriter")
 
 
 class _NoViewError(RewriteError):
-    """The command wants none."""
+    """The command wants no view."""
 
 
 class Rewriter:

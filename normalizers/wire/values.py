@@ -63,14 +63,18 @@ def milliseconds(timestamp: Any) -> int | None:
         return None
 
 
-def token_counts(prompt: Any, output: Any, read: Any, write: Any, reasoning: Any) -> dict[str, int | None]:
+def token_counts(
+    prompt: Any, output: Any, read: Any = None, write: Any = None, reasoning: Any = None, *, apart: bool = False
+) -> dict[str, int | None]:
     """The fields of a usage event that count tokens, where the wire states them as they are: the prompt, the output,
-    what was read from the cache, what was written to it, the reasoning. Anything but an integer counts as absent."""
+    what was read from the cache, what was written to it, the reasoning. Anything but an integer counts as absent.
+    `apart`: the prompt is stated without what was read from the cache and written to it."""
+    prompt, read, write = whole(prompt), whole(read), whole(write)
     return {
-        "input_tokens": whole(prompt),
+        "input_tokens": prompt + (read or 0) + (write or 0) if apart and prompt is not None else prompt,
         "output_tokens": whole(output),
-        "cache_read_tokens": whole(read),
-        "cache_write_tokens": whole(write),
+        "cache_read_tokens": read,
+        "cache_write_tokens": write,
         "reasoning_tokens": whole(reasoning),
     }
 

@@ -29,7 +29,8 @@ from tooltap.normalizers.core.calls import Index
 from tooltap.normalizers.core.items import Context, OutputChunk, Produced
 from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.stream.normalizer import AUTO, REPORTED_ELSEWHERE, Output, StreamNormalizer
-from tooltap.normalizers.wire.framing import HEAD_BYTES, Line, LongLine, Splitter, read_recording
+from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
+from tooltap.normalizers.wire.recording import Line, read_recording
 from tooltap.protocol.events import Event, Notice, SessionEvent, ToolCall, ToolResult, ToolUpdate, Turn, Unparsed
 from tooltap.protocol.inputs import Direction
 

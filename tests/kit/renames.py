@@ -25,7 +25,8 @@ import orjson
 from tooltap.cli.common.guard import guard
 from tooltap.cli.common.printing import on_stderr, say
 from tooltap.normalizers.catalog.registry import dialects
-from tooltap.normalizers.wire.framing import Line, LongLine
+from tooltap.normalizers.wire.framing import LongLine
+from tooltap.normalizers.wire.recording import Line
 from tooltap.traces.drift.baselines import PACKAGED, Agent, load, observe
 from tooltap.traces.drift.drift import Drift, Finding
 from tooltap.traces.drift.shapes import DATA_KEY, TAG_KEYS, Shape, objects_at

@@ -16,7 +16,8 @@ import orjson
 from tests.linear.adversaries import Adversary, adversaries, literals
 from tests.linear.regexes import ROOT, Regex, regexes
 from tooltap.daemon.show.skins.display import display_body
-from tooltap.daemon.views.results import Policy, Rules, StreamViews, ToolRule
+from tooltap.daemon.views.results import Policy, StreamViews
+from tooltap.daemon.views.rules import Rules, ToolRule
 from tooltap.normalizers.core.items import Context, Limits, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.model_view import model_text

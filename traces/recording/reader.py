@@ -19,7 +19,8 @@ import orjson
 
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import reason_of
-from tooltap.normalizers.wire.framing import Line, LongLine, Recording, read_recording
+from tooltap.normalizers.wire.framing import LongLine
+from tooltap.normalizers.wire.recording import Line, Recording, read_recording
 from tooltap.protocol.inputs import Direction, Lost
 from tooltap.traces.recording.writer import TraceRecord
 
@@ -208,7 +209,7 @@ RECORDED = "recorded"
 
 
 class Row(msgspec.Struct):
-    """What the manifest says of a file. Only `file` must be there. Other keys are ignored."""
+    """A row of the manifest, about one file. Only `file` must be there. Other keys are ignored."""
 
     file: str
     dialect: str = AUTO

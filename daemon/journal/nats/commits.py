@@ -42,6 +42,8 @@ class ChainEnd(NamedTuple):
 
 
 class Commits:
+    """Stores commits, and knows the end of each chain of them."""
+
     def __init__(self, connection: Connection, messages: Messages, daemon: str) -> None:
         self.refusal = ""
         """The server's reason for not storing the last commit; empty if it stored it."""
@@ -55,11 +57,11 @@ class Commits:
         return (stream, position) in self._chains
 
     def loaded(self, info: StreamInfo) -> None:
-        """A stream was loaded: its next commit begins a chain."""
+        """Note that a stream was loaded: its next commit begins a chain."""
         self._put(info, info.position)
 
     def replaced(self) -> None:
-        """The journal was replaced."""
+        """Forget all chains: the journal was replaced."""
         self._chains.clear()
 
     async def store(self, commit: Commit, parts: list[CommitPart]) -> int:

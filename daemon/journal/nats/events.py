@@ -304,7 +304,7 @@ class Outputs:
         return None if data is None else OutputSlice(data, offset, total, body.mime_type)
 
     def forget(self) -> None:
-        """The journal was replaced."""
+        """Forget all bodies: the journal was replaced."""
         self._streams.clear()
 
     async def _index(self, stream: str) -> BodyIndex:

@@ -90,7 +90,7 @@ class NatsPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_nats_url(url: str) -> NatsPlace:
-    """Raises `PlaceError`."""
+    """Read the URL. Raises `PlaceError`."""
     parts = urlsplit(url)
     login, at, hosts = parts.netloc.rpartition("@")
     user, colon, password = login.partition(":")

@@ -76,6 +76,7 @@ def check_file(path: Path) -> Iterator[Damage]:
 
 
 def check(connection: sqlite3.Connection, path: Path, pace: Pace = no_pace) -> Iterator[Damage]:
+    """Find all damages of an open journal."""
     yield from _guarded("schema", check_schema(connection))
     yield from _guarded("pages", check_structure(connection))
     yield from _guarded("rows", check_rows(connection, pace))
@@ -348,7 +349,8 @@ class _StoppedError(Exception):
 
 
 class Scrub:
-    """`share`: of the time; in the rest it waits."""
+    """Checks a journal while a daemon uses it. `share`: the part of the time in which it works; in the rest it
+    waits."""
 
     def __init__(self, path: Path, durability: Durability, share: float) -> None:
         self.rows = 0
@@ -363,7 +365,7 @@ class Scrub:
         self._stop.set()
 
     def run(self) -> list[Damage] | None:
-        """Blocks. None if it was stopped."""
+        """Check everything, and block until then. Return None if it was stopped."""
         self._worked_from = time.monotonic()
         try:
             with closing(connect(self._path, self._durability)) as connection:

@@ -29,7 +29,7 @@ def is_corrupt(error: Exception) -> bool:
 
 
 def is_unreadable(error: Exception) -> bool:
-    """The same, or the disk cannot read that part, now or ever: the events around it are read."""
+    """Whether an error says that, or that the disk cannot read a part, now or ever: the events around it are read."""
     return _is_of(error, UNREADABLE)
 
 
@@ -42,7 +42,7 @@ def _is_of(error: Exception, codes: frozenset[int]) -> bool:
 
 
 def read_again(read: Callable[[], T]) -> T:
-    """Read, and once more if something seems to be damaged: SQLite says so, too, when the system could not read."""
+    """Read, and read again if something seems to be damaged: SQLite says so, too, when the system could not read."""
     try:
         return read()
     except Exception as error:

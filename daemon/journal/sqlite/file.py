@@ -41,7 +41,7 @@ WAL_LIMIT = 64 * 1024 * 1024
 
 
 class JournalLock:
-    """Held while the daemon lives; the kernel releases it however the daemon dies."""
+    """The lock of a journal, held while its daemon lives; the kernel releases it however the daemon dies."""
 
     def __init__(self, path: Path) -> None:
         try:

@@ -255,7 +255,7 @@ def _verified(
 
 
 def _cut(events: list[StoredEvent], max_bytes: int) -> list[StoredEvent]:
-    """The first of them: as many as reach `max_bytes`."""
+    """The first events, as many as reach `max_bytes`."""
     sizes = list(accumulate([len(one.body) for one in events]))
     return events if not sizes or sizes[-1] < max_bytes else events[: bisect_left(sizes, max_bytes) + 1]
 

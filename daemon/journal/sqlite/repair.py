@@ -81,7 +81,8 @@ class Repaired(NamedTuple):
 
 
 def repair(path: Path) -> Repaired:
-    """Raises `JournalError`, also if a daemon uses the journal, and for one of another format."""
+    """Repair a journal that no daemon uses. Raises `JournalError`, also if one does, and for a journal of another
+    format, which stays as it is."""
     if not path.exists():
         raise JournalError(f"there is no journal {path}")
     path = steady_place(path)
@@ -210,7 +211,7 @@ class _Writing:
         self._without_twins(sources, slice(1, 3))
 
     def _without_twins(self, rows: dict[Any, tuple[Any, ...]], names: slice) -> None:
-        """One row for each name: the events of the others get its number."""
+        """Keep one row for each name, and give its number to the events of the others."""
         first: dict[Any, int] = {}
         for key in sorted(rows):
             first.setdefault(rows[key][names], key[0])
@@ -226,7 +227,7 @@ class _Writing:
                 events[seq] = (seq, source, label, agent, body, event_sum(seq, source, label, agent, body))
 
     def _bodies(self) -> None:
-        """Bodies end where their parts do, and contents have the uses that they have."""
+        """Delete bodies that are not whole, and count the uses of contents again."""
         execute = self._connection.execute
         execute("UPDATE contents SET uses=(SELECT count(*) FROM pieces WHERE content=contents.id)")
         execute("DELETE FROM contents WHERE uses=0")

@@ -49,7 +49,7 @@ ReadSpool: TypeAlias = Callable[[int], tuple[bytes, int]]
 
 
 class Delivery:
-    """`patience`: seconds to keep trying, counted from when a daemon was last there."""
+    """The delivery of one stream. `patience`: seconds to keep trying, counted from when a daemon was last there."""
 
     def __init__(
         self,

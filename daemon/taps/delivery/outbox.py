@@ -79,7 +79,8 @@ class Entry(NamedTuple):
 
 
 class Outbox:
-    """`begin`: lines of the stream that the daemon has from an earlier publisher."""
+    """The lines of one stream that the daemon has not committed yet. `begin`: lines of the stream that the daemon has
+    from an earlier publisher."""
 
     def __init__(self, max_bytes: int = MAX_BYTES, *, begin: int = 0) -> None:
         self.lines = begin

@@ -361,7 +361,7 @@ class QuarantineLimits(NamedTuple):
 
 
 def quarantine_folder(directory: Path) -> Path:
-    """`directory`: of the spools."""
+    """The folder of the quarantine. `directory`: of the spools."""
     return directory / "quarantined"
 
 
@@ -438,7 +438,7 @@ class Record(NamedTuple):
 
 
 def frame(record: bytes, last: int) -> bytes:
-    """`record`: with its newline."""
+    """Put the number of its last line and the checksum before a record, which has its newline."""
     numbered = b"%d %b" % (last, record)
     return b"%08x %b" % (zlib.crc32(numbered), numbered)
 

@@ -31,8 +31,8 @@ REMOVAL = 0.5
 
 
 class Tap:
-    """`socket`: of the daemon; `max_bytes`: limit for the memory of the stream's lines; `begin`: how many lines the
-    daemon has of a stream that is resumed."""
+    """The tap of one stream. `socket`: of the daemon; `max_bytes`: limit for the memory of the stream's lines; `begin`:
+    how many lines the daemon has of a stream that is resumed."""
 
     def __init__(
         self, options: StreamOptions, socket: Path, spool: SpoolLimits, *, max_bytes: int = MAX_BYTES, begin: int = 0

@@ -34,9 +34,9 @@ from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.follow.backfill_worker import Portion, Request
 from tooltap.daemon.taps.follow.overlap import Span, covering, keeps, spans
+from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.follow.stores import (
     Files,
-    Follow,
     Position,
     Reader,
     ReplacedError,

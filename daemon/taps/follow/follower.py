@@ -50,7 +50,8 @@ from tooltap.daemon.taps.follow.file import (
     open_file,
     read_to,
 )
-from tooltap.daemon.taps.follow.stores import ROW_BYTES, Database, Follow, Found, ReplacedError, Root, roots
+from tooltap.daemon.taps.follow.settings import Follow
+from tooltap.daemon.taps.follow.stores import ROW_BYTES, Database, Found, ReplacedError, Root, roots
 from tooltap.daemon.taps.follow.watch import watch_database, watch_root
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.stream.reset import place_of
@@ -76,7 +77,7 @@ _log = get_logger("follow")
 
 
 class Follower:
-    """`run` follows until it is cancelled."""
+    """Follows the session files of agents, while `run` runs."""
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class Follower:
         self._wake = anyio.Event()
 
     async def run(self) -> None:
-        """Raises only internal errors; may be called again then."""
+        """Follow until cancelled. Raises only internal errors, and may be called again then."""
         await self._forget()
         stores = {root.place.dialect: root.place for root in self._roots}
         self._read_to = {
@@ -504,7 +505,7 @@ class Backfill:
         """Bytes that have not been read yet, of the files that are not done."""
 
     def listed(self) -> None:
-        """A folder has been listed for the first time."""
+        """Note that a folder has been listed for the first time."""
         self._listings -= 1
 
     def add(self, path: str, size: int) -> None:

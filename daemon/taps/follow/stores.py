@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import itertools
-import math
 import os
 import re
 import sqlite3
@@ -21,13 +20,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
-import msgspec
 import orjson
 
-from tooltap.daemon.system.processes import usable_cores
 from tooltap.normalizers.catalog.dialect import DatabaseReader, FolderReader, Query, SessionGoneError, Store
 from tooltap.normalizers.catalog.registry import load, stores
 
@@ -505,55 +502,3 @@ def _listed(folder: str, names: tuple[str, ...]) -> Iterator[str]:
                 yield from [entry.path for entry in entries]
         except FileNotFoundError:  # a new session
             continue
-
-
-# -- which are followed -----------------------------------------------------------------------------------------------
-
-Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
-
-ALL = "all"
-"""Means every agent that stores sessions."""
-MOST_JOBS = 4
-"""The default number of processes goes no higher: more of them normalize faster than the daemon can commit."""
-
-_AGE = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-
-
-class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The `[follow]` table of the configuration: how session files are followed. No file is followed unless `agents`
-    names its agent."""
-
-    agents: tuple[str, ...] = ()
-    """The agents whose files are followed: their names, or `all`."""
-    backfill: str = "24h"
-    """Which files that were never followed are read from their beginning: `all`; those modified within this time before
-    the daemon started (`36h`, `7d`); or `none`, which reads only what is appended from now on."""
-    polling: bool = False
-    """Poll for changes, for file systems that report none."""
-    jobs: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Processes that normalize what a backfill reads; 0: one for each processor core, at most `MOST_JOBS`; 1: only the
-    daemon itself."""
-
-    def __post_init__(self) -> None:
-        for agent in self.agents:
-            if agent not in (ALL, *stores()):
-                raise ValueError(f"no session files of {agent!r} are known; there are {', '.join(stores())}, {ALL}")
-        if self.backfill not in ("all", "none") and not _AGE.fullmatch(self.backfill):
-            raise ValueError(f"backfill is all, none or an age like 36h or 7d, not {self.backfill!r}")
-
-    @property
-    def followed(self) -> tuple[str, ...]:
-        """The names of the agents whose files are followed."""
-        return tuple(stores()) if ALL in self.agents else self.agents
-
-    @property
-    def processes(self) -> int:
-        return self.jobs or min(usable_cores(), MOST_JOBS)
-
-    @property
-    def backfill_seconds(self) -> float:
-        if (age := _AGE.fullmatch(self.backfill)) is not None:
-            return float(age[1]) * _UNITS[age[2]]
-        return math.inf if self.backfill == "all" else 0.0

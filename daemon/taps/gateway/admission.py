@@ -70,7 +70,7 @@ class Admission:
         self._any_address = any_address
 
     def check(self, scope: MutableMapping[str, Any]) -> Admitted:
-        """Raises `RefusedError`. `scope`: of ASGI."""
+        """Admit a request. `scope`: of ASGI. Raises `RefusedError`."""
         peer: Peer = scope["state"]["peer"]
         path, headers = scope["raw_path"], scope["headers"]
         if self._key is None:

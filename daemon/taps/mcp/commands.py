@@ -31,7 +31,7 @@ class Ran(NamedTuple):
 
 
 class Commands:
-    """`folder`: where they run. `timeout`: seconds."""
+    """Runs commands, each in a shell. `folder`: where they run. `timeout`: seconds."""
 
     def __init__(self, folder: Path, *, timeout: float, max_bytes: int) -> None:
         self.timeout = timeout

@@ -178,7 +178,7 @@ def open_beneath(folder: int, parts: Sequence[str]) -> int:
 
 
 def open_in_one_step(folder: int, parts: Sequence[str]) -> int:
-    """Raises `Unknown` and `OSError`."""
+    """Open the file with `openat2`. Raises `Unknown` and `OSError`."""
     if sys.platform != "linux" or os.uname().machine not in _NUMBERED_SO:
         raise Unknown
     import ctypes  # only when a file is opened
@@ -206,7 +206,7 @@ def open_in_one_step(folder: int, parts: Sequence[str]) -> int:
 
 
 def open_step_by_step(folder: int, parts: Sequence[str]) -> int:
-    """Raises `OSError`."""
+    """Open each component in the one before it. Raises `OSError`."""
     held: list[int] = []
     try:
         for part in parts[:-1]:

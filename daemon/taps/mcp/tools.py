@@ -120,7 +120,7 @@ class Shown(NamedTuple):
 
 
 class DisplayTools:
-    """`max_bytes`: limit for one body. `commands`: None if commands are not allowed."""
+    """Runs the display tools. `max_bytes`: limit for one body. `commands`: None if commands are not allowed."""
 
     def __init__(self, stream: DisplayStream, roots: Roots, commands: Commands | None, max_bytes: int) -> None:
         self.tools = {tool.NAME: tool for tool in (FILES if commands is None else FILES + COMMANDS)}

@@ -19,8 +19,7 @@ from typing import NamedTuple
 import anyio
 from starlette.types import Receive, Scope, Send
 
-from tooltap.daemon.hub.hub import Chunk, Hub
-from tooltap.daemon.hub.subscription import AT_INTERVAL, SUBSCRIBER_BYTES, Subscription
+from tooltap.daemon.hub import AT_INTERVAL, SUBSCRIBER_BYTES, Chunk, Hub, Subscription
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.web.http.requests import WebError, from_frame_error
 from tooltap.normalizers.core.items import Produced

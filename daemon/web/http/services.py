@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from tooltap.daemon.config import Config
-from tooltap.daemon.hub.hub import Hub
+from tooltap.daemon.hub import Hub
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.server.requests import Requests
 from tooltap.daemon.web.http.feed import Feeds

@@ -18,7 +18,7 @@ from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.cline.answers import read_result
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import decode_json
-from tooltap.normalizers.wire.values import dollars, milliseconds, record, records, string, whole
+from tooltap.normalizers.wire.values import dollars, milliseconds, record, records, string, token_counts, whole
 from tooltap.protocol.events import Message, OutputRef, Usage
 
 MANY_AGENTS = 1_024
@@ -28,6 +28,9 @@ _OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": 
 
 _TEXTS = {"text": "assistant", "reasoning": "reasoning"}
 _LEVELS = {"recovery": "warning", "stop": "warning"}
+
+
+_COUNTS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
 
 
 class ClineState(SessionState, kw_only=True):
@@ -94,7 +97,7 @@ class ClineJson(Parser):
             self.agent, self.parent = agent, state.spawned.get(agent)
 
     def _learn_spawner(self, agent: str, parent: str | None) -> None:
-        """Only where one call can have spawned the agent: no line says which."""
+        """Remember which call spawned an agent, where only one can have: no line says which."""
         state = self.state
         known = set(state.spawned.values())
         owner = parent if parent in state.spawned else None
@@ -287,17 +290,8 @@ def _outcome(reason: str | None) -> str:
 
 def _tokens(usage: dict[str, Any], cost_key: str) -> dict[str, Any]:
     """Cline's `inputTokens` includes cached tokens. Empty where nothing was used."""
-    prompt, output = whole(usage.get("inputTokens")), whole(usage.get("outputTokens"))
-    read, write = whole(usage.get("cacheReadTokens")), whole(usage.get("cacheWriteTokens"))
-    if not (prompt or output or read or write):
-        return {}
-    return {
-        "input_tokens": prompt,
-        "output_tokens": output,
-        "cache_read_tokens": read,
-        "cache_write_tokens": write,
-        "cost_usd": dollars(usage.get(cost_key)),
-    }
+    counts = token_counts(*map(usage.get, _COUNTS))
+    return {**counts, "cost_usd": dollars(usage.get(cost_key))} if any(counts.values()) else {}
 
 
 MESSAGES = 4_096
@@ -388,9 +382,10 @@ class ClineSession(Parser):
         blocks = _blocks(message.get("content"))
         for block in blocks:
             self.block.read(self, block, string(message.get("id")))
-        if usage := _session_tokens(record(message.get("metrics"))):
+        counts = token_counts(*map(record(message.get("metrics")).get, _COUNTS))
+        if counts["input_tokens"] or counts["output_tokens"]:
             self.ensure_turn()
-            self.emit(Usage, scope="step", **usage)
+            self.emit(Usage, scope="step", **counts)
         if self.turn is not None and not any(block.get("type") == "tool_use" for block in blocks):
             self.end_turn("completed", ended_by="answer")
         return None
@@ -427,16 +422,3 @@ class ClineSession(Parser):
 
 def _blocks(content: Any) -> list[Line]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else records(content)
-
-
-def _session_tokens(metrics: Line) -> dict[str, Any]:
-    """Cline's `inputTokens` includes cached tokens."""
-    prompt, output = whole(metrics.get("inputTokens")), whole(metrics.get("outputTokens"))
-    if not prompt and not output:
-        return {}
-    return {
-        "input_tokens": prompt,
-        "output_tokens": output,
-        "cache_read_tokens": whole(metrics.get("cacheReadTokens")),
-        "cache_write_tokens": whole(metrics.get("cacheWriteTokens")),
-    }

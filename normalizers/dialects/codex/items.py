@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tooltap.normalizers.core.lines import Line
-from tooltap.normalizers.wire.values import first_string, whole
+from tooltap.normalizers.wire.values import first_string, token_counts, whole
 
 OWN = "<item>"
 """The key under which a translated object holds the provider's own."""
@@ -250,16 +250,15 @@ def mode_of(msg: Line) -> str | None:
     return f"{policy}/{sandbox}" if type(sandbox) is str else policy or None
 
 
+_COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cached_input_tokens",
+    "cache_write_input_tokens",
+    "reasoning_output_tokens",
+)
+
+
 def counts_of(usage: Line) -> dict[str, int | None]:
     """The token counts of a usage object, by the names of our fields."""
-    counts = {
-        "input_tokens": usage.get("input_tokens"),
-        "output_tokens": usage.get("output_tokens"),
-        "cache_read_tokens": usage.get("cached_input_tokens"),
-        "cache_write_tokens": usage.get("cache_write_input_tokens"),
-        "reasoning_tokens": usage.get("reasoning_output_tokens"),
-    }
-    for name, count in counts.items():
-        if type(count) is not int:
-            counts[name] = None
-    return counts
+    return token_counts(*map(usage.get, _COUNTS))

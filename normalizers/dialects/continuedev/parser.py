@@ -17,7 +17,7 @@ from tooltap.normalizers.core.state import History, SessionState
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.tools.outcome import status_in_words, status_word
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
-from tooltap.normalizers.wire.values import dollars, record, records, string, whole
+from tooltap.normalizers.wire.values import dollars, record, records, string, token_counts
 from tooltap.protocol.events import Message, Usage
 
 ITEMS = 4_096
@@ -142,15 +142,10 @@ def _identity(item: Line) -> int:
 
 
 def _tokens(usage: Line) -> dict[str, int | None]:
-    prompt, output = whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens"))
-    if not prompt and not output:
-        return {}
-    return {
-        "input_tokens": prompt,
-        "output_tokens": output,
-        "cache_read_tokens": whole(record(usage.get("prompt_tokens_details")).get("cached_tokens")),
-        "reasoning_tokens": whole(record(usage.get("completion_tokens_details")).get("reasoning_tokens")),
-    }
+    cached = record(usage.get("prompt_tokens_details")).get("cached_tokens")
+    thought = record(usage.get("completion_tokens_details")).get("reasoning_tokens")
+    counts = token_counts(usage.get("prompt_tokens"), usage.get("completion_tokens"), cached, reasoning=thought)
+    return counts if counts["input_tokens"] or counts["output_tokens"] else {}
 
 
 def _read_input(name: str, given: Any) -> Any:

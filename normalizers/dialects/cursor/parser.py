@@ -18,7 +18,7 @@ from tooltap.normalizers.dialects.claude.stream import ClaudeStream
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import decode_json
-from tooltap.normalizers.wire.values import record, string, whole
+from tooltap.normalizers.wire.values import record, string, token_counts, whole
 
 _SUFFIX = "ToolCall"
 _THOUGHT = "thought"
@@ -96,11 +96,8 @@ class CursorStream(ClaudeStream):
 
 
 def _counts(usage: Line) -> dict[str, int | None]:
-    fresh, output = whole(usage.get("inputTokens")), whole(usage.get("outputTokens"))
-    read, written = whole(usage.get("cacheReadTokens")), whole(usage.get("cacheWriteTokens"))
-    prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
-    cached = {"cache_read_tokens": read, "cache_write_tokens": written}
-    return {"input_tokens": prompt, "output_tokens": output, **cached}
+    names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+    return token_counts(*map(usage.get, names), apart=True)
 
 
 def _read_answer(name: str | None, result: Line) -> Answer:

@@ -25,7 +25,7 @@ from tooltap.normalizers.dialects.gemini.answers import (
     text_of,
 )
 from tooltap.normalizers.tools.outcome import error_words, status_word
-from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole
+from tooltap.normalizers.wire.values import milliseconds, record, records, string, token_counts, whole
 from tooltap.protocol.events import Message, SessionEvent, Usage
 
 _CANCELLED = "FatalCancellationError"
@@ -530,12 +530,7 @@ def _chat_usage(tokens: Line) -> dict[str, int | None]:
     answer without its thoughts; `total` is the sum of the four."""
     prompt, tool = whole(tokens.get("input")), whole(tokens.get("tool"))
     answer, thoughts = whole(tokens.get("output")), whole(tokens.get("thoughts"))
-    return {
-        "input_tokens": _sum(prompt, tool),
-        "output_tokens": _sum(answer, thoughts),
-        "cache_read_tokens": whole(tokens.get("cached")),
-        "reasoning_tokens": thoughts,
-    }
+    return token_counts(_sum(prompt, tool), _sum(answer, thoughts), tokens.get("cached"), reasoning=thoughts)
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

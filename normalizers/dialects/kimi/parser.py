@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import msgspec
 
@@ -13,7 +12,7 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.kimi.messages import KimiMessages, KimiState
 from tooltap.normalizers.dialects.kimi.wire import KimiWire, WireState
-from tooltap.normalizers.wire.values import milliseconds, number, record, records, string, whole
+from tooltap.normalizers.wire.values import milliseconds, number, record, records, string, token_counts, whole
 from tooltap.protocol.events import Usage
 
 _RPC_KEYS = frozenset({"jsonrpc", "method", "result"})
@@ -145,13 +144,15 @@ class KimiJson(Parser):
 
     @line("tool", tool_call_id=str)
     def _result(self, value: Line) -> Skip:
-        """Its content is what the model sees; Kimi Code's program adds words to some."""
+        """Read a result. Its content is what the model sees; Kimi Code's program adds words to some."""
         if not self.calls.is_known(value["tool_call_id"]):
             self.ensure_turn()
         return self.messages.answer_call(value["tool_call_id"], value, "content", for_model=True)
 
 
 MAIN = "main"
+_COUNTS = ("inputOther", "output", "inputCacheRead", "inputCacheCreation")
+"""Keys of the counts of one request; the first excludes what was read from and written to the cache."""
 _OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": "cancelled", "aborted": "cancelled"}
 """Reason of the end of a turn -> outcome; every other is a failure."""
 _SKIPPED = {
@@ -260,20 +261,9 @@ class KimiSession(Parser):
 
     @event("step.end")
     def _step_ended(self, event: Line) -> Skip:
-        used = _tokens(record(event.get("usage")))
+        used = token_counts(*map(record(event.get("usage")).get, _COUNTS), apart=True)
         if not any(used.values()):
             return "step"
         self.ensure_turn()
         self.emit(Usage, scope="step", **used)
         return None
-
-
-def _tokens(usage: Line) -> dict[str, Any]:
-    """Usage of one request; `inputOther` excludes tokens read from and written to the cache."""
-    parts = [whole(usage.get(key)) for key in ("inputOther", "inputCacheRead", "inputCacheCreation")]
-    return {
-        "input_tokens": sum(part or 0 for part in parts) if parts[0] is not None else None,
-        "output_tokens": whole(usage.get("output")),
-        "cache_read_tokens": parts[1],
-        "cache_write_tokens": parts[2],
-    }

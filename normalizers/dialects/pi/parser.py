@@ -13,7 +13,7 @@ from tooltap.normalizers.core.state import Call, SessionState, is_short, put
 from tooltap.normalizers.core.writer import Bodies, take_bodies
 from tooltap.normalizers.dialects.pi.answers import ShownOutput, read_result
 from tooltap.normalizers.tools.payload import blocks_text
-from tooltap.normalizers.wire.values import dollars, milliseconds, record, records, string, whole
+from tooltap.normalizers.wire.values import dollars, milliseconds, record, records, string, token_counts, whole
 from tooltap.protocol.events import Chunk, Message, OutputRef, ToolUpdate, Usage
 
 MANY_COMMANDS = 256
@@ -65,6 +65,10 @@ _ROLES = {"text": "assistant", "thinking": "reasoning"}
 """Type of a block -> role."""
 _DELTAS = {f"{kind}_delta": role for kind, role in _ROLES.items()}
 """Type of a delta of such a block -> role."""
+
+
+_COUNTS = ("input", "output", "cacheRead", "cacheWrite")
+"""Keys of counts of tokens; the first excludes what was read from and written to the cache."""
 
 
 class PiState(SessionState, kw_only=True):
@@ -224,20 +228,11 @@ class PiJson(Parser):
             self._show(block.get("id"), block.get("name"), block.get("arguments"), block, "pending")
 
     def _usage(self, usage: Line, model: str | None) -> None:
-        """`input` excludes tokens read from and written to the cache."""
         if not whole(usage.get("totalTokens")):
             return
-        fresh, read, written = whole(usage.get("input")), whole(usage.get("cacheRead")), whole(usage.get("cacheWrite"))
-        self.emit(
-            Usage,
-            scope="step",
-            input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
-            output_tokens=whole(usage.get("output")),
-            cache_read_tokens=read,
-            cache_write_tokens=written,
-            cost_usd=dollars(record(usage.get("cost")).get("total")),
-            model=model,
-        )
+        counts = token_counts(*map(usage.get, _COUNTS), apart=True)
+        cost = dollars(record(usage.get("cost")).get("total"))
+        self.emit(Usage, scope="step", **counts, cost_usd=cost, model=model)
 
     # -- calls --------------------------------------------------------------------------------------------------
 
@@ -346,14 +341,9 @@ class PiJson(Parser):
 
     @response("get_session_stats")
     def _statistics(self, value: Line, data: Line, text: str | None) -> Skip:
-        """`input` excludes tokens read from and written to the cache."""
         tokens, context = record(data.get("tokens")), record(data.get("contextUsage"))
-        fresh, read, written = (whole(tokens.get(key)) for key in ("input", "cacheRead", "cacheWrite"))
         figures = {
-            "input_tokens": None if fresh is None else fresh + (read or 0) + (written or 0),
-            "output_tokens": whole(tokens.get("output")),
-            "cache_read_tokens": read,
-            "cache_write_tokens": written,
+            **token_counts(*map(tokens.get, _COUNTS), apart=True),
             "cost_usd": dollars(data.get("cost")),
             "context_used": whole(context.get("tokens")),
             "context_size": whole(context.get("contextWindow")),

@@ -15,19 +15,15 @@ from tooltap.normalizers.dialects.claude.reports import Usages, turn_usage
 from tooltap.normalizers.dialects.claude.stream import ClaudeStream, ClaudeStreamState, StreamMessages
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.tools.outcome import error_words
-from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole
+from tooltap.normalizers.wire.values import milliseconds, record, records, string, token_counts
 from tooltap.protocol.events import Display, Message, Usage
 
 _PROXY = "tool_call"
+"""Tool that calls others, which were not offered up front."""
 _API_ERROR = "[API Error: "
 _GOALS = ("active_goal", "goal_state")
 """Events that repeat the session's goal at each change; setting it is a call of its own."""
-_COUNTS = {
-    "input_tokens": "input_tokens",
-    "output_tokens": "output_tokens",
-    "cache_read_tokens": "cache_read_input_tokens",
-    "cache_write_tokens": "cache_creation_input_tokens",
-}
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 _RESULT_KEYS = ("subtype", "is_error", "result", "duration_ms", "usage")
@@ -119,10 +115,9 @@ class QwenStream(ClaudeStream):
 
 
 def _counts(usage: Line) -> dict[str, int | None]:
-    return {name: whole(usage.get(key)) for name, key in _COUNTS.items()}
+    return token_counts(*map(usage.get, _COUNTS))
 
 
-"""Tool that calls others, which were not offered up front."""
 _SKIPPED = {
     "attribution_snapshot": "snapshot",
     "file_history_snapshot": "snapshot",
@@ -259,12 +254,6 @@ class QwenChat(Parser):
 
 def _tokens(usage: Line) -> dict[str, Any]:
     """Usage of one request; the answer's tokens include its thoughts."""
-    prompt, answer = whole(usage.get("promptTokenCount")), whole(usage.get("candidatesTokenCount"))
-    if not prompt and not answer:
-        return {}
-    return {
-        "input_tokens": prompt,
-        "output_tokens": answer,
-        "cache_read_tokens": whole(usage.get("cachedContentTokenCount")),
-        "reasoning_tokens": whole(usage.get("thoughtsTokenCount")),
-    }
+    prompt, answer, cached = (usage.get(f"{part}TokenCount") for part in ("prompt", "candidates", "cachedContent"))
+    counts = token_counts(prompt, answer, cached, reasoning=usage.get("thoughtsTokenCount"))
+    return counts if counts["input_tokens"] or counts["output_tokens"] else {}

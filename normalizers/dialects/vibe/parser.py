@@ -13,7 +13,7 @@ from tooltap.normalizers.core.state import Call, History, State, make_room
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.vibe.answers import read_state
 from tooltap.normalizers.tools.payload import blocks_text
-from tooltap.normalizers.wire.values import number, record, records, string, whole
+from tooltap.normalizers.wire.values import number, record, records, string, token_counts, whole
 from tooltap.protocol.events import Usage
 
 MANY_MESSAGES = 4_096
@@ -200,6 +200,7 @@ def _joined(summary: object) -> str | None:
 
 ENTRIES = 4_096
 """Latest entries of a history that are remembered."""
+_COUNTS = ("inputTokens", "outputTokens", "cachedInputTokens")
 _OUTCOMES = {"completed": "completed", "failed": "failed", "errored": "failed"}
 """Status of a turn that has ended -> outcome; every other was stopped."""
 
@@ -274,7 +275,7 @@ class VibeSession(VibeJson):
         if self.turn is None or self.turn != turn.get("id") or status is None or ended is None:
             return
         self.ts = ended
-        tokens = _tokens(record(session.get("tokenUsage")))
+        tokens = token_counts(*map(record(session.get("tokenUsage")).get, _COUNTS))
         total = (tokens.get("input_tokens") or 0) + (tokens.get("output_tokens") or 0)
         context = whole(record(session.get("contextUsage")).get("totalTokens"))
         usage = (Usage, {"scope": "session", "context_used": context, **tokens})
@@ -305,11 +306,3 @@ def _apply(snapshot: Line, history: Any, changes: list[Line]) -> tuple[Line, lis
         elif operation == "remove_entry" and isinstance(change.get("id"), str) and change["id"] in places:
             entries[places.pop(change["id"])] = {}
     return state, [entry for entry in entries if entry]
-
-
-def _tokens(usage: Line) -> dict[str, int | None]:
-    return {
-        "input_tokens": whole(usage.get("inputTokens")),
-        "output_tokens": whole(usage.get("outputTokens")),
-        "cache_read_tokens": whole(usage.get("cachedInputTokens")),
-    }

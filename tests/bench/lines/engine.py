@@ -18,7 +18,8 @@ from tests.bench.lines.cost import Cost, bare, total
 from tests.bench.lines.recorded import Recorded
 from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
-from tooltap.normalizers.wire.framing import Line, LongLine
+from tooltap.normalizers.wire.framing import LongLine
+from tooltap.normalizers.wire.recording import Line
 from tooltap.protocol.inputs import Direction, write_tapped
 
 __all__ = ["Group", "costs", "enough_lines", "normalized", "recorded_file"]

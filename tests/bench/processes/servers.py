@@ -24,7 +24,7 @@ from pathlib import Path
 from tests.daemon.events import message
 from tooltap.daemon.app import Daemon
 from tooltap.daemon.config import load_config
-from tooltap.daemon.hub.subscription import Subscription
+from tooltap.daemon.hub import Subscription
 from tooltap.daemon.journal.interface import Committed
 from tooltap.daemon.server.connection import Connection
 from tooltap.daemon.system.listener import BACKLOG

@@ -12,12 +12,12 @@ import orjson
 
 from tests.daemon.containment.sites import armed
 from tests.daemon.publishing import NOW, Clock
-from tooltap.daemon.hub.hub import Chunk, Hub
-from tooltap.daemon.hub.subscription import Subscription
+from tooltap.daemon.hub import Chunk, Hub, Subscription
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.views.results import Policy, Rules, ToolRule
+from tooltap.daemon.views.results import Policy
+from tooltap.daemon.views.rules import Rules, ToolRule
 from tooltap.normalizers.core.items import Limits
 from tooltap.protocol.events import decode
 from tooltap.protocol.frames import (

@@ -11,8 +11,7 @@ import pytest
 
 from tests.daemon.events import commit, message
 from tests.daemon.running import Running, Wire, running
-from tooltap.daemon.hub.hub import Batch, Hub
-from tooltap.daemon.hub.subscription import Subscription
+from tooltap.daemon.hub import Batch, Hub, Subscription
 from tooltap.daemon.journal.sqlite import journal as sqlite_journal
 from tooltap.daemon.system.loop import Work
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.daemon.events import call, message
-from tooltap.daemon.hub.hub import Batch, Selection
+from tooltap.daemon.hub import Batch, Selection
 from tooltap.daemon.journal.interface import Committed, StoredEvent
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter

@@ -12,8 +12,7 @@ import pytest
 
 from tests.daemon.events import call, commit, event, message
 from tests.daemon.running import Running, Wire, running
-from tooltap.daemon.hub.hub import Batch, Chunk, Selection
-from tooltap.daemon.hub.subscription import Subscription
+from tooltap.daemon.hub import Batch, Chunk, Selection, Subscription
 from tooltap.daemon.journal.interface import Committed
 from tooltap.daemon.server.connection import Connection
 from tooltap.normalizers.core.items import Produced

@@ -11,8 +11,8 @@ import pytest
 
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, Wire, running
+from tooltap.daemon import hub as batch
 from tooltap.daemon.client.asynchronous import subscribe
-from tooltap.daemon.hub import hub as batch
 from tooltap.daemon.show.skins.display import display_body
 from tooltap.protocol.display import DisplayText, DisplayToolResult, DisplayToolUse
 from tooltap.protocol.events import Message, Usage

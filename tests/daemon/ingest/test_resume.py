@@ -12,7 +12,8 @@ import pytest
 from tests.daemon.publishing import NOW, Clock, Publisher, daemon, events, journal_of, publish
 from tests.normalizers.toy import TOY, Toy
 from tooltap.daemon.ingest import live_stream
-from tooltap.daemon.views.results import Policy, Rules, ToolRule
+from tooltap.daemon.views.results import Policy
+from tooltap.daemon.views.rules import Rules, ToolRule
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Limits
 from tooltap.normalizers.core.lines import Line, Skip

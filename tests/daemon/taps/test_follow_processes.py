@@ -37,7 +37,7 @@ from tests.daemon.taps.following import (
 from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.taps.follow.file import PORTION_TURNS
 from tooltap.daemon.taps.follow.follower import AHEAD, WORTH_TURNS
-from tooltap.daemon.taps.follow.stores import Follow
+from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.stream_ids import recording_id
 
 LINES = lines_of(CLAUDE)

@@ -169,7 +169,7 @@ def test_what_does_not_end_is_reported_while_it_holds_the_loop() -> None:
 def test_stacks_are_written_when_not_even_the_thread_can_run() -> None:
     script = (
         "import anyio, sys, re\n"
-        "from tooltap.daemon.system.loop import watchdog as module\n"
+        "from tooltap.daemon.system import loop as module\n"
         "module.LAST_RESORT = 0.3\n"
         "async def run():\n"
         "    with watchdog: await anyio.sleep(0.2); re.match('(a|a)*$', 'a' * 40 + 'b')\n"

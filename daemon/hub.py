@@ -1,10 +1,12 @@
-"""Fan-out: each commit goes to every live subscriber, and every line is encoded and joined once.
+"""Live events for subscribers: fan-out, and catching up from the journal. Knows the journal, not connections.
+
+Fan-out: each commit goes to every live subscriber, and every line is encoded and joined once.
 
 Subscribers with the same selection (filter, partials, events or display lines) form a group. A batch is cut into chunks
 once per selection, and all members of the group are written the same bytes.
 
 The hub buffers nothing for a single subscriber. One whose socket is full leaves its group and catches up at its own
-pace (`subscription.py`), from the newest batches, which the hub retains for all subscribers, or from the journal where
+pace (`Subscription`), from the newest batches, which the hub retains for all subscribers, or from the journal where
 those do not reach back far enough.
 
 What must hold for a subscriber to get each event once, in order:
@@ -22,23 +24,38 @@ What must hold for a subscriber to get each event once, in order:
 
 from __future__ import annotations
 
+import asyncio
+import re
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import NamedTuple, Protocol, cast
 
+import msgspec
 from anyio.abc import TaskGroup
 
-from tooltap.daemon.journal.interface import Committed, Journal, StoredEvent
+from tooltap.daemon.journal.interface import Committed, Journal, JournalError, StoredEvent
 from tooltap.daemon.show.skins.display import display_body
-from tooltap.daemon.system.logs import faults
+from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.system.loop import Work
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.events import event_lines, numbered_lines
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.frames import Form
+from tooltap.protocol.frames import (
+    At,
+    DaemonFrame,
+    ErrorCode,
+    ErrorFrame,
+    Form,
+    FrameError,
+    Gap,
+    Live,
+    Subscribe,
+    Subscribed,
+)
 
 CHUNK_BYTES = 65_536
 """A chunk ends when it is this long, so that a client that stops reading gets little more than its limit."""
@@ -172,30 +189,6 @@ def _join(lines: list[_Line], after: int) -> Iterator[Chunk]:
             start, size = end, 0
 
 
-class Member(Protocol):
-    """What the hub needs of a subscription."""
-
-    @property
-    def selection(self) -> Selection: ...
-
-    def deliver(self, chunks: list[Chunk], before: int) -> None:
-        """Write what is new after `before`. Must not block."""
-
-    def restart(self) -> None:
-        """Begin with the oldest event of the journal, which was replaced."""
-
-    def interrupt(self) -> None:
-        """Continue from the journal."""
-
-    def fall_behind(self, cursor: int) -> None:
-        """Read what is after `cursor` from the journal."""
-
-    def fail(self, error: Exception) -> None:
-        """End because of an internal error."""
-
-    def statistics(self) -> dict[str, object]: ...
-
-
 RECENT_BYTES = 2 * 1024 * 1024
 """Bytes of the newest events that are held in memory for subscribers; older ones are read from the journal."""
 
@@ -206,9 +199,9 @@ class Hub:
         self.tasks = tasks
         self.latest = journal.latest
         """`seq` of the last event published; the journal may be ahead of it for a moment."""
-        self.subscriptions: set[Member] = set()
+        self.subscriptions: set[Subscription] = set()
         self.partials_wanted = False
-        self._groups: dict[Selection, set[Member]] = {}
+        self._groups: dict[Selection, set[Subscription]] = {}
         self._recent: deque[Batch] = deque()
         """The newest batches, without a hole between them."""
         self._recent_bytes = 0
@@ -219,22 +212,22 @@ class Hub:
         """Bring `latest` up to now, before a subscription begins. Raises `JournalError`."""
         self.latest = max(self.latest, await self.journal.listen())
 
-    def add(self, subscription: Member) -> None:
+    def add(self, subscription: Subscription) -> None:
         self.subscriptions.add(subscription)
         self.partials_wanted |= subscription.selection.partials
 
-    def remove(self, subscription: Member) -> None:
+    def remove(self, subscription: Subscription) -> None:
         self.leave(subscription)
         self.subscriptions.discard(subscription)
         self.partials_wanted = any(one.selection.partials for one in self.subscriptions)
         if not self.subscriptions:
             self.journal.stop_listening()
 
-    def join(self, subscription: Member) -> None:
+    def join(self, subscription: Subscription) -> None:
         """Deliver everything published from now on, after `latest`, to `subscription`."""
         self._groups.setdefault(subscription.selection, set()).add(subscription)
 
-    def leave(self, subscription: Member) -> None:
+    def leave(self, subscription: Subscription) -> None:
         members = self._groups.get(subscription.selection, set())
         members.discard(subscription)
         if not members:
@@ -304,7 +297,7 @@ class Hub:
             faults.note("subscribers that are behind read from the journal", place_of(error), error)
             self._forget_recent()
 
-    def _deliver(self, batch: Batch, selection: Selection, members: list[Member]) -> None:
+    def _deliver(self, batch: Batch, selection: Selection, members: list[Subscription]) -> None:
         try:
             chunks = batch.chunks(selection)
         except Exception as error:
@@ -331,22 +324,297 @@ class Hub:
         self._recent_bytes = 0
 
 
-def _fall_behind(members: list[Member], cursor: int) -> None:
+def _fall_behind(members: list[Subscription], cursor: int) -> None:
     for member in members:
         _do(member, partial(member.fall_behind, cursor))
 
 
-def _do(member: Member, work: Callable[[], None]) -> None:
-    """What goes wrong for one subscriber ends that one."""
+def _do(member: Subscription, work: Callable[[], None]) -> None:
+    """Call a subscriber. What goes wrong ends this subscription and no other."""
     try:
         work()
     except Exception as error:
         _fail(member, error)
 
 
-def _fail(member: Member, error: Exception) -> None:
+def _fail(member: Subscription, error: Exception) -> None:
     try:
         member.fail(error)
     except Exception as again:
         faults.note("ending a subscription took two attempts", place_of(again), again)
         member.fail(error)
+
+
+# -- one subscriber ---------------------------------------------------------------------------------------------------
+
+_log = get_logger("subscription")
+
+_CURSOR = re.compile(r"(?P<journal>.+):(?P<seq>[0-9]{1,19})")
+
+
+class Subscriber(Protocol):
+    """What a subscription needs of the connection it writes to."""
+
+    writable: bool
+    closed: bool
+    ended: bool
+    bytes_written: int
+
+    def deliver(self, chunk: Chunk) -> None: ...
+    def send(self, frame: DaemonFrame) -> None: ...
+    async def drain(self) -> None: ...
+    def close(self) -> None: ...
+
+
+AT_INTERVAL = 5.0
+"""Seconds after which an idle filtered subscription gets an `at` frame."""
+SUBSCRIBER_BYTES = 65_536
+"""Bytes written to a client that it has not read. Beyond this, a subscriber is served at its own pace."""
+
+
+class Subscription:
+    """One subscriber: replay from the journal, then live, and back to the journal when its client does not keep up.
+
+    A subscription is in one of two states:
+
+    - Behind: it has a task, and is in no group of the hub. The task waits until the client has taken what it was sent,
+      then sends the next part: from the journal until the cursor is within the batches that the hub retains, then from
+      those.
+    - Live: it is a member of a group and has no task. The hub calls `deliver`.
+
+    `cursor` is the `seq` up to which the client has been sent everything it selected. Each event reaches the client
+    once and in order, because of how the states change:
+
+    - Behind to live: `_follow` takes the retained batches and joins the group without awaiting, so that no batch is
+      published in between.
+    - Live to behind: `deliver` writes whole chunks. When the connection is full before a chunk, the cursor is the end
+      of the chunk before it, and the task starts from there.
+    - The task reads the journal up to `hub.latest` only: later events are published to the groups soon.
+
+    Partials are not journaled. They reach live subscribers, and are dropped when the connection is full.
+
+    A journal that is elsewhere may be replaced by another one: `restart`.
+
+    Retention may delete events that a subscription has not reached. After every read, `journal.last_expired` is
+    compared with the cursor, and a `gap` precedes the events that were read. The order matters: retention may run
+    during the read.
+
+    Damaged events are left out by the journal, which then has their numbers in `corrupt`. A `gap` stands in their
+    place.
+
+    Raises `FrameError` for a cursor that cannot be read.
+    """
+
+    def __init__(
+        self, hub: Hub, connection: Subscriber, frame: Subscribe, *, at_interval: float, read_bytes: int
+    ) -> None:
+        self.cursor, self._first_gap = _begin(hub, frame.after)
+        self.selection = Selection(frame.filter, frame.partials, frame.as_)
+        self.behind = True
+        self.journal_reads = 0
+        self.journal_events = 0
+        self._hub = hub
+        self._connection = connection
+        self._end = None if frame.follow else hub.latest
+        self._gone = hub.journal.last_expired
+        """Up to here retention may have deleted events, and the client knows."""
+        self._greeted = False
+        self._restarts = 0
+        self._read_bytes = read_bytes
+        self._at_interval = at_interval
+        self._loop = asyncio.get_running_loop()
+        self._written_at = self._loop.time()
+        self._timer = self._loop.call_later(at_interval, self._tick)
+
+    def start(self) -> None:
+        """Confirm the subscription and begin the replay."""
+        self._confirm(self._first_gap)
+        self._hub.add(self)
+        self.fall_behind(self.cursor)
+
+    def restart(self) -> None:
+        """Begin with the oldest event of the journal, which was replaced. Tell the client, as at the start."""
+        journal = self._hub.journal
+        self.cursor = journal.oldest - 1
+        self._gone = journal.last_expired
+        self._end = None if self._end is None else self._hub.latest
+        self._greeted = False
+        self._restarts += 1
+        self._confirm(Gap(from_=1, to=self.cursor, reason="reset"))
+        if not self.behind:
+            self.fall_behind(self.cursor)
+
+    def interrupt(self) -> None:
+        """Continue from the journal, if the subscription is live."""
+        if not self.behind:
+            self.fall_behind(self._hub.latest)
+
+    def _confirm(self, gap: Gap | None) -> None:
+        hub, journal = self._hub, self._hub.journal
+        self._connection.send(
+            Subscribed(after=self.cursor, journal=journal.id, oldest=journal.oldest, latest=hub.latest)
+        )
+        if gap is not None:
+            self._connection.send(gap)
+
+    @property
+    def position(self) -> int:
+        return self.cursor if self.behind else self._hub.latest
+
+    def statistics(self) -> dict[str, object]:
+        return {
+            "after": self.position,
+            "behind": self.behind,
+            "filter": msgspec.to_builtins(self.selection.filter),
+            "partials": self.selection.partials,
+            "as": self.selection.as_,
+            "bytesWritten": self._connection.bytes_written,
+            "journalReads": self.journal_reads,
+            "journalEvents": self.journal_events,
+        }
+
+    def deliver(self, chunks: list[Chunk], before: int) -> None:
+        """Write what is new after `before`, or fall behind."""
+        self._written_at = self._loop.time()
+        for chunk in chunks:
+            if self._connection.writable:
+                self._connection.deliver(chunk)
+            elif chunk.upto > before:
+                self.fall_behind(before)
+                return
+            before = chunk.upto  # a full connection drops a chunk that has nothing but partials
+
+    def close(self) -> None:
+        self._timer.cancel()
+        self._hub.remove(self)
+
+    def fail(self, error: Exception) -> None:
+        """End with an internal error; the client may subscribe again."""
+        faults.note("a subscription failed", place_of(error), error)
+        self._fail("internal", "the subscription failed; the daemon's log says why")
+
+    def fall_behind(self, cursor: int) -> None:
+        """Send what is after `cursor` from the journal."""
+        self.behind = True
+        self.cursor = cursor
+        self._hub.leave(self)
+        self._hub.tasks.start_soon(self._catch_up)
+
+    async def _catch_up(self) -> None:
+        try:
+            while self.behind and not self._connection.closed:
+                await self._connection.drain()
+                if self._end is None:
+                    await self._follow()
+                elif self.cursor < self._end:
+                    await self._read(self._end)
+                else:
+                    self._connection.send(Live(seq=self.cursor))
+                    self._connection.close()
+                    return
+        except JournalError as error:
+            _log.error("cannot read the journal", error=str(error))
+            self._fail("journal", str(error))
+        except Exception as error:
+            self.fail(error)
+
+    def _fail(self, code: ErrorCode, message: str) -> None:
+        """The end of the connection says it as well, if the frame cannot."""
+        try:
+            self._connection.send(ErrorFrame(code=code, message=message))
+        except Exception as error:
+            faults.note("could not tell a subscriber why its subscription ended", place_of(error), error)
+        self._connection.close()
+
+    async def _follow(self) -> None:
+        """Take one step towards `hub.latest`; become live when it is reached."""
+        hub, connection = self._hub, self._connection
+        batches = hub.recent(self.cursor)
+        if batches is None:
+            await self._read(hub.latest)
+            return
+        # Nothing below awaits, so nothing is published before this returns.
+        for batch in batches:
+            for chunk in hub.chunks_after(self.cursor, batch, self.selection):
+                if not connection.writable:
+                    return
+                self._write(chunk)
+                self.cursor = chunk.upto
+            self.cursor = batch.upto
+        if not connection.writable:
+            return
+        self.behind = False
+        hub.join(self)
+        if not self._greeted:
+            self._greeted = True
+            connection.send(Live(seq=hub.latest))
+
+    async def _read(self, up_to: int) -> None:
+        """Read the next part of the journal and send it."""
+        journal = self._hub.journal
+        wanted = self.selection.filter
+        restarts = self._restarts
+        events, searched = await journal.read(self.cursor, wanted, up_to=up_to, max_bytes=self._read_bytes)
+        self.journal_reads += 1
+        self.journal_events += len(events)
+        if self._restarts != restarts:
+            return  # what was read is of a journal that is gone
+        if max(self.cursor, self._gone) < journal.last_expired:
+            # Retention has overtaken the subscriber, and may have deleted events it selected.
+            first = max(self.cursor, self._gone) + 1
+            self._gone = journal.last_expired
+            self._connection.send(Gap(from_=first, to=self._gone, reason="retention"))
+        damaged = journal.corrupt.within(self.cursor + 1, searched) if journal.corrupt else ()
+        self.cursor = searched
+        for first, last in damaged:
+            before = bisect_left(events, first, key=lambda event: event.seq)
+            self._send_events(events[:before])
+            events = events[before:]
+            self._connection.send(Gap(from_=first, to=last, reason="corrupt"))
+        self._send_events(events)
+
+    def _send_events(self, events: list[StoredEvent]) -> None:
+        if lines := _lines(events, self.selection.as_):
+            self._write(Chunk(lines, self.cursor, events, [event.seq for event in events]))
+
+    def _write(self, chunk: Chunk) -> None:
+        self._written_at = self._loop.time()
+        self._connection.deliver(chunk)
+
+    def _tick(self) -> None:
+        """Send an idle subscriber its position. Writing also detects a client that is gone after closing its half."""
+        idle = self._loop.time() - self._written_at
+        if idle >= self._at_interval:
+            if self._connection.writable and (self.selection.is_selective or self._connection.ended):
+                self._connection.send(At(seq=self.position))
+            self._written_at = self._loop.time()
+            idle = 0
+        self._timer = self._loop.call_later(self._at_interval - idle, self._tick)
+
+
+def _lines(events: list[StoredEvent], as_: Form) -> bytes:
+    if as_ == "display":
+        shown = [(event.seq, display_of(event.body)) for event in events]
+        return event_lines([(seq, body) for seq, body in shown if body is not None])
+    return event_lines(events)
+
+
+def _begin(hub: Hub, after: str | int) -> tuple[int, Gap | None]:
+    """The cursor a subscription begins with, and the gap before it. Raises `FrameError`."""
+    journal = hub.journal
+    if after == "start":
+        return journal.oldest - 1, None
+    if after == "now":
+        return hub.latest, None
+    name, seq = journal.id, after
+    if isinstance(seq, str):
+        cursor = _CURSOR.fullmatch(seq)
+        if cursor is None:
+            raise FrameError("bad-frame", 'subscribe: `after` is "start", "now", a seq or "<journal>:<seq>"')
+        name, seq = cursor["journal"], int(cursor["seq"])
+    if name != journal.id or seq > journal.latest:
+        first = journal.oldest - 1
+        return first, Gap(from_=1, to=first, reason="reset")
+    if seq < journal.last_expired:
+        return seq, Gap(from_=seq + 1, to=journal.last_expired, reason="retention")
+    return seq, None
