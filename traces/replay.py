@@ -29,7 +29,7 @@ from tooltap.traces.recording.writer import Declared, TraceRecord
 
 @dataclass
 class Covered:
-    """Which part of a stream a trace holds."""
+    """The part of a stream that a trace holds."""
 
     first: int
     """Number of the first line in the trace."""
@@ -44,7 +44,7 @@ class Covered:
 
 
 def survey(records: Iterable[TraceRecord]) -> dict[str, Covered]:
-    """Which part of each stream the trace holds, by stream id."""
+    """The part of each stream that the trace holds, by stream id."""
     streams: dict[str, Covered] = {}
     for position, record in enumerate(records):
         known = streams.get(record.stream)
@@ -57,7 +57,7 @@ def survey(records: Iterable[TraceRecord]) -> dict[str, Covered]:
 
 
 class Share(NamedTuple):
-    """Some of a trace's streams, all shares about as many: each process that replays it has one."""
+    """A share of a trace's streams, for one of the processes that replay it; all shares have about as many."""
 
     number: int
     of: int
@@ -118,7 +118,7 @@ class Replay:
                 yield self.place, lines
 
     def _feed_record(self, record: TraceRecord) -> list[Output]:
-        """What the record's line gives."""
+        """The outputs of the record's line."""
         stream = self._streams.get(record.stream)
         if stream is not None and _is_first_line(record) and stream.last > 1:
             outputs = self._end(record.stream)
