@@ -21,9 +21,8 @@ SHOWN = {"epilog", "examples", "help", "metavar", "short_help"}
 
 EXCEPTIONS = {
     "cli/manage/demo.py": "plays the recordings of four agents",
-    "cli/read/session_names.py": "an example in advice",
+    "cli/read/sessions.py": "an example in advice",
     "cli/read/tail.py": "examples in the help of an option",
-    "cli/read/why_empty.py": "an example in advice",
     "cli/tap/attach.py": "its command for an agent, with help of its own, which looks up the server in the catalog",
     "daemon/sessions/usage.py": "vendors of models in the names of models",
     "daemon/sessions/row.py": "the words that an extension of an editor writes before a prompt",

@@ -104,10 +104,10 @@ BOUNDED = {
     "daemon/web/api/api.py:encode": NOT_ITSELF,
     "cli/check/baseline.py:check": NOT_ITSELF,
     "cli/common/completion.py:dialects": NOT_ITSELF,
-    "cli/schema/typescript.py:type_of": OURS,
+    "cli/schema/formats.py:type_of": OURS,
     "cli/schema/model.py:_structs": OURS,
-    "cli/schema/markdown.py:_references_in": OURS,
-    "cli/schema/markdown.py:_type": OURS,
+    "cli/schema/formats.py:_references_in": OURS,
+    "cli/schema/formats.py:_type": OURS,
 }
 """Functions that may call themselves -> what bounds how deep."""
 

@@ -18,6 +18,7 @@ import msgspec
 import orjson
 
 from tooltap.normalizers.core.items import Context, Limits, Produced
+from tooltap.normalizers.core.model_view import escaped
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen
 from tooltap.normalizers.wire.framing import LongLine
@@ -29,7 +30,7 @@ from tooltap.traces.recording.writer import Declared, TraceRecord
 
 @dataclass
 class Covered:
-    """Which part of a stream a trace holds."""
+    """The part of a stream that a trace holds."""
 
     first: int
     """Number of the first line in the trace."""
@@ -44,7 +45,7 @@ class Covered:
 
 
 def survey(records: Iterable[TraceRecord]) -> dict[str, Covered]:
-    """Which part of each stream the trace holds, by stream id."""
+    """The part of each stream that the trace holds, by stream id."""
     streams: dict[str, Covered] = {}
     for position, record in enumerate(records):
         known = streams.get(record.stream)
@@ -57,7 +58,7 @@ def survey(records: Iterable[TraceRecord]) -> dict[str, Covered]:
 
 
 class Share(NamedTuple):
-    """Some of a trace's streams, all shares about as many: each process that replays it has one."""
+    """A share of a trace's streams, for one of the processes that replay it; all shares have about as many."""
 
     number: int
     of: int
@@ -118,7 +119,7 @@ class Replay:
                 yield self.place, lines
 
     def _feed_record(self, record: TraceRecord) -> list[Output]:
-        """What the record's line gives."""
+        """The outputs of the record's line."""
         stream = self._streams.get(record.stream)
         if stream is not None and _is_first_line(record) and stream.last > 1:
             outputs = self._end(record.stream)
@@ -341,7 +342,7 @@ def _without(event: Event, keys: frozenset[str]) -> Event:
 def _differences(before: Any, after: Any, path: str = "") -> Iterator[FieldChange]:
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted({*before, *after}):
-            yield from _member(before, after, key, f"{path}/{key.replace('~', '~0').replace('/', '~1')}")
+            yield from _member(before, after, key, f"{path}/{escaped(key)}")
     elif isinstance(before, list) and isinstance(after, list):
         olds, news = dict(enumerate(before)), dict(enumerate(after))
         for index in range(max(len(before), len(after))):

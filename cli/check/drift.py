@@ -11,15 +11,16 @@ import click
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option
-from tooltap.cli.common.jobs import guarded_workers, jobs_option, worker_errors
-from tooltap.cli.common.printing import MAX_ID, on_stderr, say, say_json, short
-from tooltap.cli.common.progress import progress
+from tooltap.cli.common.printing import MAX_ID, on_stderr, progress, say, say_json, short
 from tooltap.cli.common.recordings import (
     baselines_option,
+    guarded_workers,
+    jobs_option,
     recorded_stream_options,
     recordings,
     recordings_argument,
     usage_errors,
+    worker_errors,
 )
 from tooltap.daemon.formats import counted
 

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING
 import click
 
 from tooltap.cli.common.commands import Group
-from tooltap.cli.common.jobs import guarded_workers, jobs_option, worker_errors
-from tooltap.cli.common.printing import on_stderr, say, short
-from tooltap.cli.common.progress import progress
-from tooltap.cli.common.recordings import recorded_dialect_option, recordings
+from tooltap.cli.common.printing import on_stderr, progress, say, short
+from tooltap.cli.common.recordings import (
+    guarded_workers,
+    jobs_option,
+    recorded_dialect_option,
+    recordings,
+    worker_errors,
+)
 from tooltap.daemon.formats import counted
 
 if TYPE_CHECKING:

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.jobs import guarded_workers, jobs_option, worker_errors
 from tooltap.cli.common.options import dialect_option, provider_option
-from tooltap.cli.common.printing import flush, warn, write_events
-from tooltap.cli.common.progress import progress
+from tooltap.cli.common.printing import flush, progress, warn, write_events
 from tooltap.cli.common.recordings import (
     STDIN,
     UnreadableError,
     files_argument,
+    guarded_workers,
     input_files,
     input_size,
+    jobs_option,
     read_chunks,
     unique,
+    worker_errors,
 )
 from tooltap.cli.common.statistics import print_statistics, statistics_options
 from tooltap.normalizers.catalog.registry import builtin

@@ -1,8 +1,10 @@
-"""Click commands and groups with examples in their help, and suggestions for mistyped words ("did you mean …")."""
+"""Click commands with examples in their help, suggestions for mistyped words ("did you mean …"), and the error for an
+optional dependency that is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -51,3 +53,16 @@ class Group(Command, click.Group):
         if args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(f"No such command {args[0]!r}{did_you_mean(args[0], known)}", ctx)
         return super().resolve_command(ctx, args)
+
+
+@contextmanager
+def require_extra(extra: str) -> Iterator[None]:
+    """Wrap imports that need the packages of an extra, and say how to install one that is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "tooltap").partition(".")[0] == "tooltap":
+            raise
+        from tooltap.daemon.system.optional_packages import how_to_install
+
+        raise click.ClickException(f"{error.name} is not installed: {how_to_install(extra)}") from None

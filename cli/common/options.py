@@ -1,4 +1,4 @@
-"""`--dialect` and `--provider`, which many commands share."""
+"""Options that commands share: `--dialect`, `--provider`, limits in bytes; and a hint at what a mistyped name meant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ provider_option = click.option(
 
 
 def dialect_option(text: str, *, check: bool) -> Callable[[F], F]:
-    """`check`: reject dialects that are not installed here. A daemon checks against its own."""
+    """Make `--dialect`. `check`: reject dialects that are not installed here. A daemon checks against its own."""
     return click.option(
         "--dialect",
         default="auto",
@@ -40,3 +40,47 @@ def _check(context: click.Context, option: click.Parameter, name: str) -> str:
         return name if name == "auto" else parser_class(name).dialect
     except UnknownDialectError as error:
         raise click.BadParameter(f"{error}{did_you_mean(name, dialects())}", context, option) from None
+
+
+def spool_options(function: F) -> F:
+    """Add the limits of the spool, which holds lines on disk while the daemon is away."""
+    from tooltap.daemon.taps.delivery.outbox import SpoolLimits
+
+    defaults = SpoolLimits._field_defaults
+    for option, description in (
+        ("--spool-total-bytes", "Limit of all spools on disk."),
+        ("--spool-bytes", "Limit of one stream's spool on disk, which holds lines while the daemon is away."),
+    ):
+        function = bytes_option(option, defaults[_variable(option)], description)(function)
+    return function
+
+
+def bytes_option(option: str, default: int, description: str) -> Callable[[F], F]:
+    """A number of bytes that can also be set by an environment variable."""
+    return click.option(
+        option,
+        type=click.IntRange(min=0),
+        default=default,
+        show_default=True,
+        envvar=f"TOOLTAP_{_variable(option).upper()}",
+        show_envvar=True,
+        metavar="N",
+        help=description,
+    )
+
+
+def _variable(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_")
+
+
+def name_hint(filters: dict[str, tuple[str, ...]]) -> str:
+    """Say what a name of a tool or provider was meant to be, among those that tooltap knows; empty if there is none."""
+    from tooltap.normalizers.catalog.registry import agents
+    from tooltap.normalizers.tools.registry import KNOWN_TOOLS
+
+    known = {
+        "tool": set(KNOWN_TOOLS),
+        "provider": {agent.provider or name for name, agent in agents().items()},
+    }
+    hints = (did_you_mean(value, known[name]) for name in known for value in filters[name] if value not in known[name])
+    return next(filter(None, hints), "")

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO, TextIO
 
 from tooltap.cli.common.guard import MAX_LINE, Guarded
@@ -144,3 +145,16 @@ def _write(stream: TextIO | None, text: str | bytes) -> None:
         stream.buffer.write(sanitize_json(text, plain=plain))
     else:
         stream.buffer.write(text.encode(stream.encoding, "replace"))  # what cannot be encoded would stop the command
+
+
+@contextmanager
+def progress(size: int, *, data_on_stdout: bool) -> Iterator[Callable[[int], None]]:
+    """Draw a progress bar on a terminal, unless the command prints data on it. Return a function to call with the
+    number of bytes just read, of `size` in all."""
+    if size == 0 or not at_terminal(err=True) or (data_on_stdout and at_terminal()):
+        yield lambda _: None
+        return
+    import click  # a tap prints without it
+
+    with click.progressbar(length=size, file=terminal(err=True)) as bar:
+        yield bar.update

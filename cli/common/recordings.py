@@ -1,19 +1,28 @@
-"""Recordings as arguments: files and folders, their bytes, and options for facts that their lines do not state."""
+"""Recordings as arguments: files and folders, their bytes, and options for facts that their lines do not state.
+
+`--jobs` says how many processes share the work on many recordings.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from tooltap.cli.common.guard import guard
 from tooltap.cli.common.options import dialect_option, provider_option
 from tooltap.cli.common.printing import short, warn
+
+if TYPE_CHECKING:
+    from tooltap.daemon.system.workers import Workers
+
 
 STDIN = "-"
 CHUNK = 256 * 1024
@@ -159,3 +168,47 @@ def usage_errors() -> Iterator[None]:
     except OSError as error:
         message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         raise click.UsageError(message, click.get_current_context(silent=True)) from None
+
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+
+def _jobs(context: click.Context, option: click.Parameter, jobs: int | None) -> int:
+    from tooltap.daemon.system.processes import usable_cores
+
+    return usable_cores() if jobs is None else jobs
+
+
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    callback=_jobs,
+    metavar="N",
+    help="How many processes share the work; 1: only this one.  [default: the cores that tooltap may use]",
+)
+
+
+@contextmanager
+def worker_errors() -> Iterator[None]:
+    """Turn the death of a worker into a click error."""
+    from tooltap.daemon.system.workers import WorkerDiedError
+
+    try:
+        yield
+    except WorkerDiedError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def guarded_workers(
+    work: Callable[[Item], Iterable[Value]], items: Sequence[Item], *, jobs: int, weigh: Callable[[Item], int]
+) -> Workers[Item, Value]:
+    """`Workers` whose streams are guarded as those of this process are: a spawned process begins with new ones."""
+    from tooltap.daemon.system.workers import Workers
+
+    return Workers(partial(_guarded, work), items, jobs=jobs, weigh=weigh)
+
+
+def _guarded(work: Callable[[Item], Iterable[Value]], item: Item) -> Iterable[Value]:
+    guard()
+    return work(item)

@@ -1,16 +1,32 @@
-"""Renders display lines as text for a terminal: the assistant's texts and, in verbose mode, a line per event.
+"""Prints events for people: the assistants' texts and, in verbose mode, a line per event.
 
-What a display line says is decided by the daemon (`daemon/show/skins/display.py`); glyphs, colours and layout are
-defined here. Text from a provider may contain anything, so what could control a terminal is made visible.
+`Renderer` makes text of display lines, and `Printer` prints the items of a subscription. What a display line says is
+decided by the daemon (`daemon/show/skins/display.py`); glyphs, colours and layout are defined here. Text from a
+provider may contain anything, so what could control a terminal is made visible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tooltap.cli.common.printing import Clean, cleaned, joined, lines_of, styled
-from tooltap.cli.common.terminal.columns import fit, wrapped
+import msgspec
+
+from tooltap.cli.common.columns import fit, terminal_columns, wrapped
+from tooltap.cli.common.printing import (
+    Clean,
+    at_terminal,
+    cleaned,
+    flush,
+    joined,
+    lines_of,
+    styled,
+    wants_colour,
+    warn,
+    write_events,
+    write_text,
+)
+from tooltap.daemon.client.discovery import Received
 from tooltap.daemon.formats import tool_name
 from tooltap.daemon.system.sanitize import one_line, sanitize
 from tooltap.protocol.display import (
@@ -22,8 +38,10 @@ from tooltap.protocol.display import (
     DisplayToolResult,
     DisplayToolUpdate,
     DisplayToolUse,
+    decode_display,
 )
 from tooltap.protocol.events import Attachment, Display
+from tooltap.protocol.frames import Gap, Live
 
 MARGIN = 4
 """Columns of a mark and of the bar of a subagent."""
@@ -163,3 +181,56 @@ _KINDS: dict[type[DisplayEvent], Callable[[Renderer, Any], Iterator[Clean]]] = {
     DisplayPermission: Renderer._permission,
     DisplayNotice: Renderer._notice,
 }
+
+
+_REASONS = {
+    "retention": "they were too old",
+    "reset": "this is another journal",
+    "corrupt": "they are damaged in the journal",
+}
+
+
+class _Time(msgspec.Struct):
+    ts: int = 0
+
+
+_decoder = msgspec.json.Decoder(_Time)
+
+
+class Printer:
+    """Prints the items of a subscription. `mode`: text, verbose or json. `oldest`: milliseconds since the epoch; older
+    replayed events are not printed."""
+
+    def __init__(self, mode: str, oldest: int | None) -> None:
+        self._oldest = oldest
+        self._json = mode == "json"
+        self._renderer = Renderer(
+            verbose=mode == "verbose",
+            colour=wants_colour(),
+            columns=terminal_columns() if at_terminal() else None,
+        )
+        self._live = False
+        self.has_printed = False
+        """Whether any event was shown."""
+
+    def print_all(self, items: Iterable[Received]) -> None:
+        for item in items:
+            if isinstance(item, bytes):
+                self._print(item)
+            elif isinstance(item, Live):
+                self._live = True
+            elif isinstance(item, Gap):
+                warn(f"events {item.from_} to {item.to} are gone: {_REASONS[item.reason]}")
+            if self._live:
+                flush()
+        flush()
+
+    def _print(self, line: bytes) -> None:
+        if self._oldest is not None and not self._live and _decoder.decode(line).ts < self._oldest:
+            return
+        if self._json:
+            self.has_printed = True
+            write_events(line + b"\n")
+        elif (shown := decode_display(line)) is not None and (text := self._renderer.render(shown)):
+            self.has_printed = True
+            write_text(text)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from tooltap.cli.common.columns import terminal_columns, wrapped
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import socket_option
 from tooltap.cli.common.printing import at_terminal, joined, say, say_json, short, styled, wants_colour
-from tooltap.cli.common.terminal.columns import terminal_columns, wrapped
 from tooltap.daemon.formats import counted
 
 TIMEOUT = 5.0

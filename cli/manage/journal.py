@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tooltap.cli.common.columns import say_wrapped
 from tooltap.cli.common.commands import Group
 from tooltap.cli.common.masking import redact_options
 from tooltap.cli.common.printing import MAX_ID, flush, say, say_json, short, warn, write_events
-from tooltap.cli.common.terminal.columns import say_wrapped
 from tooltap.daemon.formats import counted
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from urllib.parse import quote
 
 import click
 
+from tooltap.cli.common.columns import print_table, say_wrapped
 from tooltap.cli.common.commands import Choice, Group
 from tooltap.cli.common.completion import followed_agents
 from tooltap.cli.common.connection import ask_web, request, socket_option, web_token
 from tooltap.cli.common.printing import at_terminal, say, say_json
 from tooltap.cli.common.statistics import describe_daemon
-from tooltap.cli.common.terminal.columns import print_table, say_wrapped
 
 STOP_TIMEOUT = 30.0
 POLL = 0.02

@@ -15,12 +15,20 @@ import click
 
 from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.connection import run_client, socket_option, wait_option
-from tooltap.cli.common.jobs import guarded_workers, jobs_option, worker_errors
 from tooltap.cli.common.masking import Masking, redact_options
-from tooltap.cli.common.printing import at_terminal, binary_output, say, warn
-from tooltap.cli.common.progress import progress
-from tooltap.cli.common.recordings import STDIN, UnreadableError, input_files, input_size, read_chunks, unique
-from tooltap.cli.read.session_names import AmbiguousSessionError, UnknownSessionError, find_session
+from tooltap.cli.common.printing import at_terminal, binary_output, progress, say, warn
+from tooltap.cli.common.recordings import (
+    STDIN,
+    UnreadableError,
+    guarded_workers,
+    input_files,
+    input_size,
+    jobs_option,
+    read_chunks,
+    unique,
+    worker_errors,
+)
+from tooltap.cli.read.sessions import AmbiguousSessionError, UnknownSessionError, find_session
 
 if TYPE_CHECKING:
     from tooltap.daemon.client.asynchronous import Client

@@ -22,7 +22,7 @@ from tooltap.cli.common.printing import (
     wants_colour,
     warn,
 )
-from tooltap.cli.read.session_names import find_session
+from tooltap.cli.read.sessions import find_session
 from tooltap.daemon.formats import counted
 
 STYLES = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}

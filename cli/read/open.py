@@ -10,7 +10,7 @@ from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import ask_web, socket_option, wait_option
 from tooltap.cli.common.printing import on_stderr, say
-from tooltap.cli.common.terminal.browser import open_in_browser
+from tooltap.cli.common.terminal import open_in_browser
 from tooltap.daemon.web.page.addresses import session_url
 
 
@@ -27,7 +27,7 @@ def command(session: str | None, no_browser: bool, socket: Path | None) -> None:
     """
     wanted = None
     if session is not None:
-        from tooltap.cli.read.session_names import find_session
+        from tooltap.cli.read.sessions import find_session
 
         wanted = find_session(socket, session)["session"]
     address, _, code = ask_web(socket, "POST", "/api/logins")["link"].partition("#")

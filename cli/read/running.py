@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from tooltap.cli.common.columns import columns_of, fit, padded
 from tooltap.cli.common.printing import Clean, joined, short, styled
-from tooltap.cli.common.terminal.columns import columns_of, fit, padded
 from tooltap.daemon.formats import counted, dollars, duration, rounded, tool_name
 from tooltap.daemon.sessions.listing import RunningSession, find_running, name_of
 from tooltap.daemon.system.sanitize import one_line

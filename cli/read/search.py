@@ -11,14 +11,17 @@ from typing import Any
 import click
 
 from tooltap.cli.common import completion
+from tooltap.cli.common.columns import columns_of, fit
 from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
+from tooltap.cli.common.options import name_hint
 from tooltap.cli.common.printing import at_terminal, joined, say, say_json, say_text, short, styled, wants_colour, warn
-from tooltap.cli.common.terminal.columns import columns_of, fit
 from tooltap.daemon.formats import counted
 
 PER_SESSION = 3
 """Hits of one session, unless only one is searched."""
+OPTIONS = {"provider": "agent", "status": "state"}
+"""Keys of a search whose options have another name."""
 STATES = ["running", "waiting", "failed", "completed", "interrupted"]
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
@@ -116,7 +119,7 @@ def command(
     }
     given = {name: value for name, value in filters.items() if value not in ((), None)}
     if session is not None:
-        from tooltap.cli.read.session_names import find_session
+        from tooltap.cli.read.sessions import find_session
 
         given["session"] = (find_session(socket, session)["session"],)
     most = {} if session is not None else {"perSession": PER_SESSION}
@@ -129,9 +132,7 @@ def command(
     if answer["hits"]:
         (print_hits if at_terminal() else print_rows)(answer)
     else:
-        from tooltap.cli.read.why_empty import why_not_found
-
-        warn(why_not_found(socket, query, given, answer))
+        warn(_why_not_found(socket, query, given, answer))
     for sentence in _limits(answer):
         warn(sentence)
 
@@ -139,6 +140,21 @@ def command(
 def _path(project: str) -> str:
     """A name stays a name; what looks like a path is one from here."""
     return str(Path(project).expanduser().absolute()) if "/" in project or project in (".", "..", "~") else project
+
+
+def _why_not_found(socket: Path | None, query: str, filters: dict[str, Any], answer: dict[str, Any]) -> str:
+    """Say why nothing was found."""
+    from tooltap.cli.read.sessions import NO_EVENTS
+
+    if not answer["upto"] and not answer["behind"]:
+        return NO_EVENTS
+    given = [f"--{OPTIONS.get(name, name)}" for name in filters]
+    if given:
+        everywhere = request(socket, "search", query=query, limit=1)
+        names = {name: tuple(filters.get(name, ())) for name in ("tool", "provider")}
+        if total := everywhere.get("total"):
+            return f"nothing found with {', '.join(given)}; without there are {counted(total, 'hit')}{name_hint(names)}"
+    return f"no event has {'all of ' if ' ' in query else ''}{query}"
 
 
 def _limits(answer: dict[str, Any]) -> list[str]:

@@ -22,7 +22,7 @@ from tooltap.cli.common.printing import (
     write_events,
     write_text,
 )
-from tooltap.cli.common.terminal.pager import paged
+from tooltap.cli.common.terminal import paged
 
 MAX_SEQ = 2**63 - 1
 
@@ -66,7 +66,7 @@ def command(wanted: str, view: str | None, full: bool, as_json: bool, socket: Pa
         raise click.UsageError(f"--view is for events, and {wanted!r} is not the number of an event")
     if full and as_json:
         raise click.UsageError("--full and --json exclude each other: --json prints whole events")
-    from tooltap.cli.read.session_names import find_session
+    from tooltap.cli.read.sessions import find_session
 
     session = find_session(socket, wanted)
     events = _events(socket, session)
@@ -81,7 +81,7 @@ def command(wanted: str, view: str | None, full: bool, as_json: bool, socket: Pa
 def _show_session(session: dict[str, Any], events: Iterator[bytes], *, full: bool) -> None:
     import msgspec
 
-    from tooltap.cli.common.terminal.columns import terminal_columns
+    from tooltap.cli.common.columns import terminal_columns
     from tooltap.cli.read.transcript import Transcript, head_lines
     from tooltap.protocol.events import decode
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
+from tooltap.cli.common.columns import say_wrapped
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.printing import say_json, short
 from tooltap.cli.common.statistics import describe_daemon, describe_stream
-from tooltap.cli.common.terminal.columns import say_wrapped
 
 
 @click.command(

@@ -11,8 +11,10 @@ import click
 
 from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Choice, Command, did_you_mean
-from tooltap.cli.common.connection import daemon_errors, socket_option, wait_option, waiting
+from tooltap.cli.common.connection import daemon_errors, request, socket_option, wait_option, waiting
+from tooltap.cli.common.options import name_hint
 from tooltap.cli.common.printing import warn
+from tooltap.daemon.formats import counted
 
 FILTERS = {
     "session": (
@@ -25,6 +27,8 @@ FILTERS = {
     "kind": ("Events of this kind (message, tool-call, …).", completion.kinds),
     "tool": ("Calls and results of this tool, by its canonical name or the agent's name for it.", completion.tools),
 }
+COUNTED = 1_000
+"""Newest sessions whose events are counted where none is shown."""
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
@@ -110,7 +114,7 @@ def command(
         raise click.UsageError("--partials needs --mode json")
     from contextlib import closing
 
-    from tooltap.cli.read.printer import Printer
+    from tooltap.cli.common.render import Printer
     from tooltap.daemon.client.blocking import BlockingSubscription
     from tooltap.protocol.filters import Filter
     from tooltap.protocol.frames import Subscribe
@@ -129,14 +133,12 @@ def command(
     with daemon_errors(), closing(BlockingSubscription(socket, frame, follow, waiting())) as subscription:
         printer.print_all(subscription)
     if not printer.has_printed and not follow:
-        from tooltap.cli.read.why_empty import why_nothing
-
-        warn(why_nothing(socket, filters, mode=mode, begins_late=start != "start" or since is not None))
+        warn(_why_nothing(socket, filters, mode=mode, begins_late=start != "start" or since is not None))
 
 
 def _session_id(socket: Path | None, name: str, *, follow: bool) -> str:
     """The id of the session. A name that no session has may be the id of one that is yet to come."""
-    from tooltap.cli.read.session_names import UnknownSessionError, find_session
+    from tooltap.cli.read.sessions import UnknownSessionError, find_session
 
     try:
         return str(find_session(socket, name)["session"])
@@ -145,3 +147,22 @@ def _session_id(socket: Path | None, name: str, *, follow: bool) -> str:
             raise
         warn(f"{error.message}; waiting for one with this id")
         return name
+
+
+def _why_nothing(socket: Path | None, filters: dict[str, tuple[str, ...]], *, mode: str, begins_late: bool) -> str:
+    """Say why nothing was shown. `begins_late`: it did not begin with the oldest event."""
+    from tooltap.cli.read.sessions import NO_EVENTS
+
+    page = request(socket, "sessions", limit=COUNTED)
+    events = sum(one["events"] for one in page["sessions"])
+    if not events:
+        return NO_EVENTS
+    some = f"{'more than ' if page.get('next') else ''}{counted(events, 'event')}"
+    given = [f"--{name} {value}" for name, values in filters.items() for value in values]
+    if begins_late:
+        return f"no event is that new; with `--after start` there are {some}"
+    if given:
+        return f"no event matches {' '.join(given)}; without filters there are {some}{name_hint(filters)}"
+    if mode == "text":
+        return f"no assistant has said anything; `--mode verbose` shows more of the {some}"
+    return f"none of the {some} is shown in this mode; `--mode json` shows all of it"

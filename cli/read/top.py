@@ -13,7 +13,7 @@ import click
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.printing import at_terminal, lines_of, say_text, wants_colour
-from tooltap.cli.common.terminal.live_screen import LiveScreen
+from tooltap.cli.common.terminal import LiveScreen
 
 if TYPE_CHECKING:
     from tooltap.cli.read.running import Running
@@ -41,7 +41,7 @@ def command(once: bool, socket: Path | None) -> None:
     if not once and LiveScreen.is_possible():
         _watch(socket)
         return
-    from tooltap.cli.common.terminal.columns import print_table, terminal_columns
+    from tooltap.cli.common.columns import print_table, terminal_columns
     from tooltap.cli.read.running import COLUMNS, board, row_of
 
     running, others = _ask(socket)

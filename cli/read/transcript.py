@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tooltap.cli.common.columns import columns_of, fit, fit_end, wrapped
 from tooltap.cli.common.printing import Clean, joined, short, styled
-from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end, wrapped
 from tooltap.daemon.formats import counted, dollars, duration, rounded, tool_name
 from tooltap.daemon.sessions.listing import name_of, status_of
 from tooltap.daemon.show import blocks, diff
@@ -430,7 +430,7 @@ def _styled(text: str, style: str, colour: bool) -> str:
 
 
 def changes_of(call: ToolCall) -> list[Change]:
-    """What it changes in files, as far as its input says so: of a file that is written, all lines."""
+    """Return what it changes in files, as far as its input says so: of a file that is written, all lines."""
     if call.name == "Write":
         path, content = (call.input.get(key) for key in ("file_path", "content"))
         lines = whole(content if isinstance(content, str) else "", "+")

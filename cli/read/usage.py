@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import click
 
 from tooltap.cli.common import completion
+from tooltap.cli.common.columns import columns_of, fit, fit_end, padded, terminal_columns, wrapped
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.printing import at_terminal, say, say_json, say_text, short
-from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end, padded, terminal_columns, wrapped
 from tooltap.daemon.formats import counted
 
 BY = ("day", "model", "project", "agent", "session", "subagent")
@@ -88,7 +88,7 @@ def command(
 
 
 def _why_nothing(socket: Path | None, *, is_chosen: bool) -> str:
-    from tooltap.cli.read.why_empty import NO_EVENTS
+    from tooltap.cli.read.sessions import NO_EVENTS
 
     if is_chosen and (tokens := request(socket, "usage")["total"]["inputTokens"]):
         return (

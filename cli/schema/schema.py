@@ -36,16 +36,13 @@ def command(form: str) -> None:
 
 def write(form: str) -> str:
     """Return the schema in one of `FORMATS`."""
-    if form == "typescript":
-        from tooltap.cli.schema.typescript import typescript
-
-        return typescript()
-    if form == "markdown":
-        from tooltap.cli.schema.markdown import markdown
-
-        return markdown()
     import orjson
 
+    from tooltap.cli.schema import formats
     from tooltap.cli.schema.model import json_schema
 
+    if form == "typescript":
+        return formats.typescript()
+    if form == "markdown":
+        return formats.markdown()
     return orjson.dumps(json_schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()

@@ -1,8 +1,8 @@
 """Starts and taps an agent for `run` and `proxy`.
 
 The agent comes first: what its start does not need is imported while it starts, or not at all. So a plain command line
-is read here, without click. `agent_command.py` has the options in full; it reads every other command line, and explains
-the wrong ones.
+is read here, without click. `run.py` has the options in full; it reads every other command line, and explains the wrong
+ones.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ import os
 import stat
 import threading
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tooltap.daemon.system.paths import spool_folder
 from tooltap.daemon.taps.child import STDIN, run_child
 from tooltap.daemon.taps.delivery.announcement import Announced, announce, withdraw
-from tooltap.normalizers.catalog.registry import agent_of, missing_flags
+from tooltap.normalizers.catalog.registry import agent_of, missing_flags, prompt_of
 
 if TYPE_CHECKING:
     from tooltap.daemon.taps.delivery.tap import Tap
     from tooltap.protocol.inputs import Direction
+
 
 CANNOT_START = 127
 PLAIN = {"--dialect": "dialect", "--provider": "provider", "--session": "session", "--socket": "socket"}
@@ -135,7 +137,6 @@ class _LateTap:
 def _tap(start: AgentStart, stream: str, started: int, stdin_at: int | None) -> Tap:
     from pathlib import Path
 
-    from tooltap.cli.tap.prompt import given_prompt
     from tooltap.daemon.client.discovery import find_socket
     from tooltap.daemon.system.paths import spool_path
     from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
@@ -169,3 +170,33 @@ def _print(text: str) -> None:
     from tooltap.cli.common.printing import warn
 
     warn(text)
+
+
+PROMPT_BYTES = 192 * 1024
+"""A prompt that is longer in JSON is left out: it must fit into a frame."""
+
+
+def given_prompt(command: Sequence[str], stdin_at: int | None) -> str | None:
+    """Return the prompt with which `run` starts the agent: among the arguments, or in the file that is standard input,
+    from `stdin_at` on. None if there is none, or none that we can see: what is typed or piped is the agent's alone."""
+    import orjson
+
+    from tooltap.protocol.frames import PROMPT_LENGTH
+
+    prompt = prompt_of(command, partial(_file_text, stdin_at))
+    if prompt is None or len(prompt) > PROMPT_LENGTH:
+        return None
+    try:
+        return prompt if len(orjson.dumps(prompt)) <= PROMPT_BYTES else None
+    except orjson.JSONEncodeError:  # arguments need not be UTF-8
+        return None
+
+
+def _file_text(position: int | None) -> str | None:
+    if position is None:
+        return None
+    try:
+        data = os.pread(STDIN, PROMPT_BYTES + 1, position)
+        return None if len(data) > PROMPT_BYTES else data.decode()
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tooltap.cli.common.commands import Group
+from tooltap.cli.common.commands import Group, require_extra
 from tooltap.cli.common.connection import socket_option
-from tooltap.cli.common.optional_dependencies import require_extra
+from tooltap.cli.common.options import bytes_option, spool_options
 from tooltap.cli.common.printing import say
-from tooltap.cli.tap.spool_options import bytes_option, spool_options
 from tooltap.daemon.taps.delivery.outbox import MAX_BYTES, SpoolLimits
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES
 

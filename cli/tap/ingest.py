@@ -9,8 +9,7 @@ import click
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import daemon_errors, publisher_options, request, socket_option
-from tooltap.cli.common.printing import warn
-from tooltap.cli.common.progress import progress
+from tooltap.cli.common.printing import progress, warn
 from tooltap.cli.common.recordings import STDIN, UnreadableError, files_argument, input_files, input_size, read_chunks
 from tooltap.cli.common.statistics import print_statistics, statistics_options
 

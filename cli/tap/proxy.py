@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tooltap.cli.tap.agent_command import agent_command
+from tooltap.cli.tap.run import agent_command
 
 command = agent_command(
     "proxy",

@@ -1,8 +1,60 @@
-"""`tooltap run`: runs an agent and copies its output to the daemon."""
+"""`tooltap run`: runs an agent and copies its output to the daemon.
+
+`agent.py` does it, and reads plain command lines without this module.
+"""
 
 from __future__ import annotations
 
-from tooltap.cli.tap.agent_command import agent_command
+from pathlib import Path
+
+import click
+
+from tooltap.cli.common.commands import Command
+from tooltap.cli.common.completion import agent_commands
+from tooltap.cli.common.connection import publisher_options, socket_option
+from tooltap.cli.common.options import spool_options
+from tooltap.cli.tap.agent import AgentStart, run_agent
+
+
+def agent_command(name: str, description: str, *, examples: tuple[str, ...]) -> Command:
+    """Make `run` or `proxy`, which differ in what they tap."""
+
+    @click.command(
+        name,
+        cls=Command,
+        help=description,
+        examples=examples,
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    )
+    @click.argument(
+        "command",
+        nargs=-1,
+        required=True,
+        type=click.UNPROCESSED,
+        metavar="-- COMMAND [ARGUMENT]...",
+        shell_complete=agent_commands,
+    )
+    @publisher_options
+    @spool_options
+    @socket_option
+    @click.pass_context
+    def command(
+        context: click.Context,
+        command: tuple[str, ...],
+        dialect: str,
+        provider: str | None,
+        session: str | None,
+        mcp_servers: tuple[str, ...],
+        spool_bytes: int,
+        spool_total_bytes: int,
+        socket: Path | None,
+    ) -> None:
+        limits = (spool_bytes, spool_total_bytes)
+        start = AgentStart(name, command, dialect, provider, session, mcp_servers, socket, limits)
+        context.exit(run_agent(start))
+
+    return command
+
 
 command = agent_command(
     "run",

@@ -76,7 +76,7 @@ class Content:
     # -- what is learned ----------------------------------------------------------------------------------------
 
     def learn_all(self, text: str) -> None:
-        """This is the text now."""
+        """Take in the whole text as it is now."""
         known = self.text
         if known is not None:
             if known != text:
@@ -94,7 +94,7 @@ class Content:
         self._place_loose()
 
     def learn_part(self, first: int, lines: Sequence[str]) -> None:
-        """These are the lines now from number `first` on, counted from 1."""
+        """Take in some lines as they are now, from number `first` on, counted from 1."""
         if not lines or not self._reach(first - 1 + len(lines)):
             self.consistent = self.consistent and not lines
             return

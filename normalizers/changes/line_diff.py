@@ -44,7 +44,7 @@ def _trimmed(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int, in
 
 
 def _shortest(a: Sequence[Hashable], b: Sequence[Hashable], budget: _Budget) -> list[Block] | None:
-    """By the greedy algorithm of Myers; None if the lists are too different."""
+    """The shortest difference, by the greedy algorithm of Myers; None if the lists are too different."""
     if set(a).isdisjoint(b):
         return [(0, len(a), 0, len(b))] if a or b else []
     reached = {1: 0}  # diagonal -> how far in `a`

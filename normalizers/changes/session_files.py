@@ -105,7 +105,7 @@ class File:
 
     @property
     def text(self) -> str | None:
-        """Its text now; None if it is gone, or if not all of it is known."""
+        """The text now; None if the file is gone, or if not all of it is known."""
         is_known = self.exists and self._is_stated and not self._omitted and self._content is not None
         return self._content.text if is_known and self._content is not None else None
 
@@ -263,7 +263,7 @@ class SessionFiles:
             self._note_call(seq, kind, event)
 
     def changes(self) -> list[FileChange]:
-        """Each changed file, by path."""
+        """The changed files, by path."""
         found = [file.change(self._shown) for file in self._changed_files()]
         return sorted((one for one in found if one is not None), key=lambda one: one.path)
 

@@ -1,6 +1,6 @@
 """Effects on files of one call that succeeded: `steps` reads them from its input and output.
 
-A step names a file as the call does. It is a change, or something that the call tells of the file's content.
+A step names a file as the call does. It is a change, or something that the call says about the file's content.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
 def absolute(path: str, cwd: str | None) -> str:
-    """Without `.` and `..`; relative if the directory is not known."""
+    """The absolute path without `.` and `..`; relative if the directory is not known."""
     path = path.removeprefix("file://")
     if _DRIVE.match(path) or _DRIVE.match(cwd or ""):
         path = path.replace("\\", "/")

@@ -82,7 +82,7 @@ class Produced(msgspec.Struct):
 
     @classmethod
     def of(cls, event: Event, body: bytes | None = None) -> Self:
-        """From an event. `body`: its encoded form, if there is one already."""
+        """Make one from an event. `body`: its encoded form, if there is one already."""
         meta = meta_of(event)
         return cls(
             encode(event) if body is None else body,

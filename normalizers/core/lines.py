@@ -12,7 +12,7 @@ must hold, each with its type; a line that lacks one is `unparsed`. So is a line
 registered with `@line.otherwise`. A method that emitted events returns None; one that did not returns the reason why
 the line is skipped.
 
-Objects inside a line (a block, an item, a notification's parameters) have tables of their own.
+Objects inside a line (a block, an item, a notification's parameters) have separate tables.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Lines:
         return method
 
     def copy(self, skip: Mapping[str, str] | None = None) -> Lines:
-        """The table of a subclass, which adds kinds of its own."""
+        """The table of a subclass, to which that adds its kinds."""
         table = Lines(self.key, {**self.skip, **(skip or {})})
         table._readers = dict(self._readers)
         table._otherwise = self._otherwise

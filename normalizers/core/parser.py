@@ -87,7 +87,7 @@ class Parser(Writer):
 
     @classmethod
     def skip_reasons(cls) -> frozenset[str]:
-        """Every reason for which a line may be skipped."""
+        """The reasons for which a line may be skipped."""
         tables = [table for parent in cls.__mro__ for table in vars(parent).values() if isinstance(table, Lines)]
         return frozenset(BASE_SKIPS | cls.SKIPS).union(*(table.skip.values() for table in tables))
 

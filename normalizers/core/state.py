@@ -290,7 +290,7 @@ class State(msgspec.Struct, kw_only=True):
 
 
 class SessionState(State, kw_only=True):
-    """For dialects whose lines state that a session begins: see `Parser.begin_session`."""
+    """State of a dialect whose lines state that a session begins: see `Parser.begin_session`."""
 
     started: str | None = None
     """The session that was started last."""

@@ -415,7 +415,7 @@ class StreamNormalizer:
         return outputs
 
     def _show(self, outputs: Sequence[Output]) -> None:
-        """Show the outputs of a line to whoever looks on; what that raises costs nothing but itself."""
+        """Show the outputs of a line to `on_line`; if that raises, it is not called again."""
         try:
             if self.on_line is not None:
                 self.on_line(outputs)

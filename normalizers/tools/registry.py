@@ -425,8 +425,10 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 
 
 def preview(name: str, payload: dict[str, Any], cwd: str | None, length: int = PREVIEW_LENGTH) -> str | None:
-    """At most so many code points. A path keeps its end, other text its beginning. An unknown tool is previewed only if
-    it has a single short argument."""
+    """The preview of a call: its most informative argument in one line of at most `length` code points.
+
+    A path keeps its end, other text its beginning. An unknown tool is previewed only if it has a single short
+    argument."""
     keys = tool_of(name).preview
     if keys is None:
         return _only_argument(payload, length)

@@ -28,13 +28,13 @@ _INT64 = 2**63
 _DIGITS = 20
 """Digits of the longest integer that fits."""
 DEPTH_OF_TEXT = 200
-"""Nested containers of JSON inside a string: it becomes part of a value that has a depth of its own."""
+"""Nested containers of JSON inside a string: it becomes part of a value whose depth is limited, too."""
 _FIELD = re.compile(rb"event:|id:|retry:|: ")
 """Fields of a server-sent event other than `data`, and comments that keep the connection open."""
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """If `values` is empty, `reason` is one of blank, framing, not-json, truncated, torn, too-deep."""
+    """The values on a line; without any, `reason` is one of blank, framing, not-json, truncated, torn, too-deep."""
 
     values: list[Any]
     repaired: bool = False

@@ -21,7 +21,7 @@ from tests.cli.command import CLAUDE, TIMEOUT, environment, here, sentence
 from tests.daemon.running import Running
 from tooltap.cli.main import STARTING
 from tooltap.cli.subcommands import COMMANDS, tooltap
-from tooltap.cli.tap import agent, agent_command
+from tooltap.cli.tap import agent, run
 from tooltap.cli.tap.agent import AgentStart, plain_start
 
 PROGRAM = """
@@ -236,7 +236,7 @@ WORDS = [
 def read_by_click(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> AgentStart | None:
     """What click makes of a command line; None if it is wrong."""
     started: list[AgentStart] = []
-    monkeypatch.setattr(agent_command, "run_agent", started.append)
+    monkeypatch.setattr(run, "run_agent", started.append)
     CliRunner().invoke(tooltap, arguments)
     return started[0] if started else None
 

@@ -12,7 +12,7 @@ from tests.cli.command import CLAUDE, CODEX, here
 from tests.cli.hostile.runs import on_a_terminal
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, running
-from tooltap.cli.common.terminal.columns import columns_of, fit, fit_end, wrapped
+from tooltap.cli.common.columns import columns_of, fit, fit_end, wrapped
 from tooltap.protocol.events import Message, Notice, PermissionRequest, SessionEvent, Turn
 
 LONG = "long value with 漢字 and " * 20

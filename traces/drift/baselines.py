@@ -7,7 +7,7 @@ A baseline is one file for one dialect, provider and version of an agent. It hol
 
 Payloads are kept by scenario because a scenario repeats the same actions, so a missing key is a failure. Raw lines are
 merged, because any message type may appear in any scenario. What recordings of one configuration have in common may be
-due to the configuration: the folder that they are in, which tells how the agent was started, and what it was set
+due to the configuration: the folder that they are in, which shows how the agent was started, and what it was set
 up with or did (`Observed.traits`). So a key of a line is expected only where several configurations had it.
 
 `Baseline.record` adds recordings, `check` compares recordings with a baseline. `drift.py` compares live streams with

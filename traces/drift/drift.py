@@ -121,7 +121,7 @@ class KnownShapes(msgspec.Struct):
 
 
 class Found(msgspec.Struct):
-    """What a `Drift` has found since the last `take`, for another to `add`."""
+    """The findings of a `Drift` since the last `take`, for another to `add`."""
 
     agents: list[AgentTotals]
     findings: list[Finding]
@@ -374,7 +374,7 @@ def _known(baselines: list[Baseline], agent: Agent) -> KnownShapes:
 
 
 def _concerns_all(change: Change, *, is_named: bool) -> bool:
-    """Whether a change tells something of an agent without a baseline, which may have fields of its own. `is_named`: if
+    """Whether a change matters for an agent without a baseline, which may have other fields. `is_named`: if
     not, its name may be among what has changed."""
     return not change.mild if change.kind == "vanished-key" else not is_named and change.kind == "new-key"
 
@@ -385,7 +385,7 @@ def _distance(known: Shape, found: Shape) -> int:
 
 
 def _shared(baselines: list[Baseline]) -> Shape:
-    """What all agents have of a dialect; nothing if it is one agent's own."""
+    """The shape that all agents of a dialect share; nothing if only one has it."""
     shared = Shape()
     if len({baseline.agent.provider for baseline in baselines}) > 1:
         for baseline in baselines:

@@ -378,7 +378,7 @@ def compare(known: Shape, found: Shape, path: str = "$", *, few: bool = False) -
 
     A key that is always there may be missing because it has another name now. Where it is gone and a new key with a
     value of its shape is there, the change says so: few examples are enough to notice that, while a key that is just
-    missing tells something only if many recordings had it."""
+    missing means something only if many recordings had it."""
     if ANYTHING in known.types | found.types:
         return
     if other := _other_types(known, found, few=few):

@@ -59,7 +59,7 @@ def watch_stream(
 
 
 class Watched(NamedTuple):
-    """What a watch in another process has seen of a stream, beside its findings."""
+    """The observations of a watch in another process, beside its findings."""
 
     version: str | None
     has_yielded: bool
@@ -127,11 +127,11 @@ class StreamWatch:
 
     @property
     def watched(self) -> Watched:
-        """For `adopt`."""
+        """The observations, for `adopt`."""
         return Watched(self._version, self._has_yielded, self._dropped)
 
     def adopt(self, normalizer: StreamNormalizer, found: Found, watched: Watched) -> None:
-        """Another process has watched the next lines, up to this normalizer's."""
+        """Take over what another process observed of the next lines, up to this normalizer's."""
         self._normalizer = normalizer
         self._drift.merge(found)
         self._version = watched.version

@@ -28,7 +28,7 @@ class NotOursError(OSError):
 
 
 class LockedError(Exception):
-    """Another process holds the lock; the message is its process id, empty if unknown."""
+    """Raised where another process holds the lock; the message is its process id, empty if unknown."""
 
 
 def open_own(path: str | os.PathLike[str], flags: int) -> int:

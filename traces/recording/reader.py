@@ -209,7 +209,7 @@ RECORDED = "recorded"
 
 
 class Row(msgspec.Struct):
-    """What the manifest says of a file. Only `file` must be there. Other keys are ignored."""
+    """A row of the manifest, about one file. Only `file` must be there. Other keys are ignored."""
 
     file: str
     dialect: str = AUTO

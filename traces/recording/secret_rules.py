@@ -225,7 +225,7 @@ def _is_bare_secret(value: bytes, after: bytes, named: Named) -> bool:
 
 
 def _closing(text: bytes, opening: re.Match[bytes], end: int) -> int | None:
-    """Where the string ends that begins so.
+    """The end of the string that begins so.
 
     A quote of JSON within JSON has 0, 1, 3, 7 … backslashes before it. With the backslashes that end the value, their
     number and one is divisible by as many powers of two as the quote is deep; a deeper quote belongs to the value."""
@@ -259,7 +259,7 @@ def _hides(value: bytes, strong: bool) -> bool:
 
 
 def _is_random(value: bytes) -> bool:
-    """Nobody would write it: long, with digits and letters in no order."""
+    """Whether nobody would write it: long, with digits and letters in no order."""
     digits = sum(48 <= one < 58 for one in value)
     return (
         len(value) >= 16
@@ -271,7 +271,7 @@ def _is_random(value: bytes) -> bool:
 
 
 def _mixed(value: bytes) -> bool:
-    """It has letters and something else."""
+    """Whether it has letters and something else."""
     return _LETTERS_AND_MORE.match(value) is not None or (len(value) >= 20 and entropy(value) > 3.6)
 
 

@@ -88,13 +88,13 @@ _KEY = re.compile(rb"(\\*\")[ \t]{0,4}:[ \t]{0,4}\Z")
 
 @cache
 def _found() -> tuple[Find, list[Rule]]:
-    """What finds literals, and the rule of each."""
+    """The search for literals, and the rule of each."""
     literals = [(literal, rule) for rule in rules() for literal in rule.literals]
     return finder([literal for literal, _ in literals]), [rule for _, rule in literals]
 
 
 def find_secrets(text: bytes, ends: Sequence[int] | None = None) -> list[Span]:
-    """Every secret in the text, in order; none overlaps another. `ends`: of the lines, if the text has several."""
+    """The secrets in the text, in order; none overlaps another. `ends`: of the lines, if the text has several."""
     find, rule_of = _found()
     found: list[Span] = []
     unread: dict[int, list[int]] = {}

@@ -35,7 +35,7 @@ WIRE_NAMES = {"agent_version": "agentVersion", "declared": "told", "size": "byte
 
 
 class Declared(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, rename=WIRE_NAMES):
-    """What the publisher declared when the stream began. Without it, the same lines give different events."""
+    """Facts that the publisher declared when the stream began. Without it, the same lines give different events."""
 
     provider: str | None = None
     session: str | None = None
@@ -379,8 +379,8 @@ class TraceWriter:
         self._thread.join(CLOSE_TIMEOUT)
 
     def statistics(self) -> dict[str, Any]:
-        """For `stats`: the path; records and bytes written, records dropped; files rotated and removed by this process;
-        bytes of all files that share the budget; and `problem` while records cannot be written."""
+        """Figures for `stats`: the path; records and bytes written, records dropped; files rotated and removed by this
+        process; bytes of all files that share the budget; and `problem` while records cannot be written."""
         disk = self._disk
         return {
             "path": str(self.path),

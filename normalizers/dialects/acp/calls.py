@@ -330,7 +330,7 @@ def _names_tool(update: Line, call_id: str) -> bool:
 
 
 def use_of(call: Call) -> ToolUse:
-    """What is known of an open call, from its memory."""
+    """The merged updates of an open call, from its memory."""
     return msgspec.convert(call.memory, ToolUse)
 
 

@@ -95,7 +95,7 @@ def text_of(content: Any) -> str:
 
 
 def _display(name: str, text: str, twin: dict[str, Any]) -> Display | None:
-    """What the user sees where the twin has more than the block: a change as its diff, and the whole output where the
+    """The user's view, where the twin has more than the block: a change as its diff, and the whole output where the
     model got only its beginning."""
     if name != "Bash":
         return _diff_of(twin)

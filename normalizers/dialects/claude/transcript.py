@@ -318,7 +318,7 @@ class ClaudeTranscript(Parser):
     # -- session ------------------------------------------------------------------------------------------------
 
     def _describe_session(self, value: Line) -> None:
-        """Every line of a conversation states where its session runs."""
+        """Read where the session runs, which every line of a conversation states."""
         fields = {
             "cwd": string(value.get("cwd")),
             "branch": string(value.get("gitBranch")) or None,

@@ -97,7 +97,7 @@ class ClineJson(Parser):
             self.agent, self.parent = agent, state.spawned.get(agent)
 
     def _learn_spawner(self, agent: str, parent: str | None) -> None:
-        """Only where one call can have spawned the agent: no line says which."""
+        """Remember which call spawned an agent, where only one can have: no line says which."""
         state = self.state
         known = set(state.spawned.values())
         owner = parent if parent in state.spawned else None

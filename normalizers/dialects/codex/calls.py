@@ -489,7 +489,7 @@ class CodexCalls:
 
     @raw_items("web_search_call")
     def _raw_web_search(self, item: Line) -> Skip:
-        """Without an id (0.120) it repeats a search that has ended, unless none has."""
+        """Read a search. Without an id (0.120) it repeats one that has ended, unless none has."""
         thread = self._threads.current
         call_id = first_string(item, "call_id", "id")
         if call_id is None and thread.searches:

@@ -35,7 +35,7 @@ class CodexExec(CodexParser):
 
     @line.otherwise
     def _older(self, value: Line) -> Skip:
-        """To 0.41: events under `msg`."""
+        """Read a line of the versions to 0.41, which have events under `msg`."""
         msg = value.get("msg")
         if not isinstance(msg, dict):
             return self._preface(value)
@@ -45,7 +45,7 @@ class CodexExec(CodexParser):
         return self.read_event(msg, value)
 
     def _preface(self, value: Line) -> Skip:
-        """Before the first event (to 0.41): the settings as they are shown to a person, then the prompt."""
+        """Read what precedes the first event (to 0.41): the settings as shown to a person, then the prompt."""
         if "workdir" in value and "provider" in value:
             mode = mode_of({"approval_policy": value.get("approval"), "sandbox_policy": value.get("sandbox")})
             cwd = first_string(value, "workdir") or self.state.cwd

@@ -74,7 +74,7 @@ class CodexMessages:
 
     @raw_items("message")
     def _raw_message(self, item: Line) -> Skip:
-        """In other roles: the prompt as the model gets it, beside instructions and the environment."""
+        """Read a message. In other roles it is the prompt as the model gets it, or instructions, or the environment."""
         if item.get("role") != "assistant":
             return "prompt-context"
         return self._emit_new("assistant", _texts(item.get("content")), "raw", item)

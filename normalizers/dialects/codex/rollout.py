@@ -77,7 +77,7 @@ class CodexRollout(CodexParser):
 
     @line.otherwise
     def _older(self, value: Line) -> Skip:
-        """To 0.31: first the session, then API items."""
+        """Read a line of the versions to 0.31: first the session, then API items."""
         if value.get("record_type") == "state":
             return "legacy-state"
         if "type" not in value and "id" in value and "timestamp" in value:

@@ -44,7 +44,7 @@ class StatedResult(NamedTuple):
 
     @classmethod
     def of(cls, value: Any, bodies: Bodies) -> Self:
-        """From the content of a message, or a return value of the wire mode."""
+        """Read the content of a message, or a return value of the wire mode."""
         if isinstance(value, dict):
             return cls._returned(value)
         parts = _parts(value, bodies)
@@ -168,7 +168,7 @@ class TaskReport(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Self | None:
-        """From lines `key: value`, and the output below `[output]`; None while the task runs."""
+        """Read lines `key: value`, and the output below `[output]`; None while the task runs."""
         head, _, output = text.partition("\n\n[output]\n")
         stated = dict(line.split(": ", 1) for line in head[:REPORT].splitlines() if ": " in line)
         status = status_word(stated.get("status"))

@@ -144,7 +144,7 @@ class KimiJson(Parser):
 
     @line("tool", tool_call_id=str)
     def _result(self, value: Line) -> Skip:
-        """Its content is what the model sees; Kimi Code's program adds words to some."""
+        """Read a result. Its content is what the model sees; Kimi Code's program adds words to some."""
         if not self.calls.is_known(value["tool_call_id"]):
             self.ensure_turn()
         return self.messages.answer_call(value["tool_call_id"], value, "content", for_model=True)

@@ -307,7 +307,7 @@ class KimiWire:
 
     @event("TurnEnd")
     def _turn_ends(self, payload: Line) -> Skip:
-        """Some versions send it after errors and interruptions, too."""
+        """Read the end of a turn, which some versions also send after errors and interruptions."""
         state = self._state
         if self._parser.agent is not None or self._parser.turn is None:
             return "turn-end"

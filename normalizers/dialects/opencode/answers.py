@@ -188,7 +188,7 @@ def servers_in(reply: Line) -> list[str]:
 
 
 def split_mcp_name(name: str, servers: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Each (server, tool) that `<server>_<tool>` may mean; the longest server's name first."""
+    """The pairs (server, tool) that `<server>_<tool>` may mean; the longest server's name first."""
     spelled = _NOT_IN_WORDS.sub("_", name)
     for server in sorted(servers, key=len, reverse=True):
         prefix = _NOT_IN_WORDS.sub("_", server) + "_"

@@ -12,23 +12,21 @@ from tests.test_layout import FOLDERS, ROOT
 
 MAY = {
     "cli/common/guard.py": ({".unguarded"}, "guards the streams"),
-    "cli/common/jobs.py": ({"tooltap.daemon.system.workers.Workers"}, "guards the streams of its processes"),
-    "cli/common/printing.py": ({"sys.stdout", "sys.stderr", ".unguarded"}, "prints"),
-    "cli/common/progress.py": (
-        {"click.progressbar", "tooltap.cli.common.printing.terminal"},
-        "draws a bar of progress, in which there is no text",
+    "cli/common/recordings.py": ({"tooltap.daemon.system.workers.Workers"}, "guards the streams of its processes"),
+    "cli/common/printing.py": (
+        {"sys.stdout", "sys.stderr", ".unguarded", "click.progressbar"},
+        "prints, and draws a bar of progress, in which there is no text",
     ),
     "cli/common/render.py": ({"tooltap.cli.common.printing.Clean"}, "names the type"),
-    "cli/common/terminal/live_screen.py": (
-        {"tooltap.cli.common.printing.Clean", "tooltap.cli.common.printing.terminal"},
-        "draws clean lines on the whole terminal",
-    ),
-    "cli/common/terminal/pager.py": (
-        {"sys.stdout", "subprocess.Popen", "tooltap.cli.common.printing.terminal"},
-        "puts the pager in the place of standard output",
+    "cli/common/terminal.py": (
+        {
+            *("tooltap.cli.common.printing.Clean", "tooltap.cli.common.printing.terminal"),
+            *("sys.stdout", "subprocess.Popen"),
+        },
+        "draws clean lines on the whole terminal, and puts the pager in the place of standard output",
     ),
     "cli/manage/demo.py": ({"subprocess.Popen"}, "starts a daemon whose log is a file"),
-    "cli/manage/progress_line.py": (
+    "cli/manage/up.py": (
         {"tooltap.cli.common.printing.Clean", "tooltap.cli.common.printing.terminal"},
         "draws one clean line again and again",
     ),

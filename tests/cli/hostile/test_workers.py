@@ -18,7 +18,7 @@ PROGRAM = """
 import threading
 from tests.cli.hostile.test_workers import noisy
 from tooltap.cli.common.guard import guard
-from tooltap.cli.common.jobs import guarded_workers
+from tooltap.cli.common.recordings import guarded_workers
 from tooltap.daemon.system.workers import WORTH
 
 end = threading.Event()

@@ -15,8 +15,8 @@ import pytest
 
 from tests.cli.command import COMMAND, TIMEOUT, sentence
 from tests.newcomer import Home, fill, measure, stored, up
-from tooltap.cli.common.terminal import browser
-from tooltap.cli.manage.progress_line import Progress, describe
+from tooltap.cli.common import terminal
+from tooltap.cli.manage.up import Progress, describe
 from tooltap.daemon.client.blocking import ask
 from tooltap.daemon.config import load_config
 
@@ -153,12 +153,12 @@ def test_browser_opens_where_somebody_sees_it(
     program.write_text(f'#!/bin/sh\necho "$1" > {opened}.new && mv {opened}.new {opened}\n')
     program.chmod(0o755)
     monkeypatch.setattr("sys.platform", "linux")
-    for name in (*browser.REMOTE, *browser.DISPLAYS, browser.NAMED):
+    for name in (*terminal.REMOTE, *terminal.DISPLAYS, terminal.BROWSER):
         monkeypatch.delenv(name, raising=False)
     for name, value in ({"PATH": f"{program.parent}:{os.environ['PATH']}"} | variables).items():
         monkeypatch.setenv(name, value)
 
-    assert browser.open_in_browser("http://127.0.0.1:1/") == opens
+    assert terminal.open_in_browser("http://127.0.0.1:1/") == opens
     while opens and not opened.exists():
         time.sleep(0.02)
     assert not opens or opened.read_text() == "http://127.0.0.1:1/\n"

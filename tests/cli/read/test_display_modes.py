@@ -129,8 +129,8 @@ def test_json_mode_does_not_decode_events(daemon: Running, monkeypatch: pytest.M
         raise AssertionError("an event was looked at")
 
     for place in (
-        "cli.read.printer.decode_display",
-        "cli.read.printer.Renderer.render",
+        "cli.common.render.decode_display",
+        "cli.common.render.Renderer.render",
         "daemon.hub.hub.display_body",
     ):
         monkeypatch.setattr(f"tooltap.{place}", fail)

@@ -167,7 +167,7 @@ def test_board_fits(columns: int) -> None:
     going_on = running_sessions(sessions, {"permissions": [permission], "calls": calls})
     lines = board(going_on, 3, 100_000, (columns, 20), colour=False, problem="z" * 500)
 
-    from tooltap.cli.common.terminal.columns import columns_of
+    from tooltap.cli.common.columns import columns_of
 
     assert len(lines) <= 20
     assert max(map(columns_of, lines)) <= columns
