@@ -26,7 +26,8 @@ def markdown(*events: AnyEvent) -> list[str]:
 
 def terminal(*events: AnyEvent) -> list[str]:
     transcript = Transcript(columns=120, colour=False, full=False, cwd=None)
-    return [line for event in events for line in transcript.add(event) if line] + list(transcript.end())
+    lines = [*(line for event in events for line in transcript.add(event)), *transcript.end()]
+    return [str(line) for line in lines if line]
 
 
 def head_of(event: AnyEvent, call: AnyEvent | None = None) -> list[str]:
