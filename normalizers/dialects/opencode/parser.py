@@ -29,7 +29,7 @@ from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import OutputRef, SessionEvent, Usage
 
 _CONTINUES = ("tool-calls", "unknown", None)
-"""Reasons for the end of a step or a message that another one follows (1.18.33); before 1.0 a step may have none."""
+"""Reasons for which a step or message ends that another one follows (1.18.33); before 1.0 a step may have none."""
 
 
 class OpencodeRun(Parser):
