@@ -424,8 +424,8 @@ def _blocks(content: Any) -> list[Line]:
 
 
 # -- answers ------------------------------------------------------------------------------------------------------
-# The result of a batch is a list with one `{query, result, error?, success}` per part. Cline adds line numbers, the exit
-# code in brackets and a mark before stderr, which are removed.
+# The result of a batch is a list with one `{query, result, error?, success}` per part. Cline adds line numbers, the
+# exit code in brackets and a mark before stderr, which are removed.
 
 _NUMBERED = re.compile(r" *(\d+) \| ?(.*)", re.ASCII | re.DOTALL)
 _EXIT_CODE = re.compile(r"\[Command exited with code (-?\d+)\]\n?", re.ASCII)
