@@ -18,6 +18,7 @@ import msgspec
 import orjson
 
 from tooltap.normalizers.core.items import Context, Limits, Produced
+from tooltap.normalizers.core.model_view import escaped
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen
 from tooltap.normalizers.wire.framing import LongLine
@@ -341,7 +342,7 @@ def _without(event: Event, keys: frozenset[str]) -> Event:
 def _differences(before: Any, after: Any, path: str = "") -> Iterator[FieldChange]:
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted({*before, *after}):
-            yield from _member(before, after, key, f"{path}/{key.replace('~', '~0').replace('/', '~1')}")
+            yield from _member(before, after, key, f"{path}/{escaped(key)}")
     elif isinstance(before, list) and isinstance(after, list):
         olds, news = dict(enumerate(before)), dict(enumerate(after))
         for index in range(max(len(before), len(after))):

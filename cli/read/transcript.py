@@ -430,7 +430,7 @@ def _styled(text: str, style: str, colour: bool) -> str:
 
 
 def changes_of(call: ToolCall) -> list[Change]:
-    """What it changes in files, as far as its input says so: of a file that is written, all lines."""
+    """Return what it changes in files, as far as its input says so: of a file that is written, all lines."""
     if call.name == "Write":
         path, content = (call.input.get(key) for key in ("file_path", "content"))
         lines = whole(content if isinstance(content, str) else "", "+")

@@ -26,11 +26,9 @@ from markupsafe import Markup
 
 from tooltap.daemon.export.source import Bodies, Body
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.show.blocks import IMAGES, Call, Level, RenderContext
-from tooltap.daemon.show.code_css import code_css
-from tooltap.daemon.show.history import KINDS, History
-from tooltap.daemon.show.markup import environment
-from tooltap.daemon.show.minimap import drawn
+from tooltap.daemon.show.blocks import IMAGES, Call, Level, Look
+from tooltap.daemon.show.markup import code_css, environment
+from tooltap.daemon.show.minimap import KINDS, History, drawn
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import card_html, rendered
 from tooltap.daemon.show.timeline import OPEN, Nesting, Turns
@@ -124,7 +122,7 @@ class ExportedPage:
         return brief._replace(body=_template("export_body.html", brief=brief.body, full=full.body))
 
     def _replaced(self, event: ToolResult) -> bool | None:
-        """Say whether the result replaces an inferred one; None if that is not known."""
+        """Return whether the result replaces an inferred one; None if that is not known."""
         self._inferred[event.id] = event.synthetic
         if len(self._inferred) > HELD_CALLS:
             self._inferred.popitem(last=False)

@@ -46,7 +46,7 @@ class Bodies:
         self.left_out_bytes = 0
 
     def has_room(self, size: int) -> bool:
-        """Say whether a body of this size goes into the file; if not, count it as left out."""
+        """Return whether a body of this size goes into the file; if not, count it as left out."""
         if size <= min(self._max_each, self._left):
             self._left -= size
             return True

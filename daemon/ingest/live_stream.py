@@ -553,7 +553,8 @@ def leave_out(
     ids = {one.id for one in gone}
     kept = [one for one in outputs if not (isinstance(one, Produced) and one.id in ids)]
     needed = [one.body for one in kept if isinstance(one, Produced)]
-    kept = [one for one in kept if isinstance(one, Produced) or not _is_body_of(one, gone) or _names(needed, one)]
+    left_out = [one.body for one in gone]
+    kept = [one for one in kept if isinstance(one, Produced) or not _names(left_out, one) or _names(needed, one)]
     lines = {line for one in gone if (line := _line(one)) is not None} - {
         _line(one) for one in stored if one.id not in ids
     }
@@ -568,10 +569,6 @@ def _line(event: Produced) -> str | None:
     """Return which line the event results from; None for what results from closing the stream, or from no line."""
     place, _, _ = event.id.rpartition(":")
     return place if place[-1:].isdigit() else None
-
-
-def _is_body_of(chunk: OutputChunk, events: Sequence[Produced]) -> bool:
-    return _names([one.body for one in events], chunk)
 
 
 def _names(bodies: Sequence[bytes], chunk: OutputChunk) -> bool:

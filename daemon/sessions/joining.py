@@ -139,7 +139,7 @@ class Displays:
         return self._shown.pop((stream, call_id), None) is not None
 
     def may_give(self, live: NextCommit) -> bool:
-        """Say whether any result of the next commit may be of a display tool."""
+        """Return whether any result of the next commit may be of a display tool."""
         tools = {_tool(shown.name) for shown in self._shown.values()}
         return any(_is_result(event) and any(map(event.fields.name.endswith, tools)) for event in live.pending)
 
@@ -243,7 +243,7 @@ class Joining:
         self.displays.give(live, previews)
 
     def concerns(self, live: NextCommit) -> bool:
-        """Say whether `join` may have something to do."""
+        """Return whether `join` may have something to do."""
         return (
             live.is_shared
             or is_silent_gateway(live.info)
@@ -289,17 +289,17 @@ def is_file(info: StreamInfo) -> bool:
 
 
 def names_session(info: StreamInfo) -> bool:
-    """Say whether a tap has named a session of its agent."""
+    """Return whether a tap has named a session of its agent."""
     return bool(info.roles)
 
 
 def is_tap(info: StreamInfo) -> bool:
-    """Say whether a stream is from a tap of an agent."""
+    """Return whether a stream is from a tap of an agent."""
     return not is_file(info) and info.asked_dialect != DISPLAY_TOOLS
 
 
 def _is_guest(info: StreamInfo, session: str, others: Iterable[StreamInfo], connected: Container[str]) -> bool:
-    """Say whether another stream has begun to report what a tap is about to report of a session."""
+    """Return whether another stream has begun to report what a tap is about to report of a session."""
     start = info.started if info.started is not None else info.first_t or 0
     is_gateway = _is_gateway(info)
 
@@ -315,19 +315,19 @@ def _is_guest(info: StreamInfo, session: str, others: Iterable[StreamInfo], conn
 
 
 def is_silent_gateway(info: StreamInfo) -> bool:
-    """Say whether a stream has only what an agent has asked its model. The agent's own stream may still come before."""
+    """Return whether a stream has only what an agent has asked its model: the agent's own stream may still come."""
     return _is_gateway(info) and info.last_reported_ts is None
 
 
 def _is_content(event: Produced) -> bool:
-    """Say whether an event is more than a prompt, or what belongs to its turn."""
+    """Return whether an event is more than a prompt, or what belongs to its turn."""
     return event.kind in ("reasoning", "tool-call", "tool-result") or (
         event.kind == "message" and event.fields.role == "assistant"
     )
 
 
 def _is_gateway(info: StreamInfo) -> bool:
-    """Say whether a stream has what passed between an agent and its model."""
+    """Return whether a stream has what passed between an agent and its model."""
     return (info.dialect or info.asked_dialect) in apis().values()
 
 
@@ -343,7 +343,7 @@ def _is_guest_notice(event: Produced) -> bool:
 
 
 def is_prompt(item: Item) -> bool:
-    """Say whether an item is something that the user said to the agent itself."""
+    """Return whether an item is something that the user said to the agent itself."""
     return (
         isinstance(item, Produced)
         and item.kind == "message"
@@ -353,7 +353,7 @@ def is_prompt(item: Item) -> bool:
 
 
 def is_repeated(prompt: Produced, info: StreamInfo, others: Iterable[StreamInfo]) -> bool:
-    """Say whether one of the other streams has reported the prompt; else remember that the stream with `info` does."""
+    """Return whether another stream has reported the prompt; else remember that the stream with `info` does."""
     said = _beginning(prompt)
     for other in others:
         for event_id, text in other.prompts:

@@ -115,7 +115,7 @@ class RunningSession(NamedTuple):
 
     @property
     def since(self) -> int | None:
-        """When what it does now began, in milliseconds since the epoch."""
+        """Return when what it does now began, in milliseconds since the epoch."""
         latest = self.asked[:1] or self.calls[-1:]
         since: int | None = latest[0].get("ts") if latest else self.session.get("lastTs")
         return since

@@ -434,7 +434,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             self.models.append(model)
 
     def spending(self, name: str) -> Spending:
-        """What the session `name` used and cost. It may take a second: call it in a thread."""
+        """Return what the session `name` used and cost. It may take a second: call it in a thread."""
         title = self.title or self.prompt.title or None
         return Spending(name, self.provider, self.project, title, priced(self.used), Total.of(self.used))
 
@@ -525,7 +525,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 def _is_of_end(entry: Produced) -> bool:
-    """Whether an event follows from the end of its stream; its id says so."""
+    """Return whether an event follows from the end of its stream; its id says so."""
     return entry.id.rpartition(":")[0].endswith("c")
 
 

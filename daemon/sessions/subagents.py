@@ -72,7 +72,7 @@ class Subagents:
         return known
 
     async def is_reported(self, spawned: Spawned) -> bool:
-        """Say whether a stream has reported the call. Raises `JournalError`."""
+        """Return whether a stream has reported the call. Raises `JournalError`."""
         wanted = Filter(kind=("tool-call",), session=(spawned.session,))
         after, latest = 0, self._journal.latest
         while after < latest:

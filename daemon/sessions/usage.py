@@ -248,7 +248,7 @@ class Amount(msgspec.Struct, array_like=True):
         self.unstated = self.unstated or other.unstated
 
     def beyond(self, other: Amount) -> Amount:
-        """What this has more of."""
+        """Return what this has more of."""
         rest = Amount(unstated=self.unstated)
         for count in COUNTS:
             setattr(rest, count, max(0, getattr(self, count) - getattr(other, count)))
@@ -336,7 +336,7 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
 
     @property
     def own_cost(self) -> float | None:
-        """What the agent states of the whole session, in dollars: the sum over the first scope that has a cost."""
+        """Dollars that the agent states for the whole session: the sum over the first scope that has a cost."""
         for wanted in SCOPES:
             stated = [cost for scope, cost in self.costs.items() if scope.split("/")[0] == wanted]
             if stated:
@@ -367,7 +367,7 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         self.context_size = self.context_size if usage.context_size is None else usage.context_size
 
     def _news(self, name: str, total: Amount) -> Amount:
-        """What a total has beyond the one before."""
+        """Return what a total has beyond the one before."""
         before = self.latest.get(name)
         if before is None:
             if len(self.latest) >= PARTS:
@@ -395,7 +395,7 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
 
 
 def is_cost(cost: float | None) -> bool:
-    """Whether it can be what a session cost. Nothing that is negative, endless or no number can."""
+    """Return whether it can be what a session cost. Nothing that is negative, endless or no number can."""
     return cost is not None and 0 <= cost <= MOST_DOLLARS
 
 
@@ -427,7 +427,8 @@ def _tokens(parts: list[Part]) -> int:
 
 
 def _rest(totals: list[Part], steps: list[Part]) -> list[Part]:
-    """What the totals have beyond the steps, model by model. Which prompts were left out is not known, so their sizes
+    """Return what the totals have beyond the steps, model by model. Which prompts were left out is not known, so their
+    sizes
     are not, either."""
     missing = _tokens(totals) - _tokens(steps)
     rest = []
@@ -628,7 +629,7 @@ def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
 
 
 def _total_of(session: Spending, parts: list[PricedPart]) -> Total:
-    """What some parts of a session have in total: if they are all, what the session has."""
+    """Return what some parts of a session have in total: if they are all, what the session has."""
     return session.total if len(parts) == len(session.parts) else Total(parts)
 
 
@@ -716,7 +717,7 @@ class Ledger:
             self.models[agent] = model[:NAME]
 
     def growth(self, agent: str, total: float) -> float:
-        """What a total has beyond the one before. A smaller one is a new count."""
+        """Return what a total has beyond the one before. A smaller one is a new count."""
         before = self.stated.get(agent, 0.0)
         if agent in self.stated or len(self.stated) < PARTS:
             self.stated[agent] = total

@@ -208,7 +208,7 @@ NOTHING = "The model did not see it."
 
 
 def is_different(event: ToolResult) -> bool:
-    """Whether the user reads something else than the model did, as far as the stream says what the model saw."""
+    """Return whether the user reads something else than the model did, as far as the stream says what the model saw."""
     if event.model_view is None:
         return False
     return event.model_view.differs or (event.display is not None and event.display.mime_type is None)
@@ -349,9 +349,9 @@ def permission_body(event: PermissionRequest, context: RenderContext) -> Body:
     )
 
 
-def _shows_questions(context: RenderContext) -> bool:
-    """Say whether the call's own card shows the questions."""
-    return not context.is_full and context.call is not None and bool(context.call.input.get("questions"))
+def _shows_questions(look: Look) -> bool:
+    """Return whether the call's own card shows the questions."""
+    return not look.is_full and look.call is not None and bool(look.call.input.get("questions"))
 
 
 def _whole(value: str | None, context: RenderContext, pointer: str) -> Body:

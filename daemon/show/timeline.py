@@ -1,4 +1,4 @@
-"""Arranges fragments: nests those that belong to a call or a turn in its card, and folds cards into rows.
+"""Arranges fragments: nests those that belong to a call or a turn in its card, folds cards into rows, numbers turns.
 
     cards = nest(fragments)               # in the order of the journal
     rows = rows_of(cards)
@@ -83,7 +83,7 @@ class Card:
 
     @property
     def depth(self) -> int:
-        """How many calls have spawned the subagent whose event it is."""
+        """Return how many calls have spawned the subagent whose event it is."""
         above = 0 if self.home is None else self.home.depth
         return above + (self.fragment.slot == "children" and self.home is not None)
 
@@ -109,7 +109,7 @@ class Card:
 
     @property
     def calls(self) -> int:
-        """How many calls are in it, of its subagent and theirs."""
+        """Return how many calls are in it, of its subagent and theirs."""
         return sum(isinstance(one.fragment.event, ToolCall) for one in self.below())
 
     def below(self) -> Iterator[Card]:
@@ -270,7 +270,7 @@ def _tied(fragment: Fragment, session_key: str) -> Fragment:
 
 
 def _is_room(home: Card, card: Card) -> bool:
-    """Whether the card may be in that one: not too deep, and not in itself."""
+    """Return whether the card may be in that one: not too deep, and not in itself."""
     above: Card | None = home
     while above is not None:
         if above is card:
@@ -310,12 +310,12 @@ class Row(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What the calls of a fold looked at."""
+        """Return what the calls of a fold looked at."""
         return label_of(self.cards)
 
     @property
     def took(self) -> str | None:
-        """How long a fold took, if that is known and worth telling."""
+        """Return how long a fold took, if that is known and long enough."""
         return _time_of(self.cards)
 
 
@@ -327,7 +327,7 @@ def rows_of(cards: Iterable[Card], *, is_quiet: bool = False, folds: bool = True
 
 
 def is_aside(card: Card) -> bool:
-    """Whether the card only reports usage, or describes a session or a turn that begins elsewhere."""
+    """Return whether the card only reports usage, or describes a session or a turn that begins elsewhere."""
     event = card.fragment.event
     if isinstance(event, Turn):
         return event.agent is not None or event.state != "started"
@@ -335,7 +335,7 @@ def is_aside(card: Card) -> bool:
 
 
 def only_looked(family: str, status: str) -> bool:
-    """Whether a call only looked at something, and nothing else is to be said of it, so that it may be folded."""
+    """Return whether a call only looked at something and completed, so that it may be folded."""
     return family in FOLDED and status == "completed"
 
 
@@ -417,7 +417,7 @@ def _closed(run: list[Card]) -> Iterator[list[Card]]:
 
 
 def can_join(card: Card, other: Card) -> bool:
-    """Whether a card belongs into one fold with another one beside it, which can be folded."""
+    """Return whether a card belongs into one fold with another one beside it, which can be folded."""
     return is_foldable(card) and _by(card) == _by(other)
 
 
@@ -493,7 +493,7 @@ class Growing:
         self._nesting.set_states(states)
 
     def has(self, key: str) -> bool:
-        """Whether the card of a call is here."""
+        """Return whether the card of a call is here."""
         return self._nesting.find(key) is not None
 
     def remember(self, fragments: Iterable[Fragment]) -> None:
@@ -592,7 +592,7 @@ def _upwards(card: Card) -> Iterable[Card]:
         above = above.home
 
 
-# § The turns of a session, from its events: what was asked, how many calls and errors it took, and how long.
+# -- the turns of a session, numbered: what was asked, how many calls and errors it took, and how long ---------------
 
 
 WORDS = 80

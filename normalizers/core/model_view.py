@@ -46,7 +46,7 @@ def model_view(writer: Writer, value: Any, output: dict[str, Any]) -> tuple[Mode
 
     `value`: a text, or a list of content blocks; `output`: the canonical payload of the result."""
     longest = sorted(_strings(output, "/output"), key=lambda one: -len(one[2]))[:SHOWN_STRINGS]
-    shown = [_Shown(f"{path}/{_escape(key)}", text) for path, key, text in longest]
+    shown = [_Shown(f"{path}/{escaped(key)}", text) for path, key, text in longest]
     blocks: list[ViewBlock] = []
     refs: dict[str, OutputRef] = {}
     used: set[str] = set()
@@ -218,8 +218,9 @@ def _strings(value: Any, pointer: str) -> Iterator[tuple[str, object, str]]:
                 if item:
                     yield path, key, item
             elif isinstance(item, dict | list) and depth < 4:
-                pending.append((item, f"{path}/{_escape(key)}", depth + 1))
+                pending.append((item, f"{path}/{escaped(key)}", depth + 1))
 
 
-def _escape(key: object) -> str:
+def escaped(key: object) -> str:
+    """A key or an index as a step of a JSON pointer."""
     return str(key).replace("~", "~0").replace("/", "~1")

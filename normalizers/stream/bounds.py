@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.items import Item, Limits, OutputChunk, Produced
+from tooltap.normalizers.core.model_view import escaped
 from tooltap.protocol.events import AnyEvent, OutputRef
 
 _HEAD_WHEN_CROWDED = 1_024
@@ -126,7 +127,7 @@ class _Cutter:
         ]
         for name in sorted(objects, key=lambda name: -len(self.event[name])):
             members = self.event[name]
-            self._move(f"/{_escape(name)}", self.event, name, msgspec.json.encode(members), 0, "application/json")
+            self._move(f"/{escaped(name)}", self.event, name, msgspec.json.encode(members), 0, "application/json")
             self.event[name] = {key: members[key] for key in _FIXED_KEYS & members.keys()}
             if len(body := msgspec.json.encode(self.event)) <= limit:
                 return body
@@ -157,9 +158,9 @@ def _strings(value: Any, length: int, pointer: str = "") -> Iterator[tuple[str, 
             if key in _FIXED_KEYS and isinstance(key, str):
                 continue
             if isinstance(item, str) and len(item) > length:
-                yield f"{pointer}/{_escape(key)}", holder, key, item
+                yield f"{pointer}/{escaped(key)}", holder, key, item
             elif isinstance(item, dict | list):
-                below = f"{pointer}/{_escape(key)}"
+                below = f"{pointer}/{escaped(key)}"
                 levels.append((below, item, _pairs(item)))
                 break
         else:
@@ -178,9 +179,9 @@ def _movable(event: dict[str, Any]) -> Iterator[tuple[str, Any, Any, bytes, str]
         if isinstance(value, dict):
             for key, item in value.items():
                 if key not in _FIXED_KEYS:
-                    yield f"/{_escape(name)}/{_escape(key)}", value, key, *_body(item)
+                    yield f"/{escaped(name)}/{escaped(key)}", value, key, *_body(item)
         else:
-            yield f"/{_escape(name)}", event, name, *_body(value)
+            yield f"/{escaped(name)}", event, name, *_body(value)
 
 
 def _encoded_size(container: Any, key: Any) -> int:
@@ -191,7 +192,3 @@ def _body(value: Any) -> tuple[bytes, str]:
     if isinstance(value, str):
         return value.encode(), "text/plain"
     return msgspec.json.encode(value), "application/json"
-
-
-def _escape(key: object) -> str:
-    return str(key).replace("~", "~0").replace("/", "~1")

@@ -238,11 +238,11 @@ MAX_ITEMS = 50
 MAX_KEYS = 200
 
 
-def truncate_raw(value: Any, depth: int = 0) -> Any:
+def truncate_raw(value: Any) -> Any:
     """A decoded JSON value truncated; the value itself, or parts of it, where nothing has to go.
 
     The limits are those of the ancestor's V2, counted in code points, so that no surrogate pair is split."""
-    return value if _is_short(value, depth) else _truncated(value, depth)
+    return value if _is_short(value, 0) else _truncated(value, 0)
 
 
 def _is_short(value: Any, depth: int) -> bool:

@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 
-from tooltap.daemon.show.code_css import code_css
+from tooltap.daemon.show.markup import code_css
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.requests import WebError
 from tooltap.daemon.web.http.services import Services

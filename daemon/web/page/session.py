@@ -26,8 +26,7 @@ from tooltap.daemon.did_you_mean import similar
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.sessions.listing import STATUSES, SessionPlace, is_live, name_of, place_of, project_of, status_of
 from tooltap.daemon.show.blocks import LEVELS, Level
-from tooltap.daemon.show.history import KINDS, History
-from tooltap.daemon.show.minimap import drawn
+from tooltap.daemon.show.minimap import KINDS, History, drawn
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import RowHtml, Rows, card_html
 from tooltap.daemon.show.timeline import nest

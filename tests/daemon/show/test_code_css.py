@@ -9,8 +9,7 @@ import pytest
 from pygments.lexers import get_lexer_by_name
 
 from tests.daemon.web.parsed import parse
-from tooltap.daemon.show.code_css import DARK, LIGHT, READABLE, Scheme, code_css, contrast
-from tooltap.daemon.show.markup import ansi, code
+from tooltap.daemon.show.markup import DARK, LIGHT, READABLE, Scheme, ansi, code, code_css, contrast
 
 RULE = re.compile(r"^(?P<selector>[^{]+) \{ (?P<declared>[^}]*) \}$", re.MULTILINE)
 SCHEMES = [pytest.param(0, LIGHT, id="light"), pytest.param(1, DARK, id="dark")]

@@ -303,6 +303,6 @@ def test_short_backfill_starts_no_process(tmp_path: Path) -> None:
 
 def test_default_is_the_usable_cores_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     for cores, processes in ((1, 1), (3, 3), (64, 4)):
-        monkeypatch.setattr("tooltap.daemon.taps.follow.stores.usable_cores", lambda cores=cores: cores)
+        monkeypatch.setattr("tooltap.daemon.taps.follow.settings.usable_cores", lambda cores=cores: cores)
         assert Follow().processes == processes
     assert Follow(jobs=9).processes == 9

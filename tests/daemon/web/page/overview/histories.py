@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from tests.daemon.events import call, event, result
 from tooltap.daemon.journal.interface import StoredEvent
+from tooltap.daemon.show.minimap import History, SessionMap, drawn
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Event, Message, Turn, encode
 
@@ -42,3 +44,10 @@ def took(
     """A call and its result. `fields`: of both."""
     outcome: dict[str, Any] = {"status": "failed", "is_error": True} if failed else {}
     return [call(call_id, name=name, ts=begin, **fields), result(call_id, ts=end, **fields, **outcome)]
+
+
+def map_of(events: Iterable[StoredEvent]) -> SessionMap:
+    """Return the map of all these events of one session."""
+    history = History()
+    history.add(events)
+    return drawn(history, is_live=False)

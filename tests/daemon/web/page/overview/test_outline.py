@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from tests.daemon.events import call, event, message
-from tests.daemon.web.page.overview.histories import ended, prompt, started, stored, took
-from tooltap.daemon.show.history import History
-from tooltap.daemon.show.minimap import drawn, map_of
+from tests.daemon.web.page.overview.histories import ended, map_of, prompt, started, stored, took
+from tooltap.daemon.show.minimap import History, drawn
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import PermissionRequest, Usage
 

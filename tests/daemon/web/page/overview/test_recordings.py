@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.web.page.overview.histories import FIXTURES, RECORDINGS, stored
+from tests.daemon.web.page.overview.histories import FIXTURES, RECORDINGS, map_of, stored
 from tooltap.daemon.sessions.row import SessionRow
-from tooltap.daemon.show.minimap import LANES, WIDTH, map_of
+from tooltap.daemon.show.minimap import LANES, WIDTH
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.protocol.events import Event, ToolCall, ToolResult, Turn
 from tooltap.testing import normalize, read_recording

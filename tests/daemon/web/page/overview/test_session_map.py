@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.daemon.events import call, event
-from tests.daemon.web.page.overview.histories import ended, prompt, started, stored, took
-from tooltap.daemon.show.history import CALLS, TURNS, History
-from tooltap.daemon.show.minimap import BARS, LANES, WIDTH, Bar, SessionMap, drawn, map_of
+from tests.daemon.web.page.overview.histories import ended, map_of, prompt, started, stored, took
+from tooltap.daemon.show.minimap import BARS, CALLS, LANES, TURNS, WIDTH, Bar, History, SessionMap, drawn
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import PermissionRequest, PermissionResponse
 
