@@ -26,7 +26,7 @@ from markupsafe import Markup
 
 from tooltap.daemon.export.source import Bodies, Body
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.show.blocks import IMAGES, Call, Level, Look
+from tooltap.daemon.show.blocks import IMAGES, Call, Level, RenderContext
 from tooltap.daemon.show.markup import code_css, environment
 from tooltap.daemon.show.minimap import KINDS, History, drawn
 from tooltap.daemon.show.shown import Fragment

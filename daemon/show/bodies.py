@@ -349,9 +349,9 @@ def permission_body(event: PermissionRequest, context: RenderContext) -> Body:
     )
 
 
-def _shows_questions(look: Look) -> bool:
+def _shows_questions(context: RenderContext) -> bool:
     """Return whether the call's own card shows the questions."""
-    return not look.is_full and look.call is not None and bool(look.call.input.get("questions"))
+    return not context.is_full and context.call is not None and bool(context.call.input.get("questions"))
 
 
 def _whole(value: str | None, context: RenderContext, pointer: str) -> Body:
