@@ -428,8 +428,7 @@ def _tokens(parts: list[Part]) -> int:
 
 def _rest(totals: list[Part], steps: list[Part]) -> list[Part]:
     """Return what the totals have beyond the steps, model by model. Which prompts were left out is not known, so their
-    sizes
-    are not, either."""
+    sizes are not, either."""
     missing = _tokens(totals) - _tokens(steps)
     rest = []
     for model in dict.fromkeys(part.key.model for part in totals):

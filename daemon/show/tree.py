@@ -11,9 +11,12 @@ import msgspec
 from tooltap.daemon.show.blocks import Body, Excerpt, RenderContext, block, excerpt, plain
 from tooltap.protocol.payloads import OpenStruct, fields_of
 
-OURS = frozenset({"_happy", "_raw", "_acp", "_mcp"})
+META = frozenset({"_happy", "_raw"})
+"""Keys of a payload that are not the tool's."""
+OURS = META | {"_acp", "_mcp"}
+"""Keys that no tree shows."""
 DEPTH = 12
-"""Levels of a tree; deeper values are shown as JSON."""
+"""Levels of a tree, or of lines; deeper values are shown as JSON."""
 SUMMARY_VALUES = 12
 FULL_VALUES = 2_000
 """Values in one tree; the raw view has the rest."""
@@ -144,10 +147,8 @@ def _spelling(key: str) -> str:
 # -- payloads as lines, which a diff can compare; texts and objects in them ------------------------------------------
 
 
-"""Levels that become lines of their own; deeper values are JSON."""
 PLACES = 500
 """Texts and objects that are looked at in one provider's object."""
-META = frozenset({"_happy", "_raw"})
 
 
 class Place(NamedTuple):

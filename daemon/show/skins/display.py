@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from tooltap.daemon.formats import distinct_title
+from tooltap.daemon.show.tree import META
 from tooltap.normalizers.tools.registry import shortened
 from tooltap.protocol.display import (
     DisplayEvent,
@@ -44,9 +45,6 @@ from tooltap.protocol.events import (
     Unparsed,
     decode,
 )
-
-_OURS = frozenset({"_happy", "_raw"})
-"""Keys of a payload that are not the tool's."""
 
 
 def display_of(event: Event) -> DisplayEvent | None:
@@ -99,7 +97,7 @@ def _outputs(outputs: dict[str, OutputRef], fields: tuple[str, ...]) -> dict[str
     kept = {}
     for pointer, ref in outputs.items():
         _, field, *path = pointer.split("/")
-        if field in fields and not _OURS.intersection(path[:1]):
+        if field in fields and not META.intersection(path[:1]):
             kept[pointer] = ref
     return kept or None
 
@@ -148,7 +146,7 @@ def _tool_result(event: ToolResult) -> DisplayEvent:
         return DisplayToolResult(**_envelope(event), **_ending(event))
     display, output = event.display, None
     if display is None:
-        output = {key: value for key, value in event.output.items() if key not in _OURS}
+        output = {key: value for key, value in event.output.items() if key not in META}
     code, error = event.output.get("exit_code"), event.output.get("errorMessage")
     return DisplayToolResult(
         **_envelope(event, "output" if display is None else "display"),
