@@ -21,7 +21,7 @@ from tooltap.cli.common.printing import Clean, joined, short, styled
 from tooltap.daemon.formats import counted, dollars, duration, rounded, tool_name
 from tooltap.daemon.sessions.listing import name_of, status_of
 from tooltap.daemon.show import blocks, diff
-from tooltap.daemon.show.blocks import Look
+from tooltap.daemon.show.blocks import RenderContext
 from tooltap.daemon.show.bodies import BACKGROUND, error_text, milliseconds_of, seen_text
 from tooltap.daemon.show.diff import Change, whole
 from tooltap.daemon.show.facts import Fact
@@ -356,7 +356,7 @@ MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red")}
 MAX_ARGUMENT = 400
 MIN_ARGUMENT = 12
 """Columns reserved for the argument, however long the text after it is."""
-LOOK = Look("title", lambda output_id: None, room=MAX_ARGUMENT)
+CONTEXT = RenderContext("title", lambda output_id: None, room=MAX_ARGUMENT)
 
 
 class Call(NamedTuple):
@@ -373,12 +373,12 @@ class Call(NamedTuple):
 
     @classmethod
     def of(cls, call: ToolCall, cwd: str | None) -> Call:
-        shown = _shown(call, LOOK._replace(cwd=cwd))
+        shown = _shown(call, CONTEXT._replace(cwd=cwd))
         return cls(call, one_line(shown.title, 60), one_line(shown.preview, MAX_ARGUMENT))
 
     def ended(self, result: ToolResult) -> Call:
-        look = LOOK._replace(call=blocks.Call(self.call.name, self.call.input, self.argument, self.call.ts))
-        return self._replace(result=result, facts=_shown(result, look).facts, took=milliseconds_of(result, look))
+        context = CONTEXT._replace(call=blocks.Call(self.call.name, self.call.input, self.argument, self.call.ts))
+        return self._replace(result=result, facts=_shown(result, context).facts, took=milliseconds_of(result, context))
 
     @property
     def family(self) -> str:
@@ -390,8 +390,8 @@ class Call(NamedTuple):
         return self.result is not None and only_looked(self.family, self.result.status)
 
 
-def _shown(event: Event, look: Look = LOOK) -> Shown:
-    return shown_of(event, look) or Shown("", "")
+def _shown(event: Event, context: RenderContext = CONTEXT) -> Shown:
+    return shown_of(event, context) or Shown("", "")
 
 
 def call_line(call: Call, columns: int, *, colour: bool) -> Clean:

@@ -26,7 +26,7 @@ from markupsafe import Markup
 
 from tooltap.daemon.export.source import Bodies, Body
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.show.blocks import IMAGES, Call, Level, Look
+from tooltap.daemon.show.blocks import IMAGES, Call, Level, RenderContext
 from tooltap.daemon.show.markup import code_css, environment
 from tooltap.daemon.show.minimap import KINDS, History, drawn
 from tooltap.daemon.show.shown import Fragment
@@ -107,12 +107,12 @@ class ExportedPage:
     def _fragment(self, event: AnyEvent, bodies: dict[str, Body]) -> Fragment | None:
         urls = {output_id: _data_url(body) for output_id, body in bodies.items()}
         replaced = self._replaced(event) if isinstance(event, ToolResult) else None
-        look = Look(self._level, urls.get, event.outputs or {}, self._call(event), "#e{}".format, replaced)
-        full = rendered(event, look._replace(level="full"))
+        context = RenderContext(self._level, urls.get, event.outputs or {}, self._call(event), "#e{}".format, replaced)
+        full = rendered(event, context._replace(level="full"))
         # A card with bodies is not included twice.
         if full is None or self._level == "full" or urls:
             return full
-        brief = rendered(event, look)
+        brief = rendered(event, context)
         if brief is None:
             return None
         if brief.key is not None:  # a card of level `title` has no slots for results and children

@@ -1,4 +1,4 @@
-"""The plain values that all that is shown is made of: how much to show (`Look`), blocks of bodies, cards of tools.
+"""The values of which all that is shown is made: how much to show (`RenderContext`), blocks of bodies, cards of tools.
 
 A function that makes a block returns none for an empty value, so that a body is simply its blocks joined. The level
 bounds lists, which then say how many items are hidden. How a block is written is the matter of a skin.
@@ -34,7 +34,9 @@ class Call(NamedTuple):
     """When it was made, in milliseconds since the epoch."""
 
 
-class Look(NamedTuple):
+class RenderContext(NamedTuple):
+    """What a renderer needs besides the event."""
+
     level: Level
     url: Callable[[str], str | None]
     """Returns the URL of an output body; None if it is not available."""
@@ -69,11 +71,11 @@ class Excerpt(NamedTuple):
     """URL of `whole`."""
 
 
-def excerpt(value: str, look: Look, pointer: str = "") -> Excerpt:
+def excerpt(value: str, context: RenderContext, pointer: str = "") -> Excerpt:
     """Cut a text to what the level shows. `pointer`: its place in the event, to find its whole if it is cut there."""
-    whole = look.outputs.get(pointer)
-    url = None if whole is None else look.url(whole.output_id)
-    if look.is_full:
+    whole = context.outputs.get(pointer)
+    url = None if whole is None else context.url(whole.output_id)
+    if context.is_full:
         return Excerpt(value, whole=whole, url=url)
     lines = value.split("\n", SUMMARY_LINES)
     rest = lines.pop() if len(lines) > SUMMARY_LINES else ""
@@ -124,9 +126,9 @@ class Limited(NamedTuple, Generic[Item]):
     hidden: int
 
 
-def limited(items: Sequence[Item], look: Look) -> Limited[Item]:
+def limited(items: Sequence[Item], context: RenderContext) -> Limited[Item]:
     """Return the items that the level shows, and how many it hides."""
-    limit = FULL_ITEMS if look.is_full else SUMMARY_ITEMS
+    limit = FULL_ITEMS if context.is_full else SUMMARY_ITEMS
     return Limited(items[:limit], max(len(items) - limit, 0))
 
 
@@ -145,18 +147,18 @@ def short(value: str, length: int = SHORT) -> str:
     return line if len(line) <= length and len(value) <= 4 * length else f"{line[: length - 1]}…"
 
 
-def prose(value: str | None, look: Look, pointer: str = "", *, prompt: bool = False) -> Body:
+def prose(value: str | None, context: RenderContext, pointer: str = "", *, prompt: bool = False) -> Body:
     """Show Markdown. `pointer`: its place in the event; `prompt`: a user typed it, so line breaks are kept."""
     if not value or not value.strip():
         return ()
-    return block("prose", part=excerpt(value, look, pointer), prompt=prompt)
+    return block("prose", part=excerpt(value, context, pointer), prompt=prompt)
 
 
-def plain(value: str | None, look: Look, pointer: str = "", *, kind: str = "") -> Body:
+def plain(value: str | None, context: RenderContext, pointer: str = "", *, kind: str = "") -> Body:
     """Show a tool's text with its terminal colours. `kind`: an additional CSS class."""
     if not value or not value.strip():
         return ()
-    return block("plain", part=excerpt(value, look, pointer), kind=kind)
+    return block("plain", part=excerpt(value, context, pointer), kind=kind)
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> Body:
@@ -179,11 +181,11 @@ def _value(value: Any) -> str | Link:
     return Link(shown, shown) if shown else ""
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[Any]], look: Look, *, name: str) -> Body:
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]], context: RenderContext, *, name: str) -> Body:
     """Show a table without its empty columns. `name`: its label for screen readers."""
     if not rows:
         return ()
-    part = limited(rows, look)
+    part = limited(rows, context)
     cells = [["" if value is None else _value(value) for value in row] for row in part.shown]
     kept = [index for index in range(len(head)) if any(row[index] for row in cells)]
     return block(
@@ -205,12 +207,12 @@ def folded(summary: str, body: Body) -> Body:
     return block("folded", summary=summary, body=body) if body else ()
 
 
-def attachments(attached: list[Attachment] | None, look: Look) -> Body:
+def attachments(attached: list[Attachment] | None, context: RenderContext) -> Body:
     """Show stored images as images, all other attachments as links with name, type and size."""
     if not attached:
         return ()
-    part = limited(attached, look)
-    return block("attachments", items=[_attached(one, look) for one in part.shown], hidden=part.hidden)
+    part = limited(attached, context)
+    return block("attachments", items=[_attached(one, context) for one in part.shown], hidden=part.hidden)
 
 
 class _Attached(NamedTuple):
@@ -221,8 +223,8 @@ class _Attached(NamedTuple):
     uri: str | Link
 
 
-def _attached(one: Attachment, look: Look) -> _Attached:
-    url = None if one.output_id is None else look.url(one.output_id)
+def _attached(one: Attachment, context: RenderContext) -> _Attached:
+    url = None if one.output_id is None else context.url(one.output_id)
     size = [] if one.bytes is None else [f"{one.bytes:,} bytes"]
     if one.output_id is not None and url is None:
         size.append("not available")
@@ -239,16 +241,16 @@ def _attached(one: Attachment, look: Look) -> _Attached:
 # -- tools -----------------------------------------------------------------------------------------------------------
 
 
-def nothing(payload: OpenStruct, look: Look) -> Body:
+def nothing(payload: OpenStruct, context: RenderContext) -> Body:
     """Say nothing: the registry then shows the payload as a tree."""
     return ()
 
 
 class ToolCard(NamedTuple):
     icon: str
-    input: Callable[[Any, Look], Body] = nothing
+    input: Callable[[Any, RenderContext], Body] = nothing
     """Called with the struct of the input."""
-    output: Callable[[Any, Look], Body] = nothing
+    output: Callable[[Any, RenderContext], Body] = nothing
     """Called with the struct of the result."""
     types: ToolTypes | None = None
     """The structs, where they are not those of `protocol.tools.TOOLS`: the tool has none there, or some providers send

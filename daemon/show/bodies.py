@@ -15,7 +15,7 @@ from tooltap.daemon.show.blocks import (
     HEADER,
     IMAGES,
     Body,
-    Look,
+    RenderContext,
     attachments,
     facts,
     folded,
@@ -69,57 +69,57 @@ NOTABLE = 50
 UNKNOWN_VIEW = "What the model saw is not known, because the agent's stream does not state it."
 
 
-def result_facts(event: ToolResult, look: Look) -> tuple[Fact, ...]:
+def result_facts(event: ToolResult, context: RenderContext) -> tuple[Fact, ...]:
     """Return the facts at the end of the call's row."""
-    duration = spent(milliseconds_of(event, look))
+    duration = spent(milliseconds_of(event, context))
     return (
-        *outcome_facts(event, look),
+        *outcome_facts(event, context),
         *said(
             BACKGROUND if event.async_ else None,
             "from the background" if event.final else None,
             "inferred" if event.synthetic else None,
-            REPLACES[look.replaces_inferred][0] if event.replaces else None,
+            REPLACES[context.replaces_inferred][0] if event.replaces else None,
             "silent" if event.silent else None,
             "on request" if event.ask else None,
-            DIFFERS if look.level != "title" and is_different(event) else None,
+            DIFFERS if context.level != "title" and is_different(event) else None,
         ),
         *(() if duration is None else (Fact(duration, "took"),)),
     )
 
 
-def milliseconds_of(event: ToolResult, look: Look) -> float | None:
+def milliseconds_of(event: ToolResult, context: RenderContext) -> float | None:
     """Return how long the call took: as the agent states it, or by the times of call and result."""
     if event.duration_ms is not None:
         return event.duration_ms
-    began = look.call and look.call.ts
+    began = context.call and context.call.ts
     if began is None or event.ts is None or event.synthetic or event.async_ or event.ts - began < NOTABLE:
         return None
     return event.ts - began
 
 
-def result_body(event: ToolResult, look: Look) -> Body:
+def result_body(event: ToolResult, context: RenderContext) -> Body:
     if event.silent:
         return note(SILENT)
-    if event.ask and not look.is_full:
+    if event.ask and not context.is_full:
         return note(ASK)
-    seen = model_view_body(event, look) if look.is_full else ()
-    return joined(_notes(event, look), _shown(event, look), attachments(event.attachments, look), seen)
+    seen = model_view_body(event, context) if context.is_full else ()
+    return joined(_notes(event, context), _shown(event, context), attachments(event.attachments, context), seen)
 
 
-def _notes(event: ToolResult, look: Look) -> Body:
+def _notes(event: ToolResult, context: RenderContext) -> Body:
     """Explain the facts of the header, at level `full`."""
-    if not look.is_full:
+    if not context.is_full:
         return ()
     return joined(
         note(ASYNC) if event.async_ else (),
         note(FINAL) if event.final else (),
         note(INFERRED) if event.synthetic else (),
-        note(REPLACES[look.replaces_inferred][1]) if event.replaces else (),
+        note(REPLACES[context.replaces_inferred][1]) if event.replaces else (),
         note(UNKNOWN_VIEW) if event.assistant_view == "unknown" else (),
     )
 
 
-def _shown(event: ToolResult, look: Look) -> Body:
+def _shown(event: ToolResult, context: RenderContext) -> Body:
     """Show the display of the result if there is one; else, and at level `full` also, its output.
 
     A provider's display of one line ("Found 2 matches") is only a caption of the output. A provider's diff repeats
@@ -127,17 +127,17 @@ def _shown(event: ToolResult, look: Look) -> Body:
     """
     error = event.output.get("errorMessage")
     output = {key: value for key, value in event.output.items() if key == "errorMessage" or value != error}
-    if event.display is None or (_is_diff(event.display) and look.call is not None and not look.is_full):
-        return output_body(event.name, output, look)
+    if event.display is None or (_is_diff(event.display) and context.call is not None and not context.is_full):
+        return output_body(event.name, output, context)
     if _is_caption(event.display):
         caption = event.display.text or ""
         repeats_error = isinstance(error, str) and error in caption
-        return joined(() if repeats_error else note(caption), output_body(event.name, output, look))
-    view = joined(error_body(event.output, look), _display(event.display, look))
-    if not look.is_full or event.model_view is not None:
+        return joined(() if repeats_error else note(caption), output_body(event.name, output, context))
+    view = joined(error_body(event.output, context), _display(event.display, context))
+    if not context.is_full or event.model_view is not None:
         return view
     seen = {key: value for key, value in output.items() if key != "errorMessage"}
-    return joined(view, folded("what the model saw", output_body(event.name, seen, look)))
+    return joined(view, folded("what the model saw", output_body(event.name, seen, context)))
 
 
 def _is_caption(display: Display) -> bool:
@@ -152,45 +152,47 @@ def _is_diff(display: Display) -> bool:
 _ORIGINS = {"provider": "the agent", "rule": "a rule of the configuration", "rewriter": "a rewriter"}
 
 
-def _display(display: Display, look: Look) -> Body:
+def _display(display: Display, context: RenderContext) -> Body:
     mime = (display.mime_type or "text/plain").partition(";")[0].strip().lower()
     if display.output_id is not None and mime in IMAGES:
         body = attachments(
-            [Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes, name=display.path)], look
+            [Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes, name=display.path)], context
         )
     else:
-        body = joined(_view(display, mime, look), _stored(display, look))
+        body = joined(_view(display, mime, context), _stored(display, context))
     origin = note(f"Shown as {_ORIGINS[display.origin]} wants it.")
-    return joined(origin if look.is_full else (), facts([("file", display.path)]), body)
+    return joined(origin if context.is_full else (), facts([("file", display.path)]), body)
 
 
-def _view(display: Display, mime: str, look: Look) -> Body:
+def _view(display: Display, mime: str, context: RenderContext) -> Body:
     """Show the text of a display by its type."""
     if not display.text:
         return ()
     if mime == "application/json":
-        return text_or_tree(display.text, look, "/display/text")
-    return typed_text(display.text, look, "/display/text", mime_type=mime, language=display.language, path=display.path)
+        return text_or_tree(display.text, context, "/display/text")
+    return typed_text(
+        display.text, context, "/display/text", mime_type=mime, language=display.language, path=display.path
+    )
 
 
-def _stored(display: Display, look: Look) -> Body:
+def _stored(display: Display, context: RenderContext) -> Body:
     """Show the body of a display that is stored apart from the event."""
     if display.output_id is None:
         return ()
     mime = display.mime_type or "text/plain"
-    return attachments([Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes)], look)
+    return attachments([Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes)], context)
 
 
-def update_body(event: ToolUpdate, look: Look) -> Body:
+def update_body(event: ToolUpdate, context: RenderContext) -> Body:
     """Show the progress of a call, or the display that a rewriter made after the result."""
     if event.display is not None:
-        return _display(event.display, look)
+        return _display(event.display, context)
     progress: dict[str, Any] = event.progress or {}
     text = progress.get("text")
     if not isinstance(text, str):
-        return tree(progress, look, "/progress")
-    data = tree(progress.get("data"), look, "/progress/data") if look.is_full else ()
-    return joined(plain(text, look, "/progress/text"), data)
+        return tree(progress, context, "/progress")
+    data = tree(progress.get("data"), context, "/progress/data") if context.is_full else ()
+    return joined(plain(text, context, "/progress/text"), data)
 
 
 # -- what the model saw, beside what the card shows ----------------------------------------------------------------
@@ -212,21 +214,21 @@ def is_different(event: ToolResult) -> bool:
     return event.model_view.differs or (event.display is not None and event.display.mime_type is None)
 
 
-def model_view_body(event: ToolResult, look: Look) -> Body:
+def model_view_body(event: ToolResult, context: RenderContext) -> Body:
     """Show what the model saw, folded; nothing if the stream does not say it."""
     if event.model_view is None:
         return ()
     decoded = msgspec.to_builtins(event)
-    return folded("what the model saw", _body(decoded, event, look))
+    return folded("what the model saw", _body(decoded, event, context))
 
 
-def _body(decoded: dict[str, Any], event: ToolResult, look: Look) -> Body:
+def _body(decoded: dict[str, Any], event: ToolResult, context: RenderContext) -> Body:
     blocks = model_blocks(decoded, _not_here) or []
     if not blocks:
         return note(NOTHING)
     beginning = note(BEGINNING) if any(block.get("incomplete") for block in blocks) else ()
     whole = [
-        plain(block["text"], look, f"/modelView/blocks/{index}/text") if "text" in block else _elsewhere(block)
+        plain(block["text"], context, f"/modelView/blocks/{index}/text") if "text" in block else _elsewhere(block)
         for index, block in enumerate(blocks)
     ]
     seen = model_text(decoded, _not_here, numbers=False) or ""
@@ -237,7 +239,7 @@ def _body(decoded: dict[str, Any], event: ToolResult, look: Look) -> Body:
     if event.display is not None and event.display.mime_type in DIFFS:
         return joined(note(CHANGE), beginning, *whole)
     hunks, remark = between(shown, seen)
-    difference = changes_body([Change.of("", "", hunks, note=f"{ADDED} {remark}".strip())], look)
+    difference = changes_body([Change.of("", "", hunks, note=f"{ADDED} {remark}".strip())], context)
     return joined(difference, beginning, folded("all of it", joined(*whole)))
 
 
@@ -262,7 +264,7 @@ DIFFS = frozenset({"text/x-diff", "text/x-patch"})
 
 def typed_text(
     text: str,
-    look: Look,
+    context: RenderContext,
     pointer: str = "",
     *,
     mime_type: str | None = None,
@@ -271,12 +273,12 @@ def typed_text(
 ) -> Body:
     """Show a diff as changes by file, Markdown as prose, source code with colours, and other text like a terminal."""
     if mime_type in DIFFS and (changes := changes_of_diff(text)):
-        return changes_body(changes, look, pointer)
+        return changes_body(changes, context, pointer)
     if mime_type == "text/markdown":
-        return prose(text, look, pointer)
+        return prose(text, context, pointer)
     if language or path or (mime_type and mime_type != "text/plain"):
-        return source(text, look, pointer, path=path, language=language)
-    return plain(text, look, pointer)
+        return source(text, context, pointer, path=path, language=language)
+    return plain(text, context, pointer)
 
 
 # -- results as text, where a skin has no blocks ---------------------------------------------------------------------
@@ -324,70 +326,70 @@ def error_text(event: ToolResult) -> str:
 # -- messages, reasoning, permissions, notices, turns, sessions, usage -----------------------------------------------
 
 
-def message_body(event: Message, look: Look) -> Body:
+def message_body(event: Message, context: RenderContext) -> Body:
     """Show a message as Markdown. Line breaks of typed messages are kept."""
     return joined(
-        prose(event.text, look, "/text", prompt=event.role != "assistant"), attachments(event.attachments, look)
+        prose(event.text, context, "/text", prompt=event.role != "assistant"), attachments(event.attachments, context)
     )
 
 
-def reasoning_body(event: Reasoning, look: Look) -> Body:
-    return prose(event.text, look, "/text")
+def reasoning_body(event: Reasoning, context: RenderContext) -> Body:
+    return prose(event.text, context, "/text")
 
 
-def permission_body(event: PermissionRequest, look: Look) -> Body:
+def permission_body(event: PermissionRequest, context: RenderContext) -> Body:
     """Show the question and the options of a request."""
     # If there is a title, the input in the call's own card is enough.
-    call = _call_input(event.name, event.input or {}, look) if look.is_full or not event.title else ()
+    call = _call_input(event.name, event.input or {}, context) if context.is_full or not event.title else ()
     return joined(
-        _whole(event.title, look, "/title"),
+        _whole(event.title, context, "/title"),
         call,
-        () if _shows_questions(look) else questions_body(event.questions or [], None, look),
-        options_body(event.options or [], look),
+        () if _shows_questions(context) else questions_body(event.questions or [], None, context),
+        options_body(event.options or [], context),
     )
 
 
-def _shows_questions(look: Look) -> bool:
+def _shows_questions(context: RenderContext) -> bool:
     """Return whether the call's own card shows the questions."""
-    return not look.is_full and look.call is not None and bool(look.call.input.get("questions"))
+    return not context.is_full and context.call is not None and bool(context.call.input.get("questions"))
 
 
-def _whole(value: str | None, look: Look, pointer: str) -> Body:
+def _whole(value: str | None, context: RenderContext, pointer: str) -> Body:
     """Show a text that the header shows only the beginning of."""
-    return plain(value, look, pointer) if value and short(value, HEADER) != value else ()
+    return plain(value, context, pointer) if value and short(value, HEADER) != value else ()
 
 
-def _call_input(name: str | None, payload: dict[str, Any], look: Look) -> Body:
+def _call_input(name: str | None, payload: dict[str, Any], context: RenderContext) -> Body:
     """Show the input of the requested call; as a tree if it has no known key, as in OpenCode's requests."""
     types = TOOLS.get(name or "")
     if name is None or (types is not None and len(types.input.from_payload(payload).extra) == len(payload)):
-        return tree(payload, look, "/input")
-    return input_body(name, payload, look)
+        return tree(payload, context, "/input")
+    return input_body(name, payload, context)
 
 
-def response_body(event: PermissionResponse, look: Look) -> Body:
-    return joined(prose(event.message, look, "/message", prompt=True), answers_body(event.answers or {}, look))
+def response_body(event: PermissionResponse, context: RenderContext) -> Body:
+    return joined(prose(event.message, context, "/message", prompt=True), answers_body(event.answers or {}, context))
 
 
-def notice_body(event: Notice, look: Look) -> Body:
+def notice_body(event: Notice, context: RenderContext) -> Body:
     """Show the text if the header shows only its beginning, and the data at level `full`."""
-    return joined(_whole(event.text, look, "/text"), tree(event.data, look, "/data") if look.is_full else ())
+    return joined(_whole(event.text, context, "/text"), tree(event.data, context, "/data") if context.is_full else ())
 
 
-def unparsed_body(event: Unparsed, look: Look) -> Body:
+def unparsed_body(event: Unparsed, context: RenderContext) -> Body:
     return joined(
         note(f"A line of {event.bytes:,} bytes that could not be read ({short(event.reason)}). It begins:"),
-        plain(event.text, look, "/text"),
+        plain(event.text, context, "/text"),
     )
 
 
-def turn_body(event: Turn, look: Look) -> Body:
-    return _whole(event.reason, look, "/reason")
+def turn_body(event: Turn, context: RenderContext) -> Body:
+    return _whole(event.reason, context, "/reason")
 
 
-def session_body(event: SessionEvent, look: Look) -> Body:
+def session_body(event: SessionEvent, context: RenderContext) -> Body:
     """Show what is known of a session. For an update the header is enough, except at level `full`."""
-    if event.state == "updated" and not look.is_full:
+    if event.state == "updated" and not context.is_full:
         return ()
     about = facts(
         [
@@ -402,21 +404,21 @@ def session_body(event: SessionEvent, look: Look) -> Body:
     servers = [(server.get("name"), server.get("status")) for server in event.mcp_servers or []]
     return joined(
         about,
-        table(("MCP server", "status"), servers, look, name="MCP servers"),
-        _names("tools", event.tools, look),
-        _names("commands", event.commands, look),
+        table(("MCP server", "status"), servers, context, name="MCP servers"),
+        _names("tools", event.tools, context),
+        _names("commands", event.commands, context),
     )
 
 
-def _names(of_what: str, names: list[str] | None, look: Look) -> Body:
+def _names(of_what: str, names: list[str] | None, context: RenderContext) -> Body:
     if not names:
         return ()
     shown = [short(name, HEADER) for name in names]
-    return folded(f"{len(names):,} {of_what}", tree(shown, look._replace(level="full")))
+    return folded(f"{len(names):,} {of_what}", tree(shown, context._replace(level="full")))
 
 
-def usage_body(event: Usage, look: Look) -> Body:
-    if not look.is_full:
+def usage_body(event: Usage, context: RenderContext) -> Body:
+    if not context.is_full:
         return ()
     return facts(
         [

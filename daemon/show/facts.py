@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from tooltap.daemon.formats import counted
-from tooltap.daemon.show.blocks import Look
+from tooltap.daemon.show.blocks import RenderContext
 from tooltap.daemon.show.diff import between
 from tooltap.normalizers.changes.steps import Step, steps
 from tooltap.normalizers.tools.registry import family_of
@@ -32,7 +32,7 @@ COMPARED = 100_000
 Payload: TypeAlias = dict[str, Any]
 
 
-def outcome_facts(event: ToolResult, look: Look) -> tuple[Fact, ...]:
+def outcome_facts(event: ToolResult, context: RenderContext) -> tuple[Fact, ...]:
     """Return the facts of the tool's own kind."""
     family = family_of(event.name)
     if family == "shell":
@@ -40,9 +40,9 @@ def outcome_facts(event: ToolResult, look: Look) -> tuple[Fact, ...]:
     if event.status != "completed":
         return ()
     if family == "edit":
-        return tuple(_changed(event, look))
+        return tuple(_changed(event, context))
     if family == "plan":
-        return said(_plan(look))
+        return said(_plan(context))
     found = {"read": _read, "search": _search}.get(family, lambda _: None)(event.output)
     return said(found)
 
@@ -76,18 +76,18 @@ def _search(output: Payload) -> str | None:
     return counted(len(matches), "match", "matches")
 
 
-def _plan(look: Look) -> str | None:
+def _plan(context: RenderContext) -> str | None:
     """Say how far a list of steps is, which the call states."""
-    steps = records(look.call.input.get("todos")) if look.call else []
+    steps = records(context.call.input.get("todos")) if context.call else []
     done = sum(step.get("status") == "completed" for step in steps)
     return f"{done} of {len(steps)} done" if steps else None
 
 
-def _changed(event: ToolResult, look: Look) -> Iterator[Fact]:
+def _changed(event: ToolResult, context: RenderContext) -> Iterator[Fact]:
     """Count lines as the diff in the call's card does."""
-    if look.call is None:
+    if context.call is None:
         return
-    counts = [_lines(step) for step in steps(event.name, look.call.input, event.output)]
+    counts = [_lines(step) for step in steps(event.name, context.call.input, event.output)]
     added, removed = (sum(one) for one in zip(*counts, strict=True)) if counts else (0, 0)
     if added:
         yield Fact(f"+{added:,}", "added")

@@ -1,7 +1,7 @@
 """Decides what is shown of one event: its icon, title, preview, facts, status and body, and the card it belongs to.
 
-    shown = shown_of(event, look)                    # None if nothing is shown of the event
-    fragment = fragment_of(event, look)              # the same as a part of a page, with its place
+    shown = shown_of(event, context)                    # None if nothing is shown of the event
+    fragment = fragment_of(event, context)              # the same as a part of a page, with its place
 
 A card of a call has four slots: `input` (which a late update replaces), `live` (what happens while the call runs),
 `output`, and `children` (what its subagent does). The card of a turn of the main agent has one, `turn`: what it used,
@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from markupsafe import Markup
 
 from tooltap.daemon.formats import counted, distinct_title, dollars, spent, tool_name
-from tooltap.daemon.show.blocks import HEADER, Body, Look, short
+from tooltap.daemon.show.blocks import HEADER, Body, RenderContext, short
 from tooltap.daemon.show.bodies import (
     context_share,
     cost,
@@ -106,7 +106,7 @@ class Shown(NamedTuple):
     preview: str = ""
     facts: tuple[Fact, ...] = ()
     status: str = ""
-    body: Callable[[Any, Look], Body] | None = None
+    body: Callable[[Any, RenderContext], Body] | None = None
     """Called with the event at levels that have a body."""
     slot: Slot | None = None
     is_minor: bool = False
@@ -132,16 +132,16 @@ def card_key(seq: int) -> str:
     return f" {seq}"
 
 
-def shown_of(event: Event, look: Look) -> Shown | None:
+def shown_of(event: Event, context: RenderContext) -> Shown | None:
     """Decide what is shown of an event; None if there is nothing to show: an agent's replay of its history, an update
     that changes nothing visible."""
     show = _KINDS.get(type(event))
-    return None if show is None or event.replay else show(event, look)
+    return None if show is None or event.replay else show(event, context)
 
 
-def fragment_of(event: Event, look: Look) -> Fragment | None:
+def fragment_of(event: Event, context: RenderContext) -> Fragment | None:
     """Show an event as a part of a page; None if there is nothing to show."""
-    shown = shown_of(event, look)
+    shown = shown_of(event, context)
     if shown is None:
         return None
     call_id: str | None = getattr(event, "call_id", None)
@@ -158,16 +158,16 @@ def fragment_of(event: Event, look: Look) -> Fragment | None:
     return Fragment(
         seq=event.seq or 0,
         event=event,
-        level=look.level,
+        level=context.level,
         icon=shown.icon,
         title=short(shown.title, HEADER),
         preview=short(shown.preview, HEADER),
         facts=tuple(Fact(short(fact.text, HEADER), fact.name) for fact in shown.facts),
         status=short(shown.status, HEADER),
-        body=() if look.level == "title" or shown.body is None else shown.body(event, look),
+        body=() if context.level == "title" or shown.body is None else shown.body(event, context),
         is_minor=shown.is_minor,
         family=family_of(event.name) if isinstance(event, ToolCall | ToolResult) else "",
-        address=look.address(event.seq or 0),
+        address=context.address(event.seq or 0),
         key=_key_of(event),
         session_key=key_of(event.session, event.call_id) if isinstance(event, ToolCall) else None,
         **place._asdict(),
@@ -197,39 +197,42 @@ def _child_of(event: Event, parent: str) -> _Place:
     )
 
 
-def _message(event: Message, look: Look) -> Shown:
+def _message(event: Message, context: RenderContext) -> Shown:
     who = {"assistant": ("●", "Assistant"), "user": ("❯", "You"), "system": ("⚙", "System")}[event.role]
     if event.role == "user" and event.agent is not None:
         who = ("❯", "Prompt")  # the parent agent prompts a subagent
     return Shown(
-        *who, preview=_text_preview(event.text, look), facts=_count(event.attachments, "attachment"), body=message_body
+        *who,
+        preview=_text_preview(event.text, context),
+        facts=_count(event.attachments, "attachment"),
+        body=message_body,
     )
 
 
-def _reasoning(event: Reasoning, look: Look) -> Shown:
-    return Shown("✻", "Reasoning", preview=_text_preview(event.text, look), body=reasoning_body)
+def _reasoning(event: Reasoning, context: RenderContext) -> Shown:
+    return Shown("✻", "Reasoning", preview=_text_preview(event.text, context), body=reasoning_body)
 
 
-def _tool_call(event: ToolCall, look: Look) -> Shown:
+def _tool_call(event: ToolCall, context: RenderContext) -> Shown:
     return Shown(
         tool_card(event.name).icon,
         tool_name(event.name),
-        preview=_longer_preview(event, look) or distinct_title(event.title, event.name),
+        preview=_longer_preview(event, context) or distinct_title(event.title, event.name),
         facts=said("inferred" if event.synthetic else None),
         status=event.status,
-        body=lambda call, look: input_body(call.name, call.input, look),
+        body=lambda call, context: input_body(call.name, call.input, context),
     )
 
 
-def _longer_preview(event: ToolCall, look: Look) -> str:
+def _longer_preview(event: ToolCall, context: RenderContext) -> str:
     """Return the preview as long as there is room for. Events cut it after 40 characters, and make paths relative."""
     cut = event.preview or ""
-    longer = preview(event.name, event.input, look.cwd, look.room) or ""
-    return longer if longer and (look.cwd is not None or longer.startswith(cut)) else cut
+    longer = preview(event.name, event.input, context.cwd, context.room) or ""
+    return longer if longer and (context.cwd is not None or longer.startswith(cut)) else cut
 
 
-def _tool_update(event: ToolUpdate, look: Look) -> Shown | None:
-    body: Callable[[Any, Look], Body] = update_body
+def _tool_update(event: ToolUpdate, context: RenderContext) -> Shown | None:
+    body: Callable[[Any, RenderContext], Body] = update_body
     if event.input is not None:
         slot: Slot = "input"
         body = _new_input
@@ -250,30 +253,30 @@ def _tool_update(event: ToolUpdate, look: Look) -> Shown | None:
     )
 
 
-def _new_input(event: ToolUpdate, look: Look) -> Body:
-    return input_body(event.name, event.input or {}, look)
+def _new_input(event: ToolUpdate, context: RenderContext) -> Body:
+    return input_body(event.name, event.input or {}, context)
 
 
-def _tool_result(event: ToolResult, look: Look) -> Shown:
+def _tool_result(event: ToolResult, context: RenderContext) -> Shown:
     return Shown(
         tool_card(event.name).icon,
         tool_name(event.name),
-        preview="" if look.call is None else look.call.preview,
-        facts=(*result_facts(event, look), *_count(event.attachments, "attachment")),
+        preview="" if context.call is None else context.call.preview,
+        facts=(*result_facts(event, context), *_count(event.attachments, "attachment")),
         status=event.status,
         body=result_body,
         slot="output",
     )
 
 
-def _permission_request(event: PermissionRequest, look: Look) -> Shown:
+def _permission_request(event: PermissionRequest, context: RenderContext) -> Shown:
     question = event.questions[0].get("question") if event.questions else None
     about = question if isinstance(question, str) else event.title or tool_name(event.name or "")
     title = {"permission": "Permission", "question": "Question", "elicitation": "Form"}[event.type]
     return Shown("?", title, preview=about, status="asked", body=permission_body, slot="live")
 
 
-def _permission_response(event: PermissionResponse, look: Look) -> Shown:
+def _permission_response(event: PermissionResponse, context: RenderContext) -> Shown:
     by = {"user": "by the user", "policy": "by policy", "hook": "by a hook", "agent": "by the agent"}
     return Shown(
         "?",
@@ -286,12 +289,12 @@ def _permission_response(event: PermissionResponse, look: Look) -> Shown:
     )
 
 
-def _notice(event: Notice, look: Look) -> Shown:
+def _notice(event: Notice, context: RenderContext) -> Shown:
     slot: Slot | None = None if event.call_id is None else "live"
     return Shown("!", event.code, event.text, status=event.level, body=notice_body, slot=slot)
 
 
-def _unparsed(event: Unparsed, look: Look) -> Shown:
+def _unparsed(event: Unparsed, context: RenderContext) -> Shown:
     size = said(f"{event.bytes:,} bytes")
     return Shown("!", "Unparsed line", event.reason, size, status="warning", body=unparsed_body)
 
@@ -299,7 +302,7 @@ def _unparsed(event: Unparsed, look: Look) -> Shown:
 _KNOWN_BY = {"answer": "by its answer", "eof": "by the end of the stream"}
 
 
-def _turn(event: Turn, look: Look) -> Shown:
+def _turn(event: Turn, context: RenderContext) -> Shown:
     if event.state == "started":
         return Shown("—", "Turn", status="running", body=turn_body, is_minor=True)
     interrupted = event.ended_by == "eof" and event.state == "cancelled"
@@ -316,7 +319,7 @@ def _turn(event: Turn, look: Look) -> Shown:
     )
 
 
-def _session(event: SessionEvent, look: Look) -> Shown:
+def _session(event: SessionEvent, context: RenderContext) -> Shown:
     facts = (
         *said(event.model or None, event.mode or None),
         *_count(event.tools, "tool"),
@@ -327,7 +330,7 @@ def _session(event: SessionEvent, look: Look) -> Shown:
     return Shown("◉", f"Session {event.state}", about, facts, body=session_body, is_minor=event.state == "updated")
 
 
-def _usage(event: Usage, look: Look) -> Shown:
+def _usage(event: Usage, context: RenderContext) -> Shown:
     tokens = ", ".join(
         f"{count:,} {word}"
         for count, word in ((event.input_tokens, "in"), (event.output_tokens, "out"))
@@ -342,16 +345,16 @@ def _usage(event: Usage, look: Look) -> Shown:
     return Shown("∑", f"Usage of the {event.scope}", tokens, facts, body=usage_body, is_minor=True)
 
 
-def _text_preview(text: str, look: Look) -> str:
+def _text_preview(text: str, context: RenderContext) -> str:
     """Return the preview of a text: none if the body shows the text."""
-    return text if look.level == "title" else ""
+    return text if context.level == "title" else ""
 
 
 def _count(of: Sequence[Any] | None, word: str) -> tuple[Fact, ...]:
     return said(counted(len(of), word)) if of else ()
 
 
-_KINDS: dict[type[Event], Callable[[Any, Look], Shown | None]] = {
+_KINDS: dict[type[Event], Callable[[Any, RenderContext], Shown | None]] = {
     Message: _message,
     Reasoning: _reasoning,
     ToolCall: _tool_call,

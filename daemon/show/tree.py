@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tooltap.daemon.show.blocks import Body, Excerpt, Look, block, excerpt, plain
+from tooltap.daemon.show.blocks import Body, Excerpt, RenderContext, block, excerpt, plain
 from tooltap.protocol.payloads import OpenStruct, fields_of
 
 META = frozenset({"_happy", "_raw"})
@@ -31,32 +31,32 @@ class Node(NamedTuple):
     """How many children are not shown."""
 
 
-def text_or_tree(value: Any, look: Look, pointer: str) -> Body:
+def text_or_tree(value: Any, context: RenderContext, pointer: str) -> Body:
     """Show text as text; JSON, and anything that is not text, as a tree."""
     if not isinstance(value, str):
-        return tree(value, look, pointer)
+        return tree(value, context, pointer)
     if value.lstrip()[:1] in ("{", "["):
         try:
             # Values inside the JSON text have no place in the event that a pointer could name.
-            return tree(msgspec.json.decode(value), look, f"{pointer}#")
+            return tree(msgspec.json.decode(value), context, f"{pointer}#")
         except (msgspec.DecodeError, RecursionError):
             pass
-    return plain(value, look, pointer)
+    return plain(value, context, pointer)
 
 
-def tree(value: Any, look: Look, pointer: str = "") -> Body:
+def tree(value: Any, context: RenderContext, pointer: str = "") -> Body:
     """Show a value as a tree; an empty one as nothing. `pointer`: the place of the value in the event."""
     if isinstance(value, dict):
         value = {key: one for key, one in value.items() if key not in OURS}
     if value is None or (isinstance(value, dict | list | str) and not value):
         return ()
-    budget = [FULL_VALUES if look.is_full else SUMMARY_VALUES]
-    return block("tree", root=_node(value, look, pointer, budget, DEPTH))
+    budget = [FULL_VALUES if context.is_full else SUMMARY_VALUES]
+    return block("tree", root=_node(value, context, pointer, budget, DEPTH))
 
 
-def _node(value: Any, look: Look, pointer: str, budget: list[int], depth: int) -> Node:
+def _node(value: Any, context: RenderContext, pointer: str, budget: list[int], depth: int) -> Node:
     if isinstance(value, dict | list) and not depth:
-        return Node("string", excerpt(msgspec.json.encode(value).decode(), look), [], 0)
+        return Node("string", excerpt(msgspec.json.encode(value).decode(), context), [], 0)
     if isinstance(value, dict | list):
         children: list[tuple[str, Node]] = []
         for key, one in _pairs(value):
@@ -64,11 +64,11 @@ def _node(value: Any, look: Look, pointer: str, budget: list[int], depth: int) -
                 break
             budget[0] -= 1
             below = f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
-            children.append((str(key), _node(one, look, below, budget, depth - 1)))
+            children.append((str(key), _node(one, context, below, budget, depth - 1)))
         kind = "mapping" if isinstance(value, dict) else "sequence"
         return Node(kind, Excerpt(""), children, len(value) - len(children))
     if isinstance(value, str):
-        part = excerpt(value, look, pointer)
+        part = excerpt(value, context, pointer)
         is_address = part.text == value and value.startswith(("http://", "https://")) and len(value.split()) == 1
         return Node("address" if is_address else "string", part, [], 0)
     return Node("scalar", Excerpt(msgspec.json.encode(value).decode()), [], 0)

@@ -15,7 +15,7 @@ import pytest
 from tests.affected import affected
 from tests.docs.pages import DOCS, blocks_of, prose_of, tagged
 from tests.test_layout import ROOT
-from tooltap.daemon.show.blocks import Look
+from tooltap.daemon.show.blocks import RenderContext
 from tooltap.daemon.system.processes import users_environment
 from tooltap.protocol import tools
 from tooltap.protocol.events import Message
@@ -169,5 +169,5 @@ def test_card_of_the_walk_shows_failures(monkeypatch: pytest.MonkeyPatch) -> Non
     card = module_of("card.md")["CARDS"]["RunTests"]
     result = RunTestsResult(passed=3, failures=[{"name": "test_a", "message": "1 != 2"}])
 
-    _, table = card.output(result, Look("full", lambda output_id: None))
+    _, table = card.output(result, RenderContext("full", lambda output_id: None))
     assert [[one.text for one in row] for row in table.values["rows"]] == [["test_a", "1 != 2"]]

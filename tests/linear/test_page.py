@@ -17,7 +17,7 @@ from tests.daemon.show.hostile import INPUT_KEYS, OUTPUT_KEYS, TOOL_NAMES
 from tests.linear.timing import TIMED
 from tests.steps import steps
 from tooltap.daemon.show.ansi import final_screen
-from tooltap.daemon.show.blocks import LEVELS, Look
+from tooltap.daemon.show.blocks import LEVELS, RenderContext
 from tooltap.daemon.show.diff import Change, between, changes_of_diff, cut
 from tooltap.daemon.show.markup import ansi, code, markdown
 from tooltap.daemon.show.shown import fragment_of
@@ -26,7 +26,7 @@ from tooltap.protocol.events import AnyEvent
 
 WHOLE = os.environ.get("TOOLTAP_LINEAR") == "whole"
 SEED = int(os.environ.get("TOOLTAP_SEED", "16"))
-LOOK = Look("full", lambda output_id: f"/api/outputs/{output_id}")
+CONTEXT = RenderContext("full", lambda output_id: f"/api/outputs/{output_id}")
 HEADS = ("", "x", "\n", "a\n", "> ", "- ", "[", "`")
 PUMPS = (
     *("> ", "- ", "* a\n", "1. ", "  - ", "[", "](", "![", "[a](", "[a]: b\n", "`", "``a", "*", "_", "**a ", "~~"),
@@ -103,7 +103,7 @@ RENDERERS: dict[str, Callable[[str], object]] = {
     "diff": lambda text: cut(changes_of_diff(text), 2_000),
     "changed": lambda text: cut([Change.of("", "", between(text, text[1:] + "x")[0])], 2_000),
     "replaced": lambda text: cut([Change.of("", "", between(text[::2], text[::-1])[0])], 2_000, brief=True),
-    "tree": lambda text: text_or_tree(text, LOOK, "/x"),
+    "tree": lambda text: text_or_tree(text, CONTEXT, "/x"),
 }
 
 
@@ -154,7 +154,7 @@ def test_texts_of_megabytes_take_less(name: str) -> None:
 
 def cards(*events: AnyEvent) -> None:
     for event, level in itertools.product(events, LEVELS):
-        fragment_of(event, Look(level, LOOK.url, event.outputs or {}))
+        fragment_of(event, RenderContext(level, CONTEXT.url, event.outputs or {}))
 
 
 @pytest.mark.timeout(3_600)
@@ -187,4 +187,4 @@ def _call(name: str, given: dict[str, Any]) -> AnyEvent:
 
 def test_deep_json_is_quick() -> None:
     for deep in ("[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000):
-        assert is_quick(partial(text_or_tree, deep, LOOK, "/x"), 1.0)
+        assert is_quick(partial(text_or_tree, deep, CONTEXT, "/x"), 1.0)

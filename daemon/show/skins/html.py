@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from tooltap.daemon.show.blocks import Look, short
+from tooltap.daemon.show.blocks import RenderContext, short
 from tooltap.daemon.show.markup import body_html, template
 from tooltap.daemon.show.shown import SLOTS, Fragment, Slot, fragment_of, key_of
 from tooltap.daemon.show.timeline import OPEN, Card, Change, Lifted, Row, rows_of
@@ -92,16 +92,16 @@ class Rows(NamedTuple):
         return self.at is not None and self.at in {card.fragment.seq, *(one.fragment.seq for one in card.below())}
 
 
-def rendered(event: AnyEvent, look: Look) -> Fragment | None:
+def rendered(event: AnyEvent, context: RenderContext) -> Fragment | None:
     """Decide what is shown of an event, and write its body. If that fails, log it and show a notice instead: the page
     survives any event."""
     try:
-        return _with_html(fragment_of(event, look))
+        return _with_html(fragment_of(event, context))
     except Exception:
         _log.exception("an event cannot be rendered", seq=event.seq)
         envelope: dict[str, Any] = {name: getattr(event, name) for name in _ENVELOPE}
         failure = Notice(**envelope, level="error", code="not shown", text="This event cannot be shown; see it raw.")
-        return _with_html(fragment_of(failure, look))
+        return _with_html(fragment_of(failure, context))
 
 
 def _with_html(fragment: Fragment | None) -> Fragment | None:

@@ -23,7 +23,7 @@ from markdown_it.token import Token
 
 from tooltap.daemon.formats import counted
 from tooltap.daemon.show.ansi import final_screen
-from tooltap.daemon.show.blocks import HEADER, Call, Look, short
+from tooltap.daemon.show.blocks import HEADER, Call, RenderContext, short
 from tooltap.daemon.show.bodies import user_text
 from tooltap.daemon.show.diff import Change, changes_of, near
 from tooltap.daemon.show.shown import Shown, shown_of
@@ -50,12 +50,12 @@ SHOWN_CHARACTERS = 2_000
 DIFF_LINES = 200
 FACTS = ("exit", "took")
 """Names of the facts of a result that are shown."""
-LOOK = Look("title", lambda output_id: None)
+CONTEXT = RenderContext("title", lambda output_id: None)
 
 
 def event_blocks(event: AnyEvent) -> Iterator[str]:
     """Yield the blocks of an event that is not part of a call."""
-    shown = shown_of(event, LOOK)
+    shown = shown_of(event, CONTEXT)
     match event:
         case _ if shown is None:
             return
@@ -92,13 +92,13 @@ def _attached(attachments: list[Attachment] | None) -> Iterator[str]:
 
 def call_blocks(call: ToolCall, result: ToolResult | None, state: str = "") -> Iterator[str]:
     """Yield the line of a call, what it got, and what it gave. `state`: of a call without a result."""
-    shown = shown_of(call, LOOK)
+    shown = shown_of(call, CONTEXT)
     if shown is None:
         return
     preview = short(shown.preview, HEADER)
     about = [state]
     if result is not None:
-        ended = shown_of(result, LOOK._replace(call=Call(call.name, call.input, preview, call.ts)))
+        ended = shown_of(result, CONTEXT._replace(call=Call(call.name, call.input, preview, call.ts)))
         about = _facts(ended, result)
     facts = ", ".join(line(fact) for fact in about if fact)
     yield f"{_by(call)}**{line(shown.title)}** {code_span(preview)}".rstrip() + (f" — {facts}" if facts else "")
@@ -112,7 +112,7 @@ def call_blocks(call: ToolCall, result: ToolResult | None, state: str = "") -> I
 
 def result_blocks(event: ToolResult) -> Iterator[str]:
     """Yield the blocks of a result whose call is not known."""
-    shown = shown_of(event, LOOK)
+    shown = shown_of(event, CONTEXT)
     if shown is None:
         return
     yield f"**{line(shown.title)}** — result, {', '.join(_facts(shown, event))}"

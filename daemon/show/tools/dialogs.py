@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tooltap.daemon.show.blocks import (
     Body,
     Excerpt,
-    Look,
+    RenderContext,
     ToolCard,
     block,
     excerpt,
@@ -56,9 +56,9 @@ _KINDS = {
 }
 
 
-def options_body(options: list[Any], look: Look) -> Body:
+def options_body(options: list[Any], context: RenderContext) -> Body:
     """Show the options of a permission request, `{id, name, kind}` each."""
-    shown = limited(records(options), look)
+    shown = limited(records(options), context)
     if not shown.shown:
         return ()
     return block("options", options=[_choice(one) for one in shown.shown], hidden=shown.hidden)
@@ -89,8 +89,8 @@ class _Item(NamedTuple):
     """In the user's own words, or of an unknown form."""
 
 
-def question_input(payload: AskUserQuestionInput, look: Look) -> Body:
-    return questions_body(payload.questions or [], None, look)
+def question_input(payload: AskUserQuestionInput, context: RenderContext) -> Body:
+    return questions_body(payload.questions or [], None, context)
 
 
 class Answers(AskUserQuestionResult):
@@ -100,35 +100,37 @@ class Answers(AskUserQuestionResult):
     content: str | None = None
 
 
-def question_output(result: Answers, look: Look) -> Body:
+def question_output(result: Answers, context: RenderContext) -> Body:
     """Show the questions with the chosen options; without answers, the tool's text."""
     if result.answers is None:
-        return plain(result.content, look, "/output/content")
-    questions = records(None if look.call is None else look.call.input.get("questions"))
-    return questions_body(questions or result.questions or [], result.answers, look)
+        return plain(result.content, context, "/output/content")
+    questions = records(None if context.call is None else context.call.input.get("questions"))
+    return questions_body(questions or result.questions or [], result.answers, context)
 
 
-def questions_body(questions: Sequence[Question | dict[str, Any]], answers: dict[str, Any] | None, look: Look) -> Body:
+def questions_body(
+    questions: Sequence[Question | dict[str, Any]], answers: dict[str, Any] | None, context: RenderContext
+) -> Body:
     """Show questions. `answers`: question, or its id -> answer; None while there are none. An answer whose question
     is not in `questions` is shown as a question of its own."""
     left = dict(answers or {})
     parsed = [one if isinstance(one, Question) else Question.from_payload(one) for one in questions]
-    shown = limited(parsed, look)
-    items = [_item(one, left, look) for one in shown.shown]
-    unasked = limited(list(left.items()), look) if not shown.hidden else limited([], look)
-    items += [_item(Question(question=question), {question: answer}, look) for question, answer in unasked.shown]
+    shown = limited(parsed, context)
+    items = [_item(one, left, context) for one in shown.shown]
+    unasked = limited(list(left.items()), context) if not shown.hidden else limited([], context)
+    items += [_item(Question(question=question), {question: answer}, context) for question, answer in unasked.shown]
     hidden = shown.hidden + unasked.hidden
     return block("questions", items=items, hidden=hidden, answered=answers is not None) if items else ()
 
 
-def answers_body(answers: dict[str, Any], look: Look) -> Body:
+def answers_body(answers: dict[str, Any], context: RenderContext) -> Body:
     """Show answers without their options, which another card shows."""
     if all(isinstance(answer, str) for answer in answers.values()):
-        return facts((short(question), answer) for question, answer in limited(list(answers.items()), look).shown)
-    return questions_body([], answers, look)
+        return facts((short(question), answer) for question, answer in limited(list(answers.items()), context).shown)
+    return questions_body([], answers, context)
 
 
-def _item(question: Question, answers: dict[str, Any], look: Look) -> _Item:
+def _item(question: Question, answers: dict[str, Any], context: RenderContext) -> _Item:
     """Take the question's answer out of `answers`."""
     names = (question.question, string(question.extra.get("id")), question.header)
     answer = next((answers.pop(name) for name in names if name is not None and name in answers), None)
@@ -137,14 +139,14 @@ def _item(question: Question, answers: dict[str, Any], look: Look) -> _Item:
         for one in (option if isinstance(option, dict) else {"label": str(option)} for option in question.options or [])
     ]
     chosen, own = _chosen(answer, [label for label, _ in offered])
-    part = limited(offered, look)
+    part = limited(offered, context)
     return _Item(
         header=short(question.header or ""),
-        question=excerpt(question.question or "", look),
+        question=excerpt(question.question or "", context),
         several=question.multiSelect is True,
         options=[_Option(short(label), description, label in chosen) for label, description in part.shown],
         hidden=part.hidden,
-        answer=text_or_tree(own, look, ""),
+        answer=text_or_tree(own, context, ""),
     )
 
 
@@ -176,46 +178,46 @@ class Planned(PlanModeResult):
     content: str | None = None
 
 
-def plan_input(payload: ExitPlanModeInput, look: Look) -> Body:
-    return prose(payload.plan, look, "/input/plan")
+def plan_input(payload: ExitPlanModeInput, context: RenderContext) -> Body:
+    return prose(payload.plan, context, "/input/plan")
 
 
-def plan_output(result: Planned, look: Look) -> Body:
+def plan_output(result: Planned, context: RenderContext) -> Body:
     """Show the plan only if it differs from the proposed one."""
-    proposed = None if look.call is None else look.call.input.get("plan")
+    proposed = None if context.call is None else context.call.input.get("plan")
     return joined(
-        prose(result.plan, look, "/output/plan") if result.plan != proposed else (),
-        plain(result.message, look, "/output/message"),
-        plain(result.content, look, "/output/content"),
+        prose(result.plan, context, "/output/plan") if result.plan != proposed else (),
+        plain(result.message, context, "/output/message"),
+        plain(result.content, context, "/output/content"),
     )
 
 
 # -- titles, reasoning, and dialogs of Happy ----------------------------------------------------------------------
 
 
-def reasoning_input(payload: ReasoningInput, look: Look) -> Body:
-    return prose(payload.title, look, "/input/title")
+def reasoning_input(payload: ReasoningInput, context: RenderContext) -> Body:
+    return prose(payload.title, context, "/input/title")
 
 
-def reasoning_output(result: ReasoningResult, look: Look) -> Body:
-    return prose(result.content, look, "/output/content")
+def reasoning_output(result: ReasoningResult, context: RenderContext) -> Body:
+    return prose(result.content, context, "/output/content")
 
 
-def title_input(payload: ChangeTitleInput, look: Look) -> Body:
+def title_input(payload: ChangeTitleInput, context: RenderContext) -> Body:
     return facts([("new title", payload.title)])
 
 
-def title_output(result: ChangeTitleResult, look: Look) -> Body:
+def title_output(result: ChangeTitleResult, context: RenderContext) -> Body:
     """Show the title only if it differs from the requested one."""
-    requested = None if look.call is None else look.call.input.get("title")
+    requested = None if context.call is None else context.call.input.get("title")
     title = facts([("title", result.title)]) if result.title != requested else ()
-    return joined(title, plain(result.message, look, "/output/message"))
+    return joined(title, plain(result.message, context, "/output/message"))
 
 
-def history_import_input(payload: AcpHistoryImportInput, look: Look) -> Body:
+def history_import_input(payload: AcpHistoryImportInput, context: RenderContext) -> Body:
     tails = {"the last here": payload.localTail or [], "the last at the agent": payload.remoteTail or []}
     return joined(
-        plain(payload.note, look, "/input/note"),
+        plain(payload.note, context, "/input/note"),
         facts(
             [
                 ("agent", payload.provider),
@@ -224,13 +226,13 @@ def history_import_input(payload: AcpHistoryImportInput, look: Look) -> Body:
                 ("messages at the agent", payload.remoteCount),
             ]
         ),
-        *(folded(words, tree(tail, look)) for words, tail in tails.items()),
+        *(folded(words, tree(tail, context)) for words, tail in tails.items()),
     )
 
 
-def indexing_input(payload: WorkspaceIndexingPermissionInput, look: Look) -> Body:
-    call = tree(payload.toolCall, look, "/input/toolCall") if look.is_full else ()
-    return joined(prose(payload.title, look, "/input/title"), options_body(payload.options or [], look), call)
+def indexing_input(payload: WorkspaceIndexingPermissionInput, context: RenderContext) -> Body:
+    call = tree(payload.toolCall, context, "/input/toolCall") if context.is_full else ()
+    return joined(prose(payload.title, context, "/input/title"), options_body(payload.options or [], context), call)
 
 
 CARDS = {

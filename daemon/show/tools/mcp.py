@@ -5,7 +5,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.daemon.show.blocks import Body, Look, ToolCard, block, excerpt, facts, joined, nothing, plain, table
+from tooltap.daemon.show.blocks import (
+    Body,
+    RenderContext,
+    ToolCard,
+    block,
+    excerpt,
+    facts,
+    joined,
+    nothing,
+    plain,
+    table,
+)
 from tooltap.daemon.show.tools.shell import shell_input
 from tooltap.daemon.show.tree import text_or_tree, tree
 from tooltap.normalizers.wire.values import record, records, string
@@ -21,15 +32,15 @@ class AnyResult(ToolResultPayload):
     message: str | None = None
 
 
-def any_output(result: AnyResult, look: Look) -> Body:
+def any_output(result: AnyResult, context: RenderContext) -> Body:
     words = {"text": result.text, "content": result.content, "message": result.message}
-    return joined(*(text_or_tree(value, look, f"/output/{key}") for key, value in words.items()))
+    return joined(*(text_or_tree(value, context, f"/output/{key}") for key, value in words.items()))
 
 
-def mcp_output(result: McpResult, look: Look) -> Body:
+def mcp_output(result: McpResult, context: RenderContext) -> Body:
     """Show the result without the blocks whose body is an attachment of the event."""
     blocks = [block for block in result.content or [] if "outputId" not in record(block)]
-    return joined(text_or_tree(result.text, look, "/output/text"), tree(blocks, look, "/output/content"))
+    return joined(text_or_tree(result.text, context, "/output/text"), tree(blocks, context, "/output/content"))
 
 
 # -- resources ----------------------------------------------------------------------------------------------------
@@ -43,25 +54,25 @@ class Resources(ToolResultPayload):
     resourceTemplates: list[dict[str, Any]] | None = None
 
 
-def resources_output(result: Resources, look: Look) -> Body:
+def resources_output(result: Resources, context: RenderContext) -> Body:
     listed = result.resources or result.resourceTemplates or records(result.value)
     rows = [[string(one.get(column)) for column in _COLUMNS] for one in listed]
-    return table(_HEAD, rows, look, name="resources of MCP servers")
+    return table(_HEAD, rows, context, name="resources of MCP servers")
 
 
 class Resource(AnyResult):
     contents: list[dict[str, Any]] | None = None
 
 
-def resource_output(result: Resource, look: Look) -> Body:
+def resource_output(result: Resource, context: RenderContext) -> Body:
     shown = [
         joined(
             facts([("address", string(one.get("uri"))), ("type", string(one.get("mimeType")))]),
-            text_or_tree(string(one.get("text")), look, f"/output/contents/{index}/text"),
+            text_or_tree(string(one.get("text")), context, f"/output/contents/{index}/text"),
         )
         for index, one in enumerate(result.contents or [])
     ]
-    return joined(*shown, any_output(result, look))
+    return joined(*shown, any_output(result, context))
 
 
 # -- skills, tool search -------------------------------------------------------------------------------------------
@@ -73,11 +84,11 @@ class SkillInput(ToolInput):
     args: Any = None
 
 
-def skill_input(payload: SkillInput, look: Look) -> Body:
+def skill_input(payload: SkillInput, context: RenderContext) -> Body:
     args = payload.args
     return joined(
         facts([("skill", payload.skill or payload.name)]),
-        plain(args, look, "/input/args") if isinstance(args, str) else tree(args, look, "/input/args"),
+        plain(args, context, "/input/args") if isinstance(args, str) else tree(args, context, "/input/args"),
     )
 
 
@@ -93,16 +104,16 @@ class ToolsFound(AnyResult):
     total_deferred_tools: int | None = None
 
 
-def tool_search_input(payload: ToolSearchInput, look: Look) -> Body:
+def tool_search_input(payload: ToolSearchInput, context: RenderContext) -> Body:
     return facts([("query", payload.query)])
 
 
-def tool_search_output(result: ToolsFound, look: Look) -> Body:
+def tool_search_output(result: ToolsFound, context: RenderContext) -> Body:
     found = [*(result.matches or []), *(result.tools or [])]
     names = [string(one) or string(record(one).get("name")) or string(record(one).get("tool_name")) for one in found]
     return joined(
         facts([("found", [name for name in names if name]), ("of", result.total_deferred_tools)]),
-        any_output(result, look),
+        any_output(result, context),
     )
 
 
@@ -119,7 +130,7 @@ class DisplayResult(McpResult):
     exit_code: int | None = None
 
 
-def display_file_input(payload: DisplayFileInput, look: Look) -> Body:
+def display_file_input(payload: DisplayFileInput, context: RenderContext) -> Body:
     facts = [
         (name, str(line)) for name, line in (("from", payload.startLine), ("to", payload.endLine)) if line is not None
     ]
@@ -128,10 +139,10 @@ def display_file_input(payload: DisplayFileInput, look: Look) -> Body:
     return block("files", paths=[payload.path], hidden=0, facts=facts)
 
 
-def display_output(result: DisplayResult, look: Look) -> Body:
+def display_output(result: DisplayResult, context: RenderContext) -> Body:
     if not result.text or result.text == result.errorMessage:
         return ()
-    return block("texts", texts=[excerpt(result.text, look, "/output/text")])
+    return block("texts", texts=[excerpt(result.text, context, "/output/text")])
 
 
 _FILE_TYPES = ToolTypes(DisplayFileInput, DisplayResult)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from tooltap.daemon.show.ansi import final_screen
-from tooltap.daemon.show.blocks import Body, Excerpt, Look, ToolCard, block, excerpt
+from tooltap.daemon.show.blocks import Body, Excerpt, RenderContext, ToolCard, block, excerpt
 from tooltap.daemon.show.tools import dialogs, files, mcp, search, shell, tasks
 from tooltap.daemon.show.tree import text_or_tree, tree, unknown_keys
 from tooltap.protocol.payloads import ToolInput, ToolResultPayload
@@ -42,36 +42,36 @@ def payload_of(name: str, payload: dict[str, Any]) -> ToolInput:
     return _types(name).input.from_payload(payload)
 
 
-def input_body(name: str, payload: dict[str, Any], look: Look) -> Body:
+def input_body(name: str, payload: dict[str, Any], context: RenderContext) -> Body:
     """Show the input of a call."""
-    if look.level == "title":
+    if context.level == "title":
         return ()
     arguments = payload_of(name, payload)
-    body = tool_card(name).input(arguments, look)
-    left = tree(unknown_keys(arguments), look, "/input") if look.is_full or not body else ()
+    body = tool_card(name).input(arguments, context)
+    left = tree(unknown_keys(arguments), context, "/input") if context.is_full or not body else ()
     return block("payload", error=None, body=body, left=left) if left else body
 
 
-def output_body(name: str, payload: dict[str, Any], look: Look) -> Body:
+def output_body(name: str, payload: dict[str, Any], context: RenderContext) -> Body:
     """Show the output of a result, with its error."""
-    if look.level == "title":
+    if context.level == "title":
         return ()
     result = _types(name).result.from_payload(payload)
-    body = tool_card(name).output(result, look)
-    if not body or look.is_full:
-        body += text_or_tree(result.value, look, "/output/value")
+    body = tool_card(name).output(result, context)
+    if not body or context.is_full:
+        body += text_or_tree(result.value, context, "/output/value")
     if isinstance(result.error, dict):
-        body += tree(result.error, look, "/output/error")
-    error = _error(result, look)
+        body += tree(result.error, context, "/output/error")
+    error = _error(result, context)
     left: Body = ()
-    if look.is_full or not (body or error):
-        left = tree(unknown_keys(result, look.call.input if look.call else None), look, "/output")
+    if context.is_full or not (body or error):
+        left = tree(unknown_keys(result, context.call.input if context.call else None), context, "/output")
     return block("payload", error=error, body=body, left=left) if error or left else body
 
 
-def error_body(payload: dict[str, Any], look: Look) -> Body:
+def error_body(payload: dict[str, Any], context: RenderContext) -> Body:
     """Show only the error of an output."""
-    error = _error(ToolResultPayload.from_payload(payload), look)
+    error = _error(ToolResultPayload.from_payload(payload), context)
     return block("payload", error=error, body=(), left=()) if error else ()
 
 
@@ -82,9 +82,9 @@ def _types(name: str) -> ToolTypes:
     return types or UNKNOWN_TYPES
 
 
-def _error(result: ToolResultPayload, look: Look) -> Excerpt | None:
+def _error(result: ToolResultPayload, context: RenderContext) -> Excerpt | None:
     if result.errorMessage:
-        return excerpt(final_screen(result.errorMessage), look, "/output/errorMessage")
+        return excerpt(final_screen(result.errorMessage), context, "/output/errorMessage")
     if isinstance(result.error, str) and result.error:
-        return excerpt(final_screen(result.error), look, "/output/error")
+        return excerpt(final_screen(result.error), context, "/output/error")
     return None

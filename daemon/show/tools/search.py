@@ -19,7 +19,7 @@ from tooltap.daemon.show.blocks import (
     Body,
     Excerpt,
     Link,
-    Look,
+    RenderContext,
     ToolCard,
     block,
     brief,
@@ -67,19 +67,19 @@ class File(NamedTuple):
     hits: list[Hit]
 
 
-def glob_input(payload: GlobInput, look: Look) -> Body:
+def glob_input(payload: GlobInput, context: RenderContext) -> Body:
     return _asked(payload.pattern, (("in", payload.path),))
 
 
-def grep_input(payload: GrepInput, look: Look) -> Body:
+def grep_input(payload: GrepInput, context: RenderContext) -> Body:
     return _asked(payload.pattern, (("in", payload.path), ("files", payload.glob), ("mode", payload.output_mode)))
 
 
-def code_search_input(payload: CodeSearchInput, look: Look) -> Body:
+def code_search_input(payload: CodeSearchInput, context: RenderContext) -> Body:
     return _asked(payload.query, (("in", payload.path),))
 
 
-def ls_input(payload: LsInput, look: Look) -> Body:
+def ls_input(payload: LsInput, context: RenderContext) -> Body:
     return _asked(None, (("in", payload.path),))
 
 
@@ -90,22 +90,22 @@ def _asked(pattern: str | None, facts: Iterable[tuple[str, str | None]]) -> Body
     return block("search_input", pattern=pattern, facts=shown)
 
 
-def glob_output(result: GlobResult, look: Look) -> Body:
-    return _paths(result.matches, "path", look) + _text(result.text, look)
+def glob_output(result: GlobResult, context: RenderContext) -> Body:
+    return _paths(result.matches, "path", context) + _text(result.text, context)
 
 
-def ls_output(result: LsResult, look: Look) -> Body:
+def ls_output(result: LsResult, context: RenderContext) -> Body:
     """Show the entries. Objects among them are shown by name and kind here, and whole in the tree of unknown keys."""
     names = None if result.entries is None else [_name(entry) for entry in result.entries]
-    return _paths(names, "entry", look) + _text(result.text, look)
+    return _paths(names, "entry", context) + _text(result.text, context)
 
 
-def grep_output(result: GrepResult, look: Look) -> Body:
+def grep_output(result: GrepResult, context: RenderContext) -> Body:
     if result.matches is None:
-        return _text(result.text, look)
-    limit = SHOWN if look.is_full else SUMMARY_LINES
+        return _text(result.text, context)
+    limit = SHOWN if context.is_full else SUMMARY_LINES
     shown = result.matches[:limit]
-    files = _by_file(shown, _needle(look))
+    files = _by_file(shown, _needle(context))
     count = len({match.filePath for match in result.matches})
     body = block(
         "hits",
@@ -114,7 +114,7 @@ def grep_output(result: GrepResult, look: Look) -> Body:
         count=count,
         hidden=len(result.matches) - len(shown),
     )
-    return body + _text(result.text, look)
+    return body + _text(result.text, context)
 
 
 def _by_file(matches: Sequence[Match], needle: re.Pattern[str] | None) -> list[File]:
@@ -127,9 +127,9 @@ def _by_file(matches: Sequence[Match], needle: re.Pattern[str] | None) -> list[F
     return list(files.values())
 
 
-def _needle(look: Look) -> re.Pattern[str] | None:
+def _needle(context: RenderContext) -> re.Pattern[str] | None:
     """Return an expression for the literal parts of the searched pattern, to be marked."""
-    call_input = look.call.input if look.call else {}
+    call_input = context.call.input if context.call else {}
     pattern = call_input.get("pattern") or call_input.get("query")
     if not isinstance(pattern, str) or not 0 < len(pattern) <= BRIEF:
         return None
@@ -155,10 +155,10 @@ def _marked(line: str, needle: re.Pattern[str] | None) -> tuple[tuple[str, bool]
     return tuple(segment for segment in (*segments, (line[at:], False)) if segment[0])
 
 
-def _paths(paths: Sequence[str] | None, one: str, look: Look) -> Body:
+def _paths(paths: Sequence[str] | None, one: str, context: RenderContext) -> Body:
     if paths is None:
         return ()
-    shown = paths[: SHOWN if look.is_full else SUMMARY_LINES]
+    shown = paths[: SHOWN if context.is_full else SUMMARY_LINES]
     several = "entries" if one == "entry" else f"{one}s"
     return block("paths", paths=shown, count=len(paths), word=one if len(paths) == 1 else several)
 
@@ -174,18 +174,18 @@ def _name(entry: Any) -> str:
     return brief(str(entry))
 
 
-def _text(text: str | None, look: Look) -> Body:
-    return block("texts", texts=[excerpt(final_screen(text), look, "/output/text")]) if text else ()
+def _text(text: str | None, context: RenderContext) -> Body:
+    return block("texts", texts=[excerpt(final_screen(text), context, "/output/text")]) if text else ()
 
 
 # -- the web ---------------------------------------------------------------------------------------------------------
 
 
-def fetch_input(payload: WebFetchInput, look: Look) -> Body:
-    urls = limited(([payload.url] if payload.url else []) + (payload.urls or []), look)
+def fetch_input(payload: WebFetchInput, context: RenderContext) -> Body:
+    urls = limited(([payload.url] if payload.url else []) + (payload.urls or []), context)
     return joined(
         facts([("page", _link(url)) for url in urls.shown]),
-        plain(payload.prompt, look, "/input/prompt"),
+        plain(payload.prompt, context, "/input/prompt"),
     )
 
 
@@ -194,17 +194,17 @@ class Fetched(WebFetchResult):
     """Claude Code: the name of the HTTP status."""
 
 
-def fetch_output(result: Fetched, look: Look) -> Body:
+def fetch_output(result: Fetched, context: RenderContext) -> Body:
     status = None if result.code is None else f"{result.code} {result.codeText or ''}".strip()
     size = None if result.bytes is None else f"{result.bytes:,} bytes"
-    requested = None if look.call is None else look.call.input.get("url")
+    requested = None if context.call is None else context.call.input.get("url")
     return joined(
         facts([("address", result.url if result.url != requested else None), ("status", status), ("size", size)]),
-        prose(result.text, look, "/output/text"),
+        prose(result.text, context, "/output/text"),
     )
 
 
-def web_search_input(payload: WebSearchInput, look: Look) -> Body:
+def web_search_input(payload: WebSearchInput, context: RenderContext) -> Body:
     return facts([("query", payload.query)])
 
 
@@ -222,24 +222,24 @@ class _Hit(NamedTuple):
     """Part of an answer that belongs to no page."""
 
 
-def web_search_output(result: Found, look: Look) -> Body:
-    part = limited(result.results or [], look)
-    hits = [_hit(hit, look, index) for index, hit in enumerate(part.shown)]
-    took = None if result.durationSeconds is None or not look.is_full else f"{result.durationSeconds:.1f} s"
+def web_search_output(result: Found, context: RenderContext) -> Body:
+    part = limited(result.results or [], context)
+    hits = [_hit(hit, context, index) for index, hit in enumerate(part.shown)]
+    took = None if result.durationSeconds is None or not context.is_full else f"{result.durationSeconds:.1f} s"
     return joined(
         block("links", hits=hits, hidden=part.hidden) if hits else (),
-        plain(result.message, look, "/output/message") if not hits or look.is_full else (),
+        plain(result.message, context, "/output/message") if not hits or context.is_full else (),
         facts([("took", took)]),
     )
 
 
-def _hit(hit: SearchHit, look: Look, index: int) -> _Hit:
+def _hit(hit: SearchHit, context: RenderContext, index: int) -> _Hit:
     pointer = f"/output/results/{index}/snippet"
     if not hit.url:
         words = hit.snippet or string(hit.extra.get("text")) or hit.title
-        return _Hit(None, "", Excerpt(""), prose(words, look, pointer) or tree(hit.extra, look))
+        return _Hit(None, "", Excerpt(""), prose(words, context, pointer) or tree(hit.extra, context))
     return _Hit(
-        Link(hit.url, short(hit.title or hit.url)), _host(hit.url), excerpt(hit.snippet or "", look, pointer), ()
+        Link(hit.url, short(hit.title or hit.url)), _host(hit.url), excerpt(hit.snippet or "", context, pointer), ()
     )
 
 

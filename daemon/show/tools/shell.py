@@ -6,7 +6,7 @@ The card's header has the exit code.
 from __future__ import annotations
 
 from tooltap.daemon.show.ansi import final_screen
-from tooltap.daemon.show.blocks import Body, Excerpt, Look, ToolCard, block, excerpt
+from tooltap.daemon.show.blocks import Body, Excerpt, RenderContext, ToolCard, block, excerpt
 from tooltap.protocol.payloads import ToolInput
 from tooltap.protocol.tools import BashInput, BashResult, ToolTypes
 
@@ -28,13 +28,13 @@ class FollowerResult(BashResult):
     command: str | None = None
 
 
-def shell_input(payload: BashInput, look: Look) -> Body:
+def shell_input(payload: BashInput, context: RenderContext) -> Body:
     facts = [
         ("in", payload.cwd),
         ("timeout", payload.timeout),
         ("background", "yes" if payload.run_in_background else None),
     ]
-    command = excerpt(payload.command, look, "/input/command") if payload.command else None
+    command = excerpt(payload.command, context, "/input/command") if payload.command else None
     return _input(payload.description, command, [(name, str(value)) for name, value in facts if value is not None])
 
 
@@ -44,15 +44,15 @@ def _input(description: str | None, command: Excerpt | None, facts: list[tuple[s
     return block("shell_input", description=description, command=command, facts=facts)
 
 
-def follower_input(payload: FollowerInput, look: Look) -> Body:
+def follower_input(payload: FollowerInput, context: RenderContext) -> Body:
     shell = next((one for one in (payload.bash_id, payload.shell_id, payload.session_id) if one is not None), None)
-    typed = excerpt(payload.chars, look, "/input/chars") if payload.chars else None
+    typed = excerpt(payload.chars, context, "/input/chars") if payload.chars else None
     return _input(None, typed, [] if shell is None else [("shell", str(shell))])
 
 
-def shell_output(result: BashResult, look: Look) -> Body:
+def shell_output(result: BashResult, context: RenderContext) -> Body:
     printed = [
-        (name, excerpt(final_screen(value), look, f"/output/{name}"))
+        (name, excerpt(final_screen(value), context, f"/output/{name}"))
         for name in ("message", "stdout", "stderr")
         if (value := getattr(result, name, None))
     ]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tooltap.daemon.show.blocks import (
     Body,
-    Look,
+    RenderContext,
     ToolCard,
     block,
     facts,
@@ -38,43 +38,43 @@ class _Entry(NamedTuple):
     change: str
 
 
-def todo_write_input(payload: TodoWriteInput, look: Look) -> Body:
-    return joined(prose(payload.explanation, look, "/input/explanation"), _list(payload.todos or [], None, look))
+def todo_write_input(payload: TodoWriteInput, context: RenderContext) -> Body:
+    return joined(prose(payload.explanation, context, "/input/explanation"), _list(payload.todos or [], None, context))
 
 
-def todo_write_output(result: TodoResult, look: Look) -> Body:
+def todo_write_output(result: TodoResult, context: RenderContext) -> Body:
     """Show only what has changed, if the call's card shows the list."""
-    written = None if look.call is None else TodoWriteInput.from_payload(look.call.input).todos
+    written = None if context.call is None else TodoWriteInput.from_payload(context.call.input).todos
     is_known = written is not None and _texts(written) == _texts(result.todos or [])
     if not is_known:
-        return joined(_list(result.todos or [], result.oldTodos, look), _message(result, look))
+        return joined(_list(result.todos or [], result.oldTodos, context), _message(result, context))
     if result.oldTodos is None:
-        return _message(result, look)
-    return joined(_changes(result.todos or [], result.oldTodos, look), _message(result, look))
+        return _message(result, context)
+    return joined(_changes(result.todos or [], result.oldTodos, context), _message(result, context))
 
 
-def todo_read_output(result: TodoResult, look: Look) -> Body:
-    return joined(_list(result.todos or [], result.oldTodos, look), _message(result, look))
+def todo_read_output(result: TodoResult, context: RenderContext) -> Body:
+    return joined(_list(result.todos or [], result.oldTodos, context), _message(result, context))
 
 
-def _message(result: TodoResult, look: Look) -> Body:
+def _message(result: TodoResult, context: RenderContext) -> Body:
     """Show the tool's message to the model, where there is no list and at level `full`."""
-    return plain(result.message, look, "/output/message") if result.todos is None or look.is_full else ()
+    return plain(result.message, context, "/output/message") if result.todos is None or context.is_full else ()
 
 
 def _texts(todos: list[Todo]) -> list[tuple[str | None, str | None]]:
     return [(todo.content, todo.status) for todo in todos]
 
 
-def _list(todos: list[Todo], before: list[Todo] | None, look: Look) -> Body:
+def _list(todos: list[Todo], before: list[Todo] | None, context: RenderContext) -> Body:
     if not todos:
         return ()
-    part = limited([_entry(todo, change) for todo, change in zip(todos, _since(todos, before), strict=True)], look)
+    part = limited([_entry(todo, change) for todo, change in zip(todos, _since(todos, before), strict=True)], context)
     done = sum(todo.status == "completed" for todo in todos)
     return block("todos", entries=part.shown, hidden=part.hidden, done=done, total=len(todos))
 
 
-def _changes(todos: list[Todo], before: list[Todo], look: Look) -> Body:
+def _changes(todos: list[Todo], before: list[Todo], context: RenderContext) -> Body:
     if not before:
         return note("A new list.")
     changed = [
@@ -82,7 +82,7 @@ def _changes(todos: list[Todo], before: list[Todo], look: Look) -> Body:
     ] + _removed(todos, before)
     if not changed:
         return note("Nothing has changed.")
-    part = limited(changed, look)
+    part = limited(changed, context)
     return block("todos", entries=part.shown, hidden=part.hidden, done=0, total=0)
 
 
@@ -158,7 +158,7 @@ PREVIEW = 40
 """Characters of a description that the header shows."""
 
 
-def task_input(payload: TaskArguments, look: Look) -> Body:
+def task_input(payload: TaskArguments, context: RenderContext) -> Body:
     if payload.operation in (None, "run"):
         about = [
             ("subagent", payload.subagent_type),
@@ -166,45 +166,45 @@ def task_input(payload: TaskArguments, look: Look) -> Body:
             ("model", payload.model),
             ("in the background", payload.run_in_background or None),
         ]
-        return joined(facts(about), prose(payload.prompt, look, "/input/prompt", prompt=True))
+        return joined(facts(about), prose(payload.prompt, context, "/input/prompt", prompt=True))
     task = None if payload.taskId is None else str(payload.taskId)
     return joined(
         facts([("task", task), ("subject", payload.subject), ("state", payload.status)]),
-        prose(payload.description, look, "/input/description"),
+        prose(payload.description, context, "/input/description"),
     )
 
 
-def task_output(result: TaskOutcome, look: Look) -> Body:
+def task_output(result: TaskOutcome, context: RenderContext) -> Body:
     """Show the answer of a subagent, or the requested tasks. Text beside a table of tasks, or about a subagent that
     still runs, is for the model: only level `full` shows it."""
-    listed = _tasks([result.task] if result.task else result.tasks or [], look)
-    if result.task is not None and look.call is not None and look.call.input.get("operation") == "create":
+    listed = _tasks([result.task] if result.task else result.tasks or [], context)
+    if result.task is not None and context.call is not None and context.call.input.get("operation") == "create":
         listed = facts([("task", _cell(result.task.get("id")))])  # the call's card shows the rest
     change = _change(result.statusChange or {})
     is_aside = bool(listed) or change is not None or result.isAsync is True
     duration = result.totalDurationMs
     return joined(
-        () if is_aside and not look.is_full else prose(result.content, look, "/output/content"),
+        () if is_aside and not context.is_full else prose(result.content, context, "/output/content"),
         listed,
-        agents(result.agents_states, look),
+        agents(result.agents_states, context),
         facts(
             [
                 ("state", change),
                 ("took", None if duration is None else f"{duration / 1000:.1f} s"),
                 ("tokens", result.totalTokens),
                 ("calls of tools", result.totalToolUseCount),
-                ("agent", result.agentId if look.is_full else None),
+                ("agent", result.agentId if context.is_full else None),
             ]
         ),
     )
 
 
-def _tasks(tasks: list[Any], look: Look) -> Body:
+def _tasks(tasks: list[Any], context: RenderContext) -> Body:
     """Show tasks as a table; if any is not an object, all as a tree."""
     known = records(tasks)
     if len(known) < len(tasks):
-        return tree(tasks, look, "/output/tasks")
-    return table(_HEAD, [[_cell(task.get(column)) for column in _COLUMNS] for task in known], look, name="tasks")
+        return tree(tasks, context, "/output/tasks")
+    return table(_HEAD, [[_cell(task.get(column)) for column in _COLUMNS] for task in known], context, name="tasks")
 
 
 def _cell(value: Any) -> Any:
@@ -216,13 +216,13 @@ def _change(change: dict[str, Any]) -> str | None:
     return f"{before} → {after}" if before and after else None
 
 
-def agents(states: dict[str, Any] | None, look: Look) -> Body:
+def agents(states: dict[str, Any] | None, context: RenderContext) -> Body:
     """Show Codex's `agents_states`: thread -> `{status, message}`."""
     rows = [
         (thread, string(record(state).get("status")), string(record(state).get("message")))
         for thread, state in (states or {}).items()
     ]
-    return table(("agent", "state", "last message"), rows, look, name="agents")
+    return table(("agent", "state", "last message"), rows, context, name="agents")
 
 
 # -- TaskOutput, TaskStop: background work ------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class Background(ToolResultPayload):
     agents_states: dict[str, Any] | None = None
 
 
-def background_output(result: Background, look: Look) -> Body:
+def background_output(result: Background, context: RenderContext) -> Body:
     task = result.task or {}
     return joined(
         facts(
@@ -251,10 +251,10 @@ def background_output(result: Background, look: Look) -> Body:
                 ("timed out", result.timed_out or None),
             ]
         ),
-        plain(string(task.get("output")), look, "/output/task/output"),
-        plain(result.message, look, "/output/message"),
-        text_or_tree(result.content, look, "/output/content"),
-        agents(result.agents_states, look),
+        plain(string(task.get("output")), context, "/output/task/output"),
+        plain(result.message, context, "/output/message"),
+        text_or_tree(result.content, context, "/output/content"),
+        agents(result.agents_states, context),
     )
 
 

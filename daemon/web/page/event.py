@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute
 from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import name_of
-from tooltap.daemon.show.blocks import Look, attachments, facts, note, plain
+from tooltap.daemon.show.blocks import RenderContext, attachments, facts, note, plain
 from tooltap.daemon.show.bodies import typed_text
 from tooltap.daemon.show.diff import Change, between, near
 from tooltap.daemon.show.markup import body_html, clock, code
@@ -455,24 +455,24 @@ def _sections(event: dict[str, Any], url: Callable[[str], str]) -> list[_Section
     views = views_of(event)
     if views is None:
         return []
-    look = Look("full", url)
+    context = RenderContext("full", url)
     is_call = event["kind"] == "tool-call"
     model = "What the model asked for" if is_call else "What the model saw"
     if views.model is None:
         body = body_html(note(INFERRED if event.get("synthetic") else UNKNOWN))
         first = _Section("model", model, "unknown", "Unknown", "", body, Markup())
     else:
-        first = _Section("model", model, "", "", "", _blocks(views.model, look), Markup())
-    user = _section("user", "What the user sees", views.with_user, _blocks(views.user, look), look)
+        first = _Section("model", model, "", "", "", _blocks(views.model, context), Markup())
+    user = _section("user", "What the user sees", views.with_user, _blocks(views.user, context), context)
     pair = views.with_provider
-    object_ = body_html(tree(views.provider, look)) if views.provider else Markup()
-    provider = _section("provider", "What the provider sent", pair, object_, look)
+    object_ = body_html(tree(views.provider, context)) if views.provider else Markup()
+    provider = _section("provider", "What the provider sent", pair, object_, context)
     return [first, user, provider._replace(summary="all that the provider sent")]
 
 
-def _section(name: str, title: str, pair: Pair, whole: Markup, look: Look) -> _Section:
+def _section(name: str, title: str, pair: Pair, whole: Markup, context: RenderContext) -> _Section:
     """`whole`: all that this one saw. It is folded if a difference is shown, and left out if there is none."""
-    difference = Markup() if pair.change is None else body_html(changes_body([pair.change], look))
+    difference = Markup() if pair.change is None else body_html(changes_body([pair.change], context))
     is_folded = pair.verdict == "same" or pair.change is not None or name == "provider"
     if pair.verdict == "same" and name == "user":
         whole = Markup()
@@ -488,16 +488,16 @@ def _section(name: str, title: str, pair: Pair, whole: Markup, look: Look) -> _S
     )
 
 
-def _blocks(blocks: list[Block], look: Look) -> Markup:
-    return Markup().join(_block(block, look) for block in blocks) or body_html(note(NOTHING))
+def _blocks(blocks: list[Block], context: RenderContext) -> Markup:
+    return Markup().join(_block(block, context) for block in blocks) or body_html(note(NOTHING))
 
 
-def _block(block: Block, look: Look) -> Markup:
+def _block(block: Block, context: RenderContext) -> Markup:
     if block.stored is not None:
-        return body_html(attachments([block.stored], look))
+        return body_html(attachments([block.stored], context))
     text = block.text[:SHOWN]
     is_typed = block.mime_type or block.path
-    body = typed_text(text, look, mime_type=block.mime_type, path=block.path) if is_typed else plain(text, look)
+    body = typed_text(text, context, mime_type=block.mime_type, path=block.path) if is_typed else plain(text, context)
     shown = body_html(body)
     if text.count("\n") > LONG:
         shown = BOUNDED.format(shown)

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import anyio
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.show.blocks import Call, Level, Look
+from tooltap.daemon.show.blocks import Call, Level, RenderContext
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import rendered
 from tooltap.protocol.events import AnyEvent, CallKey, EventHead, ToolCall, ToolUpdate, decode
@@ -151,8 +151,10 @@ class Fragments:
         self._remember(event, len(stored.body))
         call = None if head.call_id is None else self._calls.get(head.key)
         replaced = None if head.replaces is None else inferred.get(head.replaces)
-        look = Look(level, self.output_url, event.outputs or {}, call and call[0], replaces_inferred=replaced)
-        fragment = rendered(event, look)
+        context = RenderContext(
+            level, self.output_url, event.outputs or {}, call and call[0], replaces_inferred=replaced
+        )
+        fragment = rendered(event, context)
         size = DECODED_FACTOR * len(stored.body) + (0 if fragment is None else 2 * len(fragment.body))
         self._cached.put(key, fragment, size)
         return fragment

@@ -131,7 +131,7 @@ def test_json_mode_does_not_decode_events(daemon: Running, monkeypatch: pytest.M
     for place in (
         "cli.common.render.decode_display",
         "cli.common.render.Renderer.render",
-        "daemon.hub.hub.display_body",
+        "daemon.hub.display_body",
     ):
         monkeypatch.setattr(f"tooltap.{place}", fail)
     stream = "fails/claude"

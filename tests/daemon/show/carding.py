@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.daemon.web.parsed import Element, assert_inert
-from tooltap.daemon.show.blocks import Call, Level, Look
+from tooltap.daemon.show.blocks import Call, Level, RenderContext
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.skins.html import article
 from tooltap.normalizers.core.items import Context
@@ -49,8 +49,8 @@ def result(name: str, output: dict[str, Any], **fields: Any) -> AnyEvent:
 
 def card_of(event: Event, level: Level = "summary", call: Call | None = None) -> Element:
     """Render an event that has a card, check that it is inert, and return its article."""
-    look = Look(level, lambda output_id: f"/api/outputs/{output_id}", event.outputs or {}, call)
-    fragment = fragment_of(event, look)
+    context = RenderContext(level, lambda output_id: f"/api/outputs/{output_id}", event.outputs or {}, call)
+    fragment = fragment_of(event, context)
     assert fragment is not None
     return assert_inert(article(fragment)).one("article")
 
@@ -65,8 +65,8 @@ def cards_of(events: list[Event], level: Level = "summary") -> list[tuple[Event,
         if isinstance(event, ToolUpdate) and event.input is not None:
             calls[event.call_id] = Call(event.name, event.input, event.preview or "")
         call = calls.get(getattr(event, "call_id", None) or "")
-        look = Look(level, lambda output_id: f"/api/outputs/{output_id}", event.outputs or {}, call)
-        fragment = fragment_of(event, look)
+        context = RenderContext(level, lambda output_id: f"/api/outputs/{output_id}", event.outputs or {}, call)
+        fragment = fragment_of(event, context)
         if fragment is not None:
             shown.append((event, assert_inert(article(fragment)).one("article")))
     return shown

@@ -8,7 +8,7 @@ import pytest
 
 from tests.daemon.show.carding import card_of, made, result
 from tests.steps import steps
-from tooltap.daemon.show.blocks import Call, Level, Look
+from tooltap.daemon.show.blocks import Call, Level, RenderContext
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.skins.html import article
 
@@ -85,7 +85,7 @@ def test_megabyte_takes_bounded_time(name: str, payload: dict[str, object]) -> N
     bounds: tuple[tuple[Level, int], ...] = (("summary", 1_500_000), ("full", 4_000_000))
 
     def html(level: Level) -> str:
-        fragment = fragment_of(event, Look(level, lambda output_id: None))
+        fragment = fragment_of(event, RenderContext(level, lambda output_id: None))
         assert fragment is not None
         return article(fragment)
 

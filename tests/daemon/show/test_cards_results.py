@@ -8,7 +8,7 @@ import pytest
 
 from tests.daemon.show.carding import card_of, cards_of, made, recorded, result
 from tests.daemon.web.parsed import Element, assert_inert
-from tooltap.daemon.show.blocks import LEVELS, Look
+from tooltap.daemon.show.blocks import LEVELS, RenderContext
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.skins.html import article
 from tooltap.protocol.events import ToolResult, ToolUpdate
@@ -99,7 +99,7 @@ def test_output_body_is_link_or_image() -> None:
 
 def test_missing_output_body_is_reported() -> None:
     ended = result("X", {}, display={"origin": "provider", "outputId": "o1", "bytes": 26, "mimeType": "image/png"})
-    fragment = fragment_of(ended, Look("summary", lambda output_id: None))
+    fragment = fragment_of(ended, RenderContext("summary", lambda output_id: None))
     assert fragment is not None
     assert "not available" in article(fragment)
     assert "<img" not in article(fragment)
@@ -126,8 +126,8 @@ def test_result_flags_are_explained() -> None:
 )
 def test_result_says_what_it_replaces(inferred: bool | None, fact: str, sentence: str) -> None:
     event = result("X", {"text": "real"}, replaces="s:1c:0")
-    look = Look("full", lambda _: None, replaces_inferred=inferred)
-    fragment = fragment_of(event, look)
+    context = RenderContext("full", lambda _: None, replaces_inferred=inferred)
+    fragment = fragment_of(event, context)
 
     assert fragment is not None
     card = assert_inert(article(fragment)).one("article")
@@ -201,8 +201,8 @@ def test_rewritten_display_belongs_to_output() -> None:
 
 def test_invisible_update_has_no_card() -> None:
     update = made("tool-update", callId="c", name="X", status="awaiting-permission")
-    assert fragment_of(update, Look("full", str)) is None
+    assert fragment_of(update, RenderContext("full", str)) is None
 
 
 def test_replayed_history_has_no_card() -> None:
-    assert fragment_of(made("message", role="user", text="again", replay=True), Look("full", str)) is None
+    assert fragment_of(made("message", role="user", text="again", replay=True), RenderContext("full", str)) is None

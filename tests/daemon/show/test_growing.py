@@ -8,7 +8,7 @@ import pytest
 
 from tests.daemon.events import call, event, message, result
 from tests.daemon.show.test_timeline import fragments
-from tooltap.daemon.show.blocks import Look
+from tooltap.daemon.show.blocks import RenderContext
 from tooltap.daemon.show.shown import Fragment, fragment_of
 from tooltap.daemon.show.timeline import MOST_CARDS, Card, Growing, nest, rows_of
 from tooltap.normalizers.core.items import Produced
@@ -29,7 +29,7 @@ def briefly(*produced: Produced) -> list[Fragment]:
     for seq, one in enumerate(produced, 1):
         shown = one.event
         shown.seq = seq
-        fragment = fragment_of(shown, Look("title", lambda _: None))
+        fragment = fragment_of(shown, RenderContext("title", lambda _: None))
         assert fragment is not None
         found.append(fragment)
     return found

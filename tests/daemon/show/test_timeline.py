@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.daemon.events import call, event, message, result
-from tooltap.daemon.show.blocks import Look
+from tooltap.daemon.show.blocks import RenderContext
 from tooltap.daemon.show.shown import Fragment, Slot, card_key, fragment_of, key_of
 from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import MAX_DEPTH, Card, Nesting, nest
@@ -21,7 +21,7 @@ def fragments(*produced: Produced) -> list[Fragment]:
     for seq, one in enumerate(produced, 1):
         event = one.event
         event.seq = seq
-        fragment = fragment_of(event, Look("full", lambda _: None))
+        fragment = fragment_of(event, RenderContext("full", lambda _: None))
         assert fragment is not None
         found.append(fragment)
     return found

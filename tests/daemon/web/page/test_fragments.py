@@ -11,7 +11,7 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.show.blocks import Level, Look
+from tooltap.daemon.show.blocks import Level, RenderContext
 from tooltap.daemon.show.shown import Fragment, fragment_of
 from tooltap.daemon.show.skins import html as skin
 from tooltap.daemon.web.page import fragments as module
@@ -29,14 +29,14 @@ async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
 
 
 @pytest.fixture
-def rendered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int | None, Look]]:
+def rendered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int | None, RenderContext]]:
     """Records what is rendered, and checks that it is never in the daemon's own thread."""
-    seen: list[tuple[int | None, Look]] = []
+    seen: list[tuple[int | None, RenderContext]] = []
 
-    def watched(event: Event, look: Look) -> Fragment | None:
+    def watched(event: Event, context: RenderContext) -> Fragment | None:
         assert threading.current_thread() is not threading.main_thread()
-        seen.append((event.seq, look))
-        return fragment_of(event, look)
+        seen.append((event.seq, context))
+        return fragment_of(event, context)
 
     monkeypatch.setattr(skin, "fragment_of", watched)
     return seen
@@ -54,17 +54,21 @@ def title(_: object) -> Level:
     return "title"
 
 
-async def test_event_is_rendered_once_per_level(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
+async def test_event_is_rendered_once_per_level(
+    journal: Journal, rendered: list[tuple[int | None, RenderContext]]
+) -> None:
     await journal.commit(commit(message("a"), message("b")))
     fragments, events = Fragments(journal, 1_000_000, str), await everything(journal)
 
     for level in (full, title, full, title):
         assert [one.seq for one in await fragments.of(events, level)] == [1, 2]
 
-    assert [(seq, look.level) for seq, look in rendered] == [(1, "full"), (2, "full"), (1, "title"), (2, "title")]
+    assert [(seq, context.level) for seq, context in rendered] == [(1, "full"), (2, "full"), (1, "title"), (2, "title")]
 
 
-async def test_invisible_events_are_cached_too(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
+async def test_invisible_events_are_cached_too(
+    journal: Journal, rendered: list[tuple[int | None, RenderContext]]
+) -> None:
     await journal.commit(commit(message("a", replay=True)))
     fragments, events = Fragments(journal, 1_000_000, str), await everything(journal)
 
@@ -72,7 +76,9 @@ async def test_invisible_events_are_cached_too(journal: Journal, rendered: list[
     assert len(rendered) == 1
 
 
-async def test_evicted_fragments_are_rendered_again(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
+async def test_evicted_fragments_are_rendered_again(
+    journal: Journal, rendered: list[tuple[int | None, RenderContext]]
+) -> None:
     await journal.commit(commit(*(message("x" * 1_000) for _ in range(20))))
     fragments, events = Fragments(journal, 30_000, str), await everything(journal)
 
@@ -99,7 +105,9 @@ def test_cache_evicts_least_recently_used() -> None:
     assert (len(kept), kept.bytes) == (0, 0)
 
 
-async def test_result_gets_latest_input_of_its_call(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
+async def test_result_gets_latest_input_of_its_call(
+    journal: Journal, rendered: list[tuple[int | None, RenderContext]]
+) -> None:
     late = event(ToolUpdate, call_id="1", name="Bash", input={"command": "ls"}, preview="ls")
     await journal.commit(commit(call("1"), late, *(message("x") for _ in range(50)), result("1")))
     events = await everything(journal)
@@ -113,7 +121,7 @@ async def test_result_gets_latest_input_of_its_call(journal: Journal, rendered: 
 
 
 async def test_search_for_call_is_bounded(
-    journal: Journal, rendered: list[tuple[int | None, Look]], monkeypatch: pytest.MonkeyPatch
+    journal: Journal, rendered: list[tuple[int | None, RenderContext]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOK_BACK", 5)
     await journal.commit(commit(call("far"), *(call(str(n)) for n in range(5)), result("far"), result("3")))
@@ -121,10 +129,12 @@ async def test_search_for_call_is_bounded(
 
     await Fragments(journal, 1_000_000, str).of(events[-2:], full)
 
-    assert [look.call is not None for _, look in rendered] == [False, True]
+    assert [context.call is not None for _, context in rendered] == [False, True]
 
 
-async def test_result_finds_call_with_cached_card(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
+async def test_result_finds_call_with_cached_card(
+    journal: Journal, rendered: list[tuple[int | None, RenderContext]]
+) -> None:
     others = [call(f"other-{n}", input={"command": "x" * 200}) for n in range(20)]
     await journal.commit(commit(call("1"), *others, result("1")))
     events, fragments = await everything(journal), Fragments(journal, 60_000, str)
@@ -134,10 +144,12 @@ async def test_result_finds_call_with_cached_card(journal: Journal, rendered: li
     rendered.clear()
     await fragments.of([events[0], events[-1]], full)
 
-    assert [(seq, look.call is not None) for seq, look in rendered] == [(events[-1].seq, True)]
+    assert [(seq, context.call is not None) for seq, context in rendered] == [(events[-1].seq, True)]
 
 
-async def test_call_of_other_stream_does_not_match(journal: Journal, rendered: list[tuple[int | None, Look]]) -> None:
+async def test_call_of_other_stream_does_not_match(
+    journal: Journal, rendered: list[tuple[int | None, RenderContext]]
+) -> None:
     await journal.commit(commit(call("1", "other"), stream="other"))
     await journal.commit(commit(result("1")))
 
@@ -147,10 +159,10 @@ async def test_call_of_other_stream_does_not_match(journal: Journal, rendered: l
 
 
 async def test_failing_renderer_becomes_a_notice(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(event: Event, look: Look) -> Fragment | None:
+    def failing(event: Event, context: RenderContext) -> Fragment | None:
         if getattr(event, "text", "") == "bad":
             raise KeyError("oh")
-        return fragment_of(event, look)
+        return fragment_of(event, context)
 
     monkeypatch.setattr(skin, "fragment_of", failing)
     await journal.commit(commit(message("good"), message("bad"), message("good")))
