@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import OrderedDict
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -59,7 +60,7 @@ class ExportedPage:
         self._events = 0
         self._overview = Overview()
 
-    def add(self, event: AnyEvent, bodies: dict[str, Body]) -> str:
+    def add(self, event: AnyEvent, bodies: Mapping[str, Body]) -> str:
         """Add an event with a `seq` and return the HTML to write next. `bodies`: those that go into the file."""
         begun = Markup() if self._events else self._begin(event)
         self._events += 1
