@@ -13,7 +13,7 @@ import pytest
 from tests.cli.command import COMMAND, DEMO, environment, here, sentence
 from tests.cli.screen import started
 from tests.daemon.running import Running, running
-from tooltap.cli.read.search import STATUSES
+from tooltap.cli.read.sessions import STATUSES
 from tooltap.protocol.replies import SessionStatus
 
 
