@@ -51,8 +51,8 @@ from tooltap.daemon.taps.follow.file import (
     read_to,
 )
 from tooltap.daemon.taps.follow.settings import Follow
-from tooltap.daemon.taps.follow.stores import ROW_BYTES, Database, Found, ReplacedError, Root, roots
-from tooltap.daemon.taps.follow.watch import watch_database, watch_root
+from tooltap.daemon.taps.follow.stores import ROW_BYTES, Found, ReplacedError, Root, roots
+from tooltap.daemon.taps.follow.watch import Watch
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.frames import ErrorFrame, FrameError
@@ -196,10 +196,7 @@ class Follower:
         def trouble(error: OSError) -> None:
             self._loop.call_soon_threadsafe(self._complain, error.filename, error.strerror or str(error))
 
-        if isinstance(root.reader, Database):
-            watch_database(root, root.reader, rescan=RESCAN, stop=stop, found=found, trouble=trouble)
-        else:
-            watch_root(root, polling=self._follow.polling, rescan=RESCAN, stop=stop, found=found, trouble=trouble)
+        Watch(root, self._follow.polling, RESCAN, stop, found, trouble).run()
 
     def _notice_all(self, root: Root, files: list[Found], absent: int | None) -> None:
         for found in files:

@@ -55,7 +55,7 @@ PRODUCT = "OpenCode"
 DIALECTS = (
     Dialect(
         "opencode-run",
-        "run:OpencodeRun",
+        "parser:OpencodeRun",
         _is_run,
         reads="`opencode run --format json`",
         tapped_with="`tooltap run -- opencode run --format json …`",
@@ -66,7 +66,7 @@ DIALECTS = (
     ),
     Dialect(
         "opencode-bus",
-        "bus:OpencodeBus",
+        "parser:OpencodeBus",
         _is_bus,
         reads="OpenCode's `/event` stream",
         tapped_with="`tooltap attach opencode URL`",
@@ -76,7 +76,7 @@ DIALECTS = (
     ),
     Dialect(
         "opencode-db",
-        "bus:OpencodeDb",
+        "parser:OpencodeDb",
         _is_db,
         reads="OpenCode's database",
         tapped_with="`tooltap serve --follow opencode`",

@@ -1,4 +1,4 @@
-"""OpenCode's events, from its server (`opencode-bus`) and from its database (`opencode-db`)."""
+"""OpenCode's three formats: what `opencode run` prints, and its events, from its server and from its database."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tooltap.normalizers.dialects.opencode.parts import (
     OpencodePart,
     OpencodeParts,
     OpencodeSessions,
+    OpencodeState,
     model_name,
     outcome_of,
     read_error,
@@ -26,6 +27,85 @@ from tooltap.normalizers.dialects.opencode.parts import (
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import OutputRef, SessionEvent, Usage
+
+_CONTINUES = ("tool-calls", "unknown", None)
+"""Reasons for which a step or message ends that another one follows (1.18.33); before 1.0 a step may have none."""
+
+
+class OpencodeRun(Parser):
+    """The `opencode-run` dialect: `opencode run --format json`.
+
+    Learned from OpenCode 1.18.33, and older streams (1.0). Each line is a finished part of a message; calls come with
+    their results. There are no prompts, and no line states that the run is over: a turn ends with the step whose reason
+    is not that tools were called. After a denial or an interrupt the stream just stops.
+    """
+
+    dialect = "opencode-run"
+    SKIPS = frozenset({"empty", "partial", "repeated", "step", "unchanged"})
+    protocol = default_provider = "opencode"
+    line = Lines("type")
+    state_type = OpencodeState
+    state: OpencodeState
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.parts = OpencodeParts(self, self.state)
+
+    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+        return self.parts.running.take(call.id)
+
+    def enter(self, value: Line) -> None:
+        if self.line.knows(value.get("type")):
+            self.ts = whole(value.get("timestamp")) or self.ts
+            if (session := first_string(value, "sessionID")) is not None:
+                self.set_session(session)
+
+    @line("text", "reasoning")
+    def _text(self, value: Line) -> Skip:
+        part = record(value.get("part"))
+        if not isinstance(part.get("text"), str):
+            return self.unparsed("unknown-type", value)
+        return self.parts.read_whole(part, "reasoning" if value["type"] == "reasoning" else "assistant")
+
+    @line("tool_use")
+    def _tool_use(self, value: Line) -> Skip:
+        return self.parts.read_tool(record(value.get("part")))
+
+    @line("step_start")
+    def _step_start(self, value: Line) -> Skip:
+        return self.parts.read_step_start()
+
+    @line("step_finish")
+    def _step_finish(self, value: Line) -> Skip:
+        self.ensure_turn()
+        part = record(value.get("part"))
+        used, reason = read_usage(part), first_string(part, "reason")
+        if reason not in _CONTINUES:
+            usage = ((Usage, {"scope": "step", **used}),) if used is not None else ()
+            self.end_turn(outcome_of(reason), reason=reason, ended_by="answer", before=usage)
+        elif used is None:
+            return "step"
+        else:
+            self.emit(Usage, scope="step", **used)
+        return None
+
+    @line("error")
+    def _error(self, value: Line) -> None:
+        """The run is over; a second error is only reported."""
+        if self.state.turn_count == 0:
+            self.ensure_turn()
+        outcome, reason = self.parts.report_error(record(value.get("error")))
+        if self.turn is not None:
+            self.end_turn(outcome, reason=reason)
+
+    @line("done")
+    def _done(self, value: Line) -> Skip:
+        """Later than 1.18.33: the session is idle."""
+        if self.turn is None:
+            return "step"
+        self.end_turn("completed", reason=first_string(value, "reason"))
+        return None
+
 
 _SKIPPED = {
     subject: reason
@@ -412,10 +492,6 @@ def _is_context(part: Line) -> bool:
     return part.get("synthetic") is True or part.get("ignored") is True
 
 
-_CONTINUES = ("tool-calls", "unknown")
-"""Finish reasons of messages that do not end the turn."""
-
-
 class OpencodeDb(OpencodeBus):
     """The `opencode-db` dialect: the rows of the table `event` in OpenCode's database, which are durable events of its
     bus.
@@ -439,7 +515,7 @@ class OpencodeDb(OpencodeBus):
         message = record(properties.get("info"))
         finish = first_string(message, "finish")
         is_complete = whole(record(message.get("time")).get("completed")) is not None
-        is_last = finish not in _CONTINUES and (finish is not None or "error" in message)
+        is_last = finish not in _CONTINUES or (finish is None and "error" in message)
         if self.agent is not None or self.turn is None or message.get("role") != "assistant":
             return skip
         if not is_complete or not is_last:
