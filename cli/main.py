@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def _collect_late() -> None:
-    """What imports make is no garbage, so do not search it: not while they make it, and not at the end."""
+    """Keep the garbage collector from what imports create, which is no garbage: while they run, and at exit."""
     usual = gc.get_threshold()
 
     def collected(phase: str, _: object) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tooltap.cli.common.printing import at_terminal, joined, say, say_text, short, styled, wants_colour
 
 IN_A_PIPE = 100
-"""Columns where no terminal says how many it has."""
+"""Columns where there is no terminal."""
 LEAST = 20
 
 
@@ -31,14 +31,14 @@ def _columns(one: str) -> int:
 
 
 def fit(text: str, columns: int) -> str:
-    """The beginning of a line."""
+    """Cut a line to its beginning."""
     if columns_of(text) <= columns:
         return text
     return f"{text[: _reach(text, columns - 1)]}…" if columns > 0 else ""
 
 
 def fit_end(text: str, columns: int) -> str:
-    """The end of a line, which tells more of a path."""
+    """Cut a line to its end, the more useful part of a path."""
     if columns_of(text) <= columns:
         return text
     return f"…{text[len(text) - _reach(text[::-1], columns - 1) :]}" if columns > 0 else ""
@@ -49,7 +49,7 @@ def padded(text: str, columns: int) -> str:
 
 
 def wrapped(line: str, columns: int, *, hanging: int = 0) -> Iterator[str]:
-    """One line as several. Those after the first are indented by `hanging`; a word that is too long is broken."""
+    """Wrap a line. The lines after the first are indented by `hanging`; a word that is too long is broken."""
     if columns_of(line) <= columns:
         yield line
         return
@@ -77,7 +77,7 @@ def _reach(text: str, columns: int) -> int:
 
 
 def say_wrapped(line: str) -> None:
-    """On a terminal, what does not fit continues below, indented by two columns more."""
+    """Print a line. On a terminal it is wrapped, and the lines after the first are indented by two columns more."""
     if not at_terminal():
         say(line)
         return

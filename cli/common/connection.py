@@ -103,7 +103,7 @@ def run_client(work: Callable[[], Awaitable[T]]) -> T:
 
 
 def waiting() -> float:
-    """Return the seconds that `--wait` gives a daemon to come."""
+    """Return how many seconds `--wait` allows for a daemon to start."""
     context = click.get_current_context(silent=True)
     seconds: float = 0.0 if context is None else context.meta.get(_WAIT, 0.0)
     return seconds

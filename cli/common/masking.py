@@ -23,7 +23,7 @@ def redact_options(function: F) -> F:
 
 
 class Masking:
-    """`redact`: False: nothing is masked. `preview`: called with a sentence for each secret."""
+    """Masks and counts secrets, if `redact`. `preview`: called with a sentence for each secret."""
 
     def __init__(self, redact: bool, preview: Callable[[str], None] | None = None) -> None:
         self._redact = redact
@@ -31,7 +31,7 @@ class Masking:
         self.counts: Counter[str] = Counter()
 
     def mask(self, data: bytes, where: str = "") -> bytes:
-        """A line, an event or an output body without its secrets. `where`: for the preview."""
+        """Return a line, an event or an output body without its secrets. `where`: for the preview."""
         from tooltap.traces.recording.secrets import find_secrets, mask_body
 
         if self._preview is not None:
@@ -43,7 +43,7 @@ class Masking:
         return mask_body(data, self.counts) if self._redact else data
 
     def sentence(self) -> str | None:
-        """What was masked, if anything was."""
+        """Say what was masked, if anything was."""
         if not self.counts:
             return None
         kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(self.counts.items()))

@@ -11,6 +11,8 @@ from tooltap.cli.common import completion
 from tooltap.cli.common.commands import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
+UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+"""Letter after a number in an option -> seconds."""
 
 provider_option = click.option(
     "--provider",

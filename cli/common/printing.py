@@ -93,6 +93,13 @@ def say_json(value: bytes, *, err: bool = False) -> None:
     flush(err=err)
 
 
+def say_object(value: object) -> None:
+    """Print a value as JSON on a line."""
+    import orjson
+
+    say_json(orjson.dumps(value))
+
+
 def write_text(text: str) -> None:
     """As `say_text`, but it may wait for `flush`."""
     _write(sys.stdout, text if isinstance(text, Clean) else sanitize(text))

@@ -142,8 +142,8 @@ def _web(address: str | None, allow_remote: bool) -> dict[str, Any]:
 
 
 def _print_link(new_link: Callable[[], str]) -> None:
-    """Print a link to a terminal. Elsewhere it would stay, in the journal of a service or a file, and nobody needs it:
-    `serve link` prints one. If standard output is closed, the daemon continues."""
+    """Print a link, if standard output is a terminal: a log would keep it, and `serve link` prints one at any time. If
+    standard output is closed, the daemon continues."""
     try:
         if at_terminal():
             say(new_link())

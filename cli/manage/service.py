@@ -175,7 +175,7 @@ def _check(options: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _usual(given: dict[str, Any], settings: Config) -> list[str]:
-    """The options of `serve` that have everything followed and shown, as far as nobody has decided otherwise."""
+    """Return the options of `serve` that turn on following and the page, where neither options nor settings say it."""
     options = []
     if given["follow"] is None and not settings.follow.agents:
         options += ["--follow", "all", *([] if given["backfill"] else ["--backfill", "all"])]
@@ -206,7 +206,7 @@ def _install_agent(command: list[str], only_print: bool) -> None:
 
 
 def _settings(options: dict[str, Any]) -> Config:
-    """What the daemon will be configured with. Raises `click.UsageError`."""
+    """Load the configuration that the daemon will have. Raises `click.UsageError`."""
     from tooltap.daemon.config import ConfigError, load_config
     from tooltap.daemon.system.paths import config_path
 

@@ -112,7 +112,7 @@ def _start(opens: bool, socket: Path | None) -> None:
 
 
 def _settings(socket: Path | None) -> Config:
-    """The user's settings. What they leave open is on. Raises `ConfigError`."""
+    """Load the user's settings. What they do not set is turned on. Raises `ConfigError`."""
     from tooltap.daemon.config import load_config
     from tooltap.daemon.system.paths import config_path
 
@@ -157,15 +157,15 @@ def _show_page(url: str, new_link: Callable[[], str], opens: bool) -> None:
 
 
 PERIOD = 1.0
-"""Seconds between looks at the daemon, …"""
+"""Seconds between two requests to the daemon, …"""
 SHARE = 4
-"""… or so many times what a look takes, if that is more."""
+"""… or so many times what one takes, if that is more."""
 PRINTED = 5.0
 """Seconds between lines where no terminal shows them."""
 PAGE = 1_000
-"""Sessions that are looked at."""
+"""Newest sessions that are counted."""
 USUAL_COLUMNS = 80
-"""Of a terminal that does not say how wide it is."""
+"""The width of a terminal that does not state it."""
 ANSWER = 30.0
 """Seconds that a busy daemon may take for an answer."""
 
@@ -223,7 +223,7 @@ def _progress(statistics: dict[str, Any], sessions: dict[str, Any], rate: float)
 
 
 def describe(progress: Progress, *, live: bool) -> str:
-    """`live`: with what changes all the time."""
+    """Return the progress as one line. `live`: with the rate of events, which changes all the time."""
     count = counted(progress.sessions, "session")
     parts = [f"more than {count}" if progress.more else count]
     parts += [f"{progress.running} running"] if progress.running else []

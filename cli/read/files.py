@@ -15,7 +15,7 @@ from tooltap.cli.common.printing import (
     joined,
     lines_of,
     say,
-    say_json,
+    say_object,
     say_text,
     short,
     styled,
@@ -54,9 +54,7 @@ def command(session: str, path: str | None, as_json: bool, socket: Path | None) 
     """
     found = request(socket, "files", session=find_session(socket, session)["session"], file=path)
     if as_json:
-        import orjson
-
-        say_json(orjson.dumps(found))
+        say_object(found)
     elif path is not None:
         _print_diff(found["file"])
     else:

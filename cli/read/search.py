@@ -14,20 +14,29 @@ from tooltap.cli.common import completion
 from tooltap.cli.common.columns import columns_of, fit
 from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
-from tooltap.cli.common.options import name_hint
-from tooltap.cli.common.printing import at_terminal, joined, say, say_json, say_text, short, styled, wants_colour, warn
+from tooltap.cli.common.options import UNITS, name_hint
+from tooltap.cli.common.printing import (
+    at_terminal,
+    joined,
+    say,
+    say_object,
+    say_text,
+    short,
+    styled,
+    wants_colour,
+    warn,
+)
+from tooltap.cli.read.sessions import NO_EVENTS, STATUSES, find_session
 from tooltap.daemon.formats import counted
 
 PER_SESSION = 3
 """Hits of one session, unless only one is searched."""
 OPTIONS = {"provider": "agent", "status": "state"}
 """Keys of a search whose options have another name."""
-STATES = ["running", "waiting", "failed", "completed", "interrupted"]
-UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Milliseconds since the epoch: of a date, or as long ago as a duration."""
+    """Return milliseconds since the epoch, of a date or of a duration ago."""
     if value is None:
         return None
     if ago := re.fullmatch(r"(\d{1,9})([smhdw])", value):
@@ -72,7 +81,7 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> in
 @click.option(
     "--state",
     multiple=True,
-    type=Choice(STATES),
+    type=Choice(STATUSES),
     help="Sessions in this state. May be repeated.",
 )
 @click.option("--since", callback=_moment, metavar="TIME", help="Events since then: 2h, 7d, 2026-11-24.")
@@ -119,15 +128,11 @@ def command(
     }
     given = {name: value for name, value in filters.items() if value not in ((), None)}
     if session is not None:
-        from tooltap.cli.read.sessions import find_session
-
         given["session"] = (find_session(socket, session)["session"],)
     most = {} if session is not None else {"perSession": PER_SESSION}
     answer = request(socket, "search", query=query, limit=limit, **most, **given)
     if as_json:
-        import orjson
-
-        say_json(orjson.dumps(answer))
+        say_object(answer)
         return
     if answer["hits"]:
         (print_hits if at_terminal() else print_rows)(answer)
@@ -138,14 +143,12 @@ def command(
 
 
 def _path(project: str) -> str:
-    """A name stays a name; what looks like a path is one from here."""
+    """Return a name unchanged, and a path as an absolute one."""
     return str(Path(project).expanduser().absolute()) if "/" in project or project in (".", "..", "~") else project
 
 
 def _why_not_found(socket: Path | None, query: str, filters: dict[str, Any], answer: dict[str, Any]) -> str:
     """Say why nothing was found."""
-    from tooltap.cli.read.sessions import NO_EVENTS
-
     if not answer["upto"] and not answer["behind"]:
         return NO_EVENTS
     given = [f"--{OPTIONS.get(name, name)}" for name in filters]
@@ -158,7 +161,7 @@ def _why_not_found(socket: Path | None, query: str, filters: dict[str, Any], ans
 
 
 def _limits(answer: dict[str, Any]) -> list[str]:
-    """What was not searched."""
+    """Say what was not searched."""
     said = []
     if not answer["complete"]:
         said.append("the search was stopped because it took too long; add a word or a filter to narrow it")
@@ -228,8 +231,8 @@ def _print_hit(hit: dict[str, Any], digits: int, width: int) -> None:
 
 
 def _marked(text: str, ranges: list[list[int]], width: int) -> list[str]:
-    """As many columns of the text as there are, from shortly before the first word that was found; what was found is
-    in colour."""
+    """Return as much of the text as fits into the width, from shortly before the first word that was found. What was
+    found is in colour."""
     start = ranges[0][0] - LEAD if ranges and columns_of(text) > width and ranges[0][0] > LEAD else 0
     parts: list[str] = ["…"] if start else []
     room, at = width - len(parts), start

@@ -16,13 +16,14 @@ from tooltap.cli.common import completion
 from tooltap.cli.common.columns import columns_of, fit, terminal_columns
 from tooltap.cli.common.commands import Choice, Group, did_you_mean
 from tooltap.cli.common.connection import request, socket_option, wait_option
+from tooltap.cli.common.options import UNITS
 from tooltap.cli.common.printing import (
     MAX_ID,
     at_terminal,
     joined,
     on_stderr,
     say,
-    say_json,
+    say_object,
     say_text,
     short,
     styled,
@@ -36,7 +37,6 @@ PAGE = 1_000
 """Sessions that are asked for at once."""
 STATUSES = ("running", "waiting", "failed", "completed", "interrupted")
 _AGE = re.compile(r"([0-9]{1,9})([smhd])")
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Moment(click.ParamType[int]):
@@ -47,7 +47,7 @@ class Moment(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if (match := _AGE.fullmatch(value)) is not None:
-            return max(int((time.time() - int(match[1]) * _UNITS[match[2]]) * 1_000), 0)
+            return max(int((time.time() - int(match[1]) * UNITS[match[2]]) * 1_000), 0)
         try:
             return max(int(datetime.fromisoformat(value).timestamp() * 1_000), 0)
         except (ValueError, OverflowError, OSError):
@@ -102,10 +102,8 @@ def command(
         filters["project"] = _projects(socket, project)
     sessions = list_sessions(socket, limit, **filters)
     if as_json:
-        import orjson
-
         for one in sessions:
-            say_json(orjson.dumps(one))
+            say_object(one)
         return
     listed = list(sessions)
     if not listed:

@@ -9,7 +9,7 @@ import click
 from tooltap.cli.common.columns import say_wrapped
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
-from tooltap.cli.common.printing import say_json, short
+from tooltap.cli.common.printing import say_object, short
 from tooltap.cli.common.statistics import describe_daemon, describe_stream
 
 
@@ -28,9 +28,7 @@ def command(as_json: bool, socket: Path | None) -> None:
     """Show the daemon's statistics, stream by stream."""
     statistics = request(socket, "stats")
     if as_json:
-        import orjson
-
-        say_json(orjson.dumps(statistics))
+        say_object(statistics)
         return
     for line in describe_daemon(statistics):
         say_wrapped(line)

@@ -12,8 +12,9 @@ import click
 from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Choice, Command, did_you_mean
 from tooltap.cli.common.connection import daemon_errors, request, socket_option, wait_option, waiting
-from tooltap.cli.common.options import name_hint
+from tooltap.cli.common.options import UNITS, name_hint
 from tooltap.cli.common.printing import warn
+from tooltap.cli.read.sessions import NO_EVENTS, UnknownSessionError, find_session
 from tooltap.daemon.formats import counted
 
 FILTERS = {
@@ -29,7 +30,6 @@ FILTERS = {
 }
 COUNTED = 1_000
 """Newest sessions whose events are counted where none is shown."""
-UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def _in_seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
@@ -137,9 +137,7 @@ def command(
 
 
 def _session_id(socket: Path | None, name: str, *, follow: bool) -> str:
-    """The id of the session. A name that no session has may be the id of one that is yet to come."""
-    from tooltap.cli.read.sessions import UnknownSessionError, find_session
-
+    """Return the id of the session. A name that no session has may be the id of a future one."""
     try:
         return str(find_session(socket, name)["session"])
     except UnknownSessionError as error:
@@ -151,8 +149,6 @@ def _session_id(socket: Path | None, name: str, *, follow: bool) -> str:
 
 def _why_nothing(socket: Path | None, filters: dict[str, tuple[str, ...]], *, mode: str, begins_late: bool) -> str:
     """Say why nothing was shown. `begins_late`: it did not begin with the oldest event."""
-    from tooltap.cli.read.sessions import NO_EVENTS
-
     page = request(socket, "sessions", limit=COUNTED)
     events = sum(one["events"] for one in page["sessions"])
     if not events:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tooltap.cli.read.running import Running
 
 SESSIONS = 200
-"""Newest sessions that are looked at."""
+"""Newest sessions among which running ones are found."""
 PAUSE = 0.3
 """Seconds between two questions to the daemon, however many events there are."""
 TICK = 1.0

@@ -12,7 +12,8 @@ from tooltap.cli.common import completion
 from tooltap.cli.common.columns import columns_of, fit, fit_end, padded, terminal_columns, wrapped
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
-from tooltap.cli.common.printing import at_terminal, say, say_json, say_text, short
+from tooltap.cli.common.printing import at_terminal, say, say_object, say_text, short
+from tooltap.cli.read.sessions import NO_EVENTS
 from tooltap.daemon.formats import counted
 
 BY = ("day", "model", "project", "agent", "session", "subagent")
@@ -76,9 +77,7 @@ def command(
     }
     found = request(socket, "usage", by=by, **bounds)
     if as_json:
-        import orjson
-
-        say_json(orjson.dumps(found))
+        say_object(found)
         return
     if not found["rows"]:
         say(_why_nothing(socket, is_chosen=any(value is not None for value in bounds.values())))
@@ -88,8 +87,6 @@ def command(
 
 
 def _why_nothing(socket: Path | None, *, is_chosen: bool) -> str:
-    from tooltap.cli.read.sessions import NO_EVENTS
-
     if is_chosen and (tokens := request(socket, "usage")["total"]["inputTokens"]):
         return (
             f"nothing was used in these days and sessions; without --since, --until and --session there are {tokens:,}"

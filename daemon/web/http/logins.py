@@ -267,7 +267,7 @@ class Logins:
             _log.warning("the logins cannot be written", file=str(self._path), reason=error.strerror)
 
     def _read(self) -> list[Login]:
-        """Read the file. One that anybody else could have written, or that makes no sense, has nobody logged in."""
+        """Read the file. One that other users could have written, or that cannot be decoded, counts as empty."""
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:

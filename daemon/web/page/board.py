@@ -1,7 +1,7 @@
 """The board: a column for each running session, with what it says and does, kept up to date.
 
 The facts of a session are gathered from its row, its open calls and the last of its events. Events are read again only
-when the session has newer ones. Each look reads a few events, found by an index, however long the session is.
+when the session has newer ones. Each time, a few events are read, found by an index, however long the session is.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Subagent(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """What it waits for."""
+    """What the session waits for."""
 
     request: Fragment
     call: Fragment | None
@@ -105,7 +105,7 @@ class Ask(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What the events of a session tell."""
+    """What is read from the events of a session."""
 
     said: Said | None = None
     plan: Plan | None = None
@@ -137,7 +137,7 @@ class Gathered(NamedTuple):
 
 
 class SessionsNow:
-    """Gathers facts, and remembers what the events told."""
+    """Gathers the facts of all running sessions, and remembers what was read from their events."""
 
     def __init__(self, journal: Journal, fragments: Fragments) -> None:
         self._journal = journal

@@ -73,11 +73,11 @@ class _Request(NamedTuple):
 
 
 class Fragments:
-    """`max_bytes`: size of the cache; `admitting`: returns an address with what lets a browser open it."""
+    """`max_bytes`: size of the cache; `signed_url`: returns an address with a signature, for browsers to open it."""
 
-    def __init__(self, journal: Journal, max_bytes: int, admitting: Callable[[str], str]) -> None:
+    def __init__(self, journal: Journal, max_bytes: int, signed_url: Callable[[str], str]) -> None:
         self._journal = journal
-        self._admitting = admitting
+        self._signed_url = signed_url
         self._cached: Cache[tuple[int, Level], Fragment | None] = Cache(max_bytes)
         self._calls: Cache[CallKey, Call] = Cache(max_bytes // 4)
 
@@ -160,8 +160,8 @@ class Fragments:
         return fragment
 
     def output_url(self, output_id: str) -> str:
-        """Return the address of an output body, with what lets a browser open it."""
-        return self._admitting(f"/api/outputs/{quote(output_id, safe='')}")
+        """Return the signed address of an output body."""
+        return self._signed_url(f"/api/outputs/{quote(output_id, safe='')}")
 
     def _remember(self, event: AnyEvent, size: int) -> None:
         if isinstance(event, ToolCall):

@@ -126,7 +126,7 @@ def test_text_is_byte_identical_to_agents_lines(daemon: Running, provider: str) 
 
 def test_json_mode_does_not_decode_events(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> None:
-        raise AssertionError("an event was looked at")
+        raise AssertionError("an event was decoded")
 
     for place in (
         "cli.common.render.decode_display",

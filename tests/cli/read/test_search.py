@@ -13,7 +13,7 @@ import pytest
 from tests.cli.command import COMMAND, DEMO, environment, here, sentence
 from tests.cli.screen import started
 from tests.daemon.running import Running, running
-from tooltap.cli.read.search import STATES
+from tooltap.cli.read.sessions import STATUSES
 from tooltap.protocol.replies import SessionStatus
 
 
@@ -89,7 +89,7 @@ def test_options(daemon: Running) -> None:
 
 
 def test_the_states_are_those_of_sessions() -> None:
-    assert tuple(STATES) == get_args(SessionStatus)
+    assert tuple(STATUSES) == get_args(SessionStatus)
 
 
 def test_a_word_with_a_space_is_a_phrase(daemon: Running) -> None:

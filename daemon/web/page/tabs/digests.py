@@ -68,7 +68,8 @@ class _Entry(Generic[D]):
         self.lock = anyio.Lock()
 
     def note(self, found: Sequence[StoredEvent], reached: int) -> None:
-        """Whoever has asked may leave meanwhile: no event is noted twice or left out."""
+        """Note events and how far they reach, in one call: a request that is cancelled between the two would have
+        events noted twice or left out."""
         for stored in found:
             try:
                 self.digest.note(stored.seq, stored.body)
@@ -85,7 +86,7 @@ class Digests(Generic[D]):
 
     @asynccontextmanager
     async def of(self, row: dict[str, Any]) -> AsyncIterator[D]:
-        """Lend what is known of a session, by its row in `sessions`; nobody else changes it meanwhile. Raises
+        """Yield the digest of a session, by its row in `sessions`, while nobody else changes it. Raises
         `JournalError`."""
         # A session that was deleted and ingested again begins elsewhere, and so may one in another journal.
         key = (self._journal.id, str(row["session"]), int(row["firstSeq"]))
