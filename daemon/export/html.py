@@ -105,7 +105,7 @@ class ExportedPage:
             self._held = max(self._held - len(written[-1]), 0) if cards else 0
         return Markup().join(written)
 
-    def _fragment(self, event: AnyEvent, bodies: dict[str, Body]) -> Fragment | None:
+    def _fragment(self, event: AnyEvent, bodies: Mapping[str, Body]) -> Fragment | None:
         urls = {output_id: _data_url(body) for output_id, body in bodies.items()}
         replaced = self._replaced(event) if isinstance(event, ToolResult) else None
         context = RenderContext(self._level, urls.get, event.outputs or {}, self._call(event), "#e{}".format, replaced)
