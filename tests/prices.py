@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from tooltap.daemon.sessions.row import SessionRow
-from tooltap.daemon.sessions.usage import Cost, Part, SessionUsage, Total
+from tooltap.daemon.sessions.usage import Cost, SessionUsage, Total, UsagePart
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
@@ -59,8 +59,8 @@ def rows_of(dialect: str, data: bytes) -> dict[str, SessionRow]:
 
 
 def _without_costs(usage: SessionUsage) -> SessionUsage:
-    def stripped(part: Part) -> Part:
-        return Part(part.key, msgspec.structs.replace(part.amount, cost_usd=None, unstated=True))
+    def stripped(part: UsagePart) -> UsagePart:
+        return UsagePart(part.key, msgspec.structs.replace(part.amount, cost_usd=None, unstated=True))
 
     return SessionUsage(parts=[stripped(part) for part in usage.parts if part.amount.tokens])
 

@@ -57,7 +57,7 @@ def survey(records: Iterable[TraceRecord]) -> dict[str, Covered]:
     return streams
 
 
-class Share(NamedTuple):
+class StreamShare(NamedTuple):
     """A share of a trace's streams, for one of the processes that replay it; all shares have about as many."""
 
     number: int
@@ -67,7 +67,7 @@ class Share(NamedTuple):
         return self.of == 1 or zlib.crc32(stream.encode()) % self.of == self.number
 
 
-class Place(NamedTuple):
+class ReplayPosition(NamedTuple):
     """Orders what several shares give."""
 
     position: int
@@ -76,7 +76,7 @@ class Place(NamedTuple):
     """At the end of the trace, the position of the first record of the stream that ends with it."""
 
 
-END = Place(sys.maxsize, sys.maxsize)
+END = ReplayPosition(sys.maxsize, sys.maxsize)
 """After everything else."""
 
 
@@ -94,27 +94,27 @@ class Replay:
     of the trace gives.
     """
 
-    def __init__(self, limits: Limits, share: Share, covered: Mapping[str, Covered] | None = None) -> None:
-        self.done: list[tuple[Place, Statistics]] = []
+    def __init__(self, limits: Limits, share: StreamShare, covered: Mapping[str, Covered] | None = None) -> None:
+        self.done: list[tuple[ReplayPosition, Statistics]] = []
         """Statistics of the streams that have ended, and where."""
         self._limits = limits
         self._share = share
         self._covered = covered
         self._streams: dict[str, _Stream] = {}
-        self.place = Place(0)
+        self.place = ReplayPosition(0)
         """Of the record that is being replayed."""
 
-    def lines(self, records: Iterable[TraceRecord]) -> Iterator[tuple[Place, list[bytes]]]:
+    def lines(self, records: Iterable[TraceRecord]) -> Iterator[tuple[ReplayPosition, list[bytes]]]:
         """The event lines of each record. Raises `UnknownDialectError`."""
         for position, record in enumerate(records):
             if self._share.has(record.stream) and (
                 self._covered is None or position >= self._covered[record.stream].start
             ):
-                self.place = Place(position)
+                self.place = ReplayPosition(position)
                 if lines := _bodies(self._feed_record(record)):
                     yield self.place, lines
         for name in list(self._streams) if self._covered is None else ():
-            self.place = Place(sys.maxsize, self._streams[name].began)
+            self.place = ReplayPosition(sys.maxsize, self._streams[name].began)
             if lines := _bodies(self._end(name)):
                 yield self.place, lines
 
@@ -195,7 +195,7 @@ class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
     after: Any = None
 
 
-class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+class EventChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """One event that differs."""
 
     change: What
@@ -209,7 +209,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     """The event, if it was added or removed."""
 
 
-class Tally(msgspec.Struct):
+class KindTally(msgspec.Struct):
     """Numbers of events of one kind and tool."""
 
     same: int = 0
@@ -246,8 +246,8 @@ class EventDiff:
         self._streams: dict[str, _BothSides] = defaultdict(_BothSides)
         self.seen: set[str] = set()
         """Streams of which the journal holds events."""
-        self.changes: list[Change] = []
-        self.tallies: dict[str, Tally] = defaultdict(Tally)
+        self.changes: list[EventChange] = []
+        self.tallies: dict[str, KindTally] = defaultdict(KindTally)
 
     def take(self, body: bytes) -> None:
         """Take the journal's next event. Raises what `replayed` raises."""
@@ -274,9 +274,9 @@ class EventDiff:
         self.changes.sort(key=lambda one: (one.stream, one.line))
 
     @property
-    def total(self) -> Tally:
+    def total(self) -> KindTally:
         tallies = self.tallies.values()
-        return Tally(*(sum(getattr(one, name) for one in tallies) for name in Tally.__struct_fields__))
+        return KindTally(*(sum(getattr(one, name) for one in tallies) for name in KindTally.__struct_fields__))
 
     def _add(self, side: int, head: EventHead, body: bytes) -> None:
         if _mark(head) == "d":  # made by a daemon when it resumed the stream, not by a line
@@ -314,7 +314,7 @@ class EventDiff:
         tally = self.tallies[_sort(event)]
         setattr(tally, change, getattr(tally, change) + 1)
         place = {"stream": event["stream"], "line": event["line"], "kind": event["kind"], "about": _about(event)}
-        self.changes.append(Change(change=change, **place, **details))
+        self.changes.append(EventChange(change=change, **place, **details))
 
 
 def _mark(head: EventHead) -> str:

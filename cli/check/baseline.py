@@ -21,7 +21,7 @@ from tooltap.cli.common.recordings import (
 )
 
 if TYPE_CHECKING:
-    from tooltap.traces.drift.baselines import Agent, Failure, Observed
+    from tooltap.traces.drift.baselines import Failure, Observed, Origin
 
 STRICT = "HAPPY_E2E_PROVIDER_STRICT_KEYS"
 MAX_CHANGE = 400
@@ -144,13 +144,13 @@ def check(
 
 def _observe(
     found: Iterable[Recording], scenario: str | None, version: str | None, provider: str | None, dialect: str
-) -> dict[Agent, dict[str, Observed]]:
+) -> dict[Origin, dict[str, Observed]]:
     """Agent -> scenario -> what its recordings showed."""
     from tooltap.normalizers.stream.normalizer import AUTO
     from tooltap.traces.drift.baselines import UNKNOWN, observe
     from tooltap.traces.recording.reader import read_streams
 
-    agents: dict[Agent, dict[str, Observed]] = {}
+    agents: dict[Origin, dict[str, Observed]] = {}
     for recording in found:
         # A file's name need not be UTF-8; a baseline is.
         named = "-".join(os.fsencode(scenario or recording.scenario).decode(errors="replace").split())

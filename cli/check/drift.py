@@ -103,10 +103,10 @@ def command(
 def _watch_recordings(paths: tuple[Path, ...], watch: _Watch, jobs: int) -> Report:
     import msgspec
 
-    from tooltap.traces.drift.drift import Drift, Found
+    from tooltap.traces.drift.drift import Drift, NewFindings
     from tooltap.traces.recording.reader import size_of
 
-    decoder = msgspec.msgpack.Decoder(Found)
+    decoder = msgspec.msgpack.Decoder(NewFindings)
     drift = Drift(lambda dialect: [])
     with usage_errors(), worker_errors():
         streams = _sources(paths)

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from tooltap.protocol.filters import Filter
     from tooltap.protocol.stats import Statistics
     from tooltap.traces.recording.writer import TraceRecord
-    from tooltap.traces.replay import Change, Covered, EventDiff, FieldChange, Place, Share, Tally
+    from tooltap.traces.replay import (
+        Covered,
+        EventChange,
+        EventDiff,
+        FieldChange,
+        KindTally,
+        ReplayPosition,
+        StreamShare,
+    )
 
 
 MAX_NAMES = 200
@@ -102,7 +110,7 @@ def command(
 class _End(NamedTuple):
     """What a share of the trace gave in all."""
 
-    done: list[tuple[Place, Statistics]]
+    done: list[tuple[ReplayPosition, Statistics]]
     damaged: list[tuple[Path, int]]
     """How many records of a file are damaged. All shares find the same."""
     found: bool
@@ -138,11 +146,11 @@ def _replaying(
 ) -> Iterator[Iterator[bytes | _End]]:
     """The event lines of all streams in the order of the trace, and then the end of each share of it."""
     from tooltap.daemon.system.workers import WORTH
-    from tooltap.traces.replay import Share
+    from tooltap.traces.replay import StreamShare
 
     size = sum(input_size(str(path)) for path in files)
     count = jobs if size >= WORTH else 1
-    shares = [Share(number, count) for number in range(count)]
+    shares = [StreamShare(number, count) for number in range(count)]
     work = partial(_replay, files, limits, covered)
     with (
         progress(size, data_on_stdout=covered is None) as advance,
@@ -164,10 +172,12 @@ def _merged(shares: Iterable[Iterator[_Placed]], advance: Callable[[int], None])
             yield from found
 
 
-_Placed: TypeAlias = "tuple[Place, list[bytes] | int | _End | _ReplayError]"
+_Placed: TypeAlias = "tuple[ReplayPosition, list[bytes] | int | _End | _ReplayError]"
 
 
-def _replay(files: list[Path], limits: Limits, covered: dict[str, Covered] | None, share: Share) -> Iterator[_Placed]:
+def _replay(
+    files: list[Path], limits: Limits, covered: dict[str, Covered] | None, share: StreamShare
+) -> Iterator[_Placed]:
     """Replay a share of the trace. An error has its place too, so that what is before it is printed. The first share
     also says how many bytes it has read."""
     from tooltap.normalizers.catalog.registry import UnknownDialectError
@@ -334,7 +344,7 @@ def render(difference: EventDiff) -> Iterator[str]:
         )
 
 
-def _differs(tally: Tally) -> bool:
+def _differs(tally: KindTally) -> bool:
     return bool(tally.added or tally.removed or tally.changed)
 
 
@@ -342,7 +352,7 @@ def _missing(difference: EventDiff) -> list[str]:
     return sorted(difference.covered.keys() - difference.seen)
 
 
-def _change(change: Change) -> Iterator[str]:
+def _change(change: EventChange) -> Iterator[str]:
     event = f"{short(change.kind)} {short(change.about)}".rstrip()
     yield f"{SIGNS[change.change]} {short(change.stream, MAX_ID)} line {change.line}: {event}"
     if change.whole is not None:

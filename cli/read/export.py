@@ -32,7 +32,7 @@ from tooltap.cli.read.sessions import AmbiguousSessionError, UnknownSessionError
 
 if TYPE_CHECKING:
     from tooltap.daemon.client.asynchronous import Client
-    from tooltap.daemon.export.source import Bodies, Body, Exporter
+    from tooltap.daemon.export.source import Bodies, ExportedBody, Exporter
     from tooltap.protocol.events import AnyEvent
 
 MAX_BODY = 1_048_576
@@ -344,12 +344,12 @@ async def _write_session(
                     file.write(note)
 
 
-async def _fetch_bodies(client: Client, event: AnyEvent, bodies: Bodies, masking: Masking) -> dict[str, Body]:
+async def _fetch_bodies(client: Client, event: AnyEvent, bodies: Bodies, masking: Masking) -> dict[str, ExportedBody]:
     """The event's output bodies that are still stored and fit into the page, by output id."""
     from tooltap.daemon.client.discovery import DaemonError
-    from tooltap.daemon.export.source import Body, body_ids
+    from tooltap.daemon.export.source import ExportedBody, body_ids
 
-    found: dict[str, Body] = {}
+    found: dict[str, ExportedBody] = {}
     for output_id, size, mime_type in body_ids(event):
         if not bodies.has_room(size):
             continue
@@ -361,5 +361,5 @@ async def _fetch_bodies(client: Client, event: AnyEvent, bodies: Bodies, masking
                 total = chunk["total"]
         except DaemonError:
             continue  # the body has expired
-        found[output_id] = Body(masking.mask(data, f"output {output_id}"), mime_type)
+        found[output_id] = ExportedBody(masking.mask(data, f"output {output_id}"), mime_type)
     return found

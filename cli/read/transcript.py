@@ -23,7 +23,7 @@ from tooltap.daemon.sessions.listing import name_of, status_of
 from tooltap.daemon.show import blocks, diff
 from tooltap.daemon.show.blocks import RenderContext
 from tooltap.daemon.show.bodies import BACKGROUND, error_text, milliseconds_of, seen_text
-from tooltap.daemon.show.diff import Change, whole
+from tooltap.daemon.show.diff import FileDiff, whole
 from tooltap.daemon.show.facts import Fact
 from tooltap.daemon.show.shown import Shown, shown_of
 from tooltap.daemon.show.timeline import looks, only_looked
@@ -68,7 +68,7 @@ class _Lines(NamedTuple):
 class _Waiting:
     """A call in its place."""
 
-    def __init__(self, call: Call, agent: str | None, *, is_late: bool = False) -> None:
+    def __init__(self, call: CallWithResult, agent: str | None, *, is_late: bool = False) -> None:
         self.call = call
         self.agent = agent
         self.is_opened = False
@@ -141,7 +141,7 @@ class Transcript:
     def _call(self, event: ToolCall) -> None:
         if (turn := self._turns.get(event.turn)) is not None:
             self._turns[event.turn] = turn._replace(calls=turn.calls + 1)
-        waiting = _Waiting(Call.of(event, self._cwd), event.agent)
+        waiting = _Waiting(CallWithResult.of(event, self._cwd), event.agent)
         self._open[event.stream, event.call_id] = waiting
         self._items.append(waiting)
 
@@ -157,7 +157,7 @@ class Transcript:
             preview=event.preview or before.preview,
             title=event.title or before.title,
         )
-        waiting.call = Call.of(call, self._cwd)
+        waiting.call = CallWithResult.of(call, self._cwd)
 
     def _result(self, event: ToolResult) -> None:
         key = event.stream, event.call_id
@@ -301,7 +301,7 @@ class Transcript:
         for line in lines:
             yield joined([bars, line]) if bars else line
 
-    def _prose(self, lines: Iterator[Line]) -> Iterator[Clean]:
+    def _prose(self, lines: Iterator[TextLine]) -> Iterator[Clean]:
         for text, style in lines:
             yield self._styled(text, style) if style else joined([text])
 
@@ -332,7 +332,7 @@ def _without_call(event: ToolResult) -> _Waiting:
     """In place of a call that is not among the events."""
     envelope = {name: getattr(event, name) for name in Event.__struct_fields__}
     call = ToolCall(**envelope, call_id=event.call_id, name=event.name, input={}, status="running")
-    return _Waiting(Call.of(call, None), event.agent)
+    return _Waiting(CallWithResult.of(call, None), event.agent)
 
 
 _KINDS: dict[type[Event], Callable[[Transcript, Any], None]] = {
@@ -359,7 +359,7 @@ MIN_ARGUMENT = 12
 CONTEXT = RenderContext("title", lambda output_id: None, room=MAX_ARGUMENT)
 
 
-class Call(NamedTuple):
+class CallWithResult(NamedTuple):
     """A call and, once it has ended, its result."""
 
     call: ToolCall
@@ -372,12 +372,14 @@ class Call(NamedTuple):
     """Milliseconds."""
 
     @classmethod
-    def of(cls, call: ToolCall, cwd: str | None) -> Call:
+    def of(cls, call: ToolCall, cwd: str | None) -> CallWithResult:
         shown = _shown(call, CONTEXT._replace(cwd=cwd))
         return cls(call, one_line(shown.title, 60), one_line(shown.preview, MAX_ARGUMENT))
 
-    def ended(self, result: ToolResult) -> Call:
-        context = CONTEXT._replace(call=blocks.Call(self.call.name, self.call.input, self.argument, self.call.ts))
+    def ended(self, result: ToolResult) -> CallWithResult:
+        context = CONTEXT._replace(
+            call=blocks.CallOfResult(self.call.name, self.call.input, self.argument, self.call.ts)
+        )
         return self._replace(result=result, facts=_shown(result, context).facts, took=milliseconds_of(result, context))
 
     @property
@@ -394,7 +396,7 @@ def _shown(event: Event, context: RenderContext = CONTEXT) -> Shown:
     return shown_of(event, context) or Shown("", "")
 
 
-def call_line(call: Call, columns: int, *, colour: bool) -> Clean:
+def call_line(call: CallWithResult, columns: int, *, colour: bool) -> Clean:
     result = call.result
     glyph, style = ("▸", "yellow") if result is None else MARKS.get(result.status, ("■", "magenta"))
     name = fit(call.title, max(columns // 3, 10))
@@ -411,7 +413,7 @@ def call_line(call: Call, columns: int, *, colour: bool) -> Clean:
     return joined(line)
 
 
-def _call_facts(call: Call) -> Iterator[str]:
+def _call_facts(call: CallWithResult) -> Iterator[str]:
     if changed := [fact.text for fact in call.facts if fact.name in ("added", "removed")]:
         yield " ".join(changed)
     if call.result is None:
@@ -429,12 +431,12 @@ def _styled(text: str, style: str, colour: bool) -> str:
     return styled(text, style) if colour else text
 
 
-def changes_of(call: ToolCall) -> list[Change]:
+def changes_of(call: ToolCall) -> list[FileDiff]:
     """Return what it changes in files, as far as its input says so: of a file that is written, all lines."""
     if call.name == "Write":
         path, content = (call.input.get(key) for key in ("file_path", "content"))
         lines = whole(content if isinstance(content, str) else "", "+")
-        return [Change.of(path if isinstance(path, str) else "", "", lines)]
+        return [FileDiff.of(path if isinstance(path, str) else "", "", lines)]
     return diff.changes_of(call.name, call.input)
 
 
@@ -495,26 +497,26 @@ _CODE = re.compile(r"`([^`\n]{1,300})`")
 _LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\(([^()\s]{1,500})\)")
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     text: str
     style: str = ""
     """One of those of `printing.py`, or none."""
 
 
-def prose(text: str, columns: int) -> Iterator[Line]:
+def prose(text: str, columns: int) -> Iterator[TextLine]:
     """Markdown as lines of at most so many columns."""
     is_code = False
     for line in sanitize(text).expandtabs(4).strip("\n").split("\n"):
         if _FENCE.match(line):
             is_code = not is_code
         elif is_code:
-            yield from (Line(part, "cyan") for part in wrapped(f"    {line}", columns, hanging=4))
+            yield from (TextLine(part, "cyan") for part in wrapped(f"    {line}", columns, hanging=4))
         elif heading := _HEADING.match(line):
-            yield from (Line(part, "bold") for part in wrapped(_bare(line[heading.end() :]), columns))
+            yield from (TextLine(part, "bold") for part in wrapped(_bare(line[heading.end() :]), columns))
         else:
             item = _ITEM.match(line)
             hanging = item.end() if item else len(line) - len(line.lstrip())
-            yield from map(Line, wrapped(_bare(line.rstrip()), columns, hanging=min(hanging, columns // 2)))
+            yield from map(TextLine, wrapped(_bare(line.rstrip()), columns, hanging=min(hanging, columns // 2)))
 
 
 def plain_lines(text: str, columns: int, most: int | None = None) -> Iterator[str]:

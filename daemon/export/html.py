@@ -25,11 +25,11 @@ import msgspec
 from jinja2 import Environment
 from markupsafe import Markup
 
-from tooltap.daemon.export.source import Bodies, Body
+from tooltap.daemon.export.source import Bodies, ExportedBody
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.show.blocks import IMAGES, Call, Level, RenderContext
+from tooltap.daemon.show.blocks import IMAGES, CallOfResult, Level, RenderContext
 from tooltap.daemon.show.markup import code_css, environment
-from tooltap.daemon.show.minimap import KINDS, History, drawn
+from tooltap.daemon.show.minimap import KINDS, SessionHistory, drawn
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import card_html, rendered
 from tooltap.daemon.show.timeline import OPEN, Nesting, Turns
@@ -54,13 +54,13 @@ class ExportedPage:
         self._bodies = bodies
         self._nesting = Nesting()
         self._held = 0
-        self._calls: OrderedDict[tuple[str, str], Call] = OrderedDict()
+        self._calls: OrderedDict[tuple[str, str], CallOfResult] = OrderedDict()
         self._inferred: OrderedDict[str, bool] = OrderedDict()
         """Id of a result -> whether it was inferred."""
         self._events = 0
         self._overview = Overview()
 
-    def add(self, event: AnyEvent, bodies: Mapping[str, Body]) -> str:
+    def add(self, event: AnyEvent, bodies: Mapping[str, ExportedBody]) -> str:
         """Add an event with a `seq` and return the HTML to write next. `bodies`: those that go into the file."""
         begun = Markup() if self._events else self._begin(event)
         self._events += 1
@@ -105,7 +105,7 @@ class ExportedPage:
             self._held = max(self._held - len(written[-1]), 0) if cards else 0
         return Markup().join(written)
 
-    def _fragment(self, event: AnyEvent, bodies: Mapping[str, Body]) -> Fragment | None:
+    def _fragment(self, event: AnyEvent, bodies: Mapping[str, ExportedBody]) -> Fragment | None:
         urls = {output_id: _data_url(body) for output_id, body in bodies.items()}
         replaced = self._replaced(event) if isinstance(event, ToolResult) else None
         context = RenderContext(self._level, urls.get, event.outputs or {}, self._call(event), "#e{}".format, replaced)
@@ -129,7 +129,7 @@ class ExportedPage:
             self._inferred.popitem(last=False)
         return None if event.replaces is None else self._inferred.get(event.replaces)
 
-    def _call(self, event: AnyEvent) -> Call | None:
+    def _call(self, event: AnyEvent) -> CallOfResult | None:
         call_id: str | None = getattr(event, "call_id", None)
         if call_id is None:
             return None
@@ -137,13 +137,15 @@ class ExportedPage:
         if isinstance(event, ToolCall | ToolUpdate) and event.input is not None:
             known = self._calls.pop(key, None)
             began = event.ts if isinstance(event, ToolCall) else known and known.ts
-            self._calls[key] = Call(event.name, event.input, event.preview or (known.preview if known else ""), began)
+            self._calls[key] = CallOfResult(
+                event.name, event.input, event.preview or (known.preview if known else ""), began
+            )
             if len(self._calls) > HELD_CALLS:
                 self._calls.popitem(last=False)
         return self._calls.get(key)
 
 
-def _data_url(body: Body) -> str:
+def _data_url(body: ExportedBody) -> str:
     mime = body.mime_type if body.mime_type in IMAGES else UNKNOWN
     return f"data:{mime};base64,{base64.b64encode(body.data).decode()}"
 
@@ -181,7 +183,7 @@ class Overview:
 
     def __init__(self) -> None:
         self._turns = Turns()
-        self._history = History()
+        self._history = SessionHistory()
 
     def add(self, event: AnyEvent) -> None:
         if event.__struct_config__.tag not in KINDS:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tooltap.daemon.export.source import Bodies, Body
+from tooltap.daemon.export.source import Bodies, ExportedBody
 from tooltap.daemon.formats import counted
 from tooltap.daemon.show.markup import clock, product
 from tooltap.daemon.show.skins.markdown import call_blocks, event_blocks, line, result_blocks
@@ -46,7 +46,7 @@ class MarkdownPage:
         self._open: dict[tuple[str, str], _Entry] = {}
         self._events = 0
 
-    def add(self, event: AnyEvent, bodies: Mapping[str, Body]) -> str:
+    def add(self, event: AnyEvent, bodies: Mapping[str, ExportedBody]) -> str:
         """Add an event with a `seq` and return the Markdown to write next."""
         begun = "" if self._events else self._begin(event)
         self._events += 1

@@ -31,7 +31,7 @@ from tooltap.protocol.filters import Filter
 from tooltap.traces.recording.reader import RecordingFeed
 
 
-class Body(NamedTuple):
+class ExportedBody(NamedTuple):
     data: bytes
     mime_type: str
 
@@ -58,7 +58,7 @@ class Bodies:
 class Exporter(Protocol):
     """A format of exported files. Each method returns the text to write next."""
 
-    def add(self, event: AnyEvent, bodies: Mapping[str, Body]) -> str:
+    def add(self, event: AnyEvent, bodies: Mapping[str, ExportedBody]) -> str:
         """Add an event with a `seq`. `bodies`: the output bodies to which it refers that have room, by output id."""
 
     def add_gap(self, first: int, last: int) -> str:
@@ -106,7 +106,7 @@ class FileSource:
     ) -> None:
         self._directory.cleanup()
 
-    def __iter__(self) -> Iterator[tuple[AnyEvent, dict[str, Body]]]:
+    def __iter__(self) -> Iterator[tuple[AnyEvent, dict[str, ExportedBody]]]:
         for event in self._events():
             self._seq += 1
             event.seq = self._seq
@@ -147,13 +147,13 @@ class FileSource:
                 events.append(self._masked(output.body, self._seq + len(events) + 1))
         yield from events
 
-    def _bodies_of(self, event: AnyEvent) -> dict[str, Body]:
-        found: dict[str, Body] = {}
+    def _bodies_of(self, event: AnyEvent) -> dict[str, ExportedBody]:
+        found: dict[str, ExportedBody] = {}
         for output_id, size, mime_type in body_ids(event):
             path = self._body_file(output_id)
             length = path.stat().st_size if path.exists() else None
             if self._bodies.has_room(size if length is None else length) and length is not None:
-                found[output_id] = Body(self._mask(path.read_bytes(), f"output {output_id}"), mime_type)
+                found[output_id] = ExportedBody(self._mask(path.read_bytes(), f"output {output_id}"), mime_type)
         return found
 
     def _body_file(self, output_id: str) -> Path:
@@ -179,10 +179,10 @@ MAX_BYTES = 67_108_864
 """Bytes of events in an export; `tooltap export` has no such limit."""
 CONVERSATION = ("message", "turn")
 
-Batch: TypeAlias = list[tuple[AnyEvent, dict[str, Body]]]
+Batch: TypeAlias = list[tuple[AnyEvent, dict[str, ExportedBody]]]
 
 
-class Part(NamedTuple):
+class ExportedPart(NamedTuple):
     """What of a session is exported."""
 
     first: int = 0
@@ -196,7 +196,9 @@ class Part(NamedTuple):
 
 
 class JournalSource:
-    def __init__(self, journal: Journal, session: str, part: Part, bodies: Bodies, redaction: Redaction) -> None:
+    def __init__(
+        self, journal: Journal, session: str, part: ExportedPart, bodies: Bodies, redaction: Redaction
+    ) -> None:
         self._journal = journal
         self._wanted = Filter(session=(session,), kind=CONVERSATION if part.content == "conversation" else None)
         self._part = part
@@ -227,13 +229,13 @@ class JournalSource:
         event.seq = stored.seq
         return event
 
-    async def _bodies_of(self, event: AnyEvent) -> dict[str, Body]:
-        found: dict[str, Body] = {}
+    async def _bodies_of(self, event: AnyEvent) -> dict[str, ExportedBody]:
+        found: dict[str, ExportedBody] = {}
         for output_id, size, mime_type in body_ids(event):
             if not self._bodies.has_room(size):
                 continue
             data = await whole_body(self._journal, output_id)
             if data is not None:
                 masked = await anyio.to_thread.run_sync(self._redaction.mask, data, event.seq)
-                found[output_id] = Body(masked, mime_type)
+                found[output_id] = ExportedBody(masked, mime_type)
         return found

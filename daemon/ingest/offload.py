@@ -29,7 +29,7 @@ from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.inputs import Direction
 from tooltap.traces.drift.baselines import PACKAGED, load
-from tooltap.traces.drift.drift import Drift, Found
+from tooltap.traces.drift.drift import Drift, NewFindings
 from tooltap.traces.drift.watch import StreamWatch, Watched
 
 LONG_BYTES = 65_536
@@ -61,7 +61,7 @@ class Normalized(NamedTuple):
     t: int
     crc: tuple[int, int] | None
     """Number and CRC-32 of the last whole line."""
-    found: Found
+    found: NewFindings
     watched: Watched
     failures: Sequence[Failure]
 
@@ -83,7 +83,7 @@ class ReadLine(NamedTuple):
     outputs: list[bytes | OutputChunk]
     """Events as bytes, and chunks of output bodies, in order."""
     state: bytes
-    found: Found
+    found: NewFindings
     watched: Watched
     failures: list[Failure]
 

@@ -55,7 +55,7 @@ from tooltap.daemon.views.results import Policy, Rewrite, StreamViews
 from tooltap.daemon.views.rewriter import Outcomes
 from tooltap.normalizers.catalog.registry import UnknownDialectError
 from tooltap.normalizers.core.items import Limits
-from tooltap.normalizers.core.state import Call, PendingPermission
+from tooltap.normalizers.core.state import OpenCall, PendingPermission
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen, place_of
 from tooltap.normalizers.wire.framing import LongLine
@@ -567,7 +567,7 @@ def _fresh(info: StreamInfo, limits: Limits) -> StreamNormalizer:
 def _left_open(info: StreamInfo, rows: dict[str, list[dict[str, Any]]]) -> LeftOpen:
     calls = {
         row["callId"]: msgspec.convert(
-            {**row, "id": row["callId"], "raw_name": row.get("rawToolName", row["name"])}, Call
+            {**row, "id": row["callId"], "raw_name": row.get("rawToolName", row["name"])}, OpenCall
         )
         for row in rows["calls"]
     }

@@ -68,7 +68,7 @@ DISPLAY_TOOLS = "display-tools"
 """The dialect of the MCP server."""
 
 
-class Shown(NamedTuple):
+class HeldResult(NamedTuple):
     """A call of a display tool whose result is held back."""
 
     stream: str
@@ -108,7 +108,7 @@ class Displays:
         self._agents = agents
         self._settle = settle
         self._wait = wait
-        self._shown: dict[tuple[str, str], Shown] = {}
+        self._shown: dict[tuple[str, str], HeldResult] = {}
 
     @property
     def waiting(self) -> bool:
@@ -155,7 +155,7 @@ class Displays:
                     whole = msgspec.structs.replace(event.event, display=shown.display)
                     live.exchange(event, Produced.of(whole))
 
-    def _match(self, event: Produced, preview: str | None) -> Shown | None:
+    def _match(self, event: Produced, preview: str | None) -> HeldResult | None:
         result = event.fields
         for shown in self._shown.values():
             output_id = None if shown.display is None else shown.display.output_id
@@ -168,14 +168,14 @@ class Displays:
         return next((one for one in named if preview and one.preview == preview), None)
 
 
-def _shown(info: StreamInfo) -> Iterable[Shown]:
+def _shown(info: StreamInfo) -> Iterable[HeldResult]:
     previews: dict[str, str | None] = {}
     for event in map(decode, info.pending_displays):
         if isinstance(event, ToolCall):
             previews[event.call_id] = event.preview
         elif isinstance(event, ToolResult):
             text, preview = str(event.output.get("text") or ""), previews.get(event.call_id)
-            yield Shown(info.stream, event.call_id, event.name, preview, text, event.display)
+            yield HeldResult(info.stream, event.call_id, event.name, preview, text, event.display)
 
 
 def _is_result(event: Produced) -> bool:

@@ -134,7 +134,7 @@ MAX_OPEN = 100
 """Calls without a result."""
 
 
-class Change(msgspec.Struct, array_like=True):
+class FileChange(msgspec.Struct, array_like=True):
     file: int
     """CRC-32 of its path."""
     added: int
@@ -150,7 +150,7 @@ class Changes(msgspec.Struct, omit_defaults=True):
     """CRC-32 of their paths."""
     added: int = 0
     removed: int = 0
-    open: dict[str, list[Change]] = {}
+    open: dict[str, list[FileChange]] = {}
     """Id of a call -> what it is to change."""
 
     def note(self, seq: int, ts: int | None, entry: Produced) -> None:
@@ -183,7 +183,7 @@ class Changes(msgspec.Struct, omit_defaults=True):
         if result.status != "completed" or result.output.get("applied") is False:
             return
         if stated := _stated(result.output):
-            changes = [Change(one.file, *stated) for one in changes[:1]]
+            changes = [FileChange(one.file, *stated) for one in changes[:1]]
         elif entry.tool == "Patch" and (of_result := self._changes("Patch", {}, result.output)):
             changes = of_result
         for change in changes:
@@ -192,15 +192,15 @@ class Changes(msgspec.Struct, omit_defaults=True):
                 self.added += change.added
                 self.removed += change.removed
 
-    def _changes(self, name: str, given: dict[str, Any], answer: dict[str, Any]) -> list[Change]:
+    def _changes(self, name: str, given: dict[str, Any], answer: dict[str, Any]) -> list[FileChange]:
         """Of each file once, also if a patch has several hunks and a new path for it."""
-        found: dict[str, Change] = {}
+        found: dict[str, FileChange] = {}
         for step in steps(name, given, answer):
-            change = found.pop(step.path, Change(0, 0, 0))
+            change = found.pop(step.path, FileChange(0, 0, 0))
             path = step.to or step.path
             added, removed = _lines(step)
             file = zlib.crc32(absolute(path, self.cwd).encode("utf-8", "surrogatepass"))
-            found[path] = Change(file, change.added + added, change.removed + removed)
+            found[path] = FileChange(file, change.added + added, change.removed + removed)
         return list(found.values())
 
 

@@ -1,6 +1,6 @@
 """Tokens and costs of a session, its turns and its subagents. Whatever shows use or costs asks this module.
 
-`SessionUsage`, which is stored in the session's row, sums up `usage` events by `Part`: what one model used for one
+`SessionUsage`, which is stored in the session's row, sums up `usage` events by `UsagePart`: what one model used for one
 agent on one day, with prompts of one size. Providers charge more for long prompts, so sizes end where a price may
 change, and a part has one price however many requests it sums up. `once` returns the parts such that no token counts
 twice.
@@ -257,7 +257,7 @@ class Amount(msgspec.Struct, array_like=True):
         return rest
 
 
-class Part(msgspec.Struct, array_like=True):
+class UsagePart(msgspec.Struct, array_like=True):
     key: Key
     amount: Amount
 
@@ -265,7 +265,7 @@ class Part(msgspec.Struct, array_like=True):
 class SessionUsage(msgspec.Struct, omit_defaults=True):
     KINDS: ClassVar = ("session", "usage")
 
-    parts: list[Part] = []
+    parts: list[UsagePart] = []
     latest: dict[str, Amount] = {}
     """An agent, or an agent and a model with a tab between -> its highest total of the session so far."""
     models: dict[str, str] = {}
@@ -306,7 +306,7 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
                 single = bool(amount.tokens) and amount.tokens == usage.context_used
             if amount.tokens or amount.cost_usd:
                 key = Key(usage.scope, day, agent, name, bisect_left(BOUNDS, amount.input_tokens), single)
-                self._add_part(Part(key, amount))
+                self._add_part(UsagePart(key, amount))
 
     def absorb(self, earlier: SessionUsage) -> None:
         """Add those of an earlier row of the same session. Of an agent's totals, the later row's count."""
@@ -323,11 +323,11 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         self.context_used = earlier.context_used if self.context_used is None else self.context_used
         self.context_size = earlier.context_size if self.context_size is None else self.context_size
 
-    def once(self) -> list[Part]:
+    def once(self) -> list[UsagePart]:
         """The parts of which the session consists, so that nothing is counted twice where an agent reports both steps
         and totals: its totals, or its turns if they say more; but its steps, which have one prompt each, as far as they
         go."""
-        scopes: dict[str, list[Part]] = {"step": [], "turn": [], "session": []}
+        scopes: dict[str, list[UsagePart]] = {"step": [], "turn": [], "session": []}
         for part in self.parts:
             scopes[part.key.scope].append(part)
         steps = scopes["step"]
@@ -377,13 +377,13 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         before.add(news)
         return news
 
-    def _add_part(self, part: Part) -> None:
+    def _add_part(self, part: UsagePart) -> None:
         if not self._joined(part.key, part.amount):
             if len(self.parts) >= PARTS:
                 key = Key(part.key.scope, part.key.day if len(self.parts) < 2 * PARTS else None, None, None, 0, False)
                 if self._joined(key, part.amount):
                     return
-                part = Part(key, part.amount)
+                part = UsagePart(key, part.amount)
             self.parts.append(msgspec.structs.replace(part, amount=msgspec.structs.replace(part.amount)))
 
     def _joined(self, key: Key, amount: Amount) -> bool:
@@ -422,11 +422,11 @@ def _count(stated: int | None) -> int:
     return stated if stated is not None and 0 <= stated <= MOST_TOKENS else 0
 
 
-def _tokens(parts: list[Part]) -> int:
+def _tokens(parts: list[UsagePart]) -> int:
     return sum(part.amount.tokens for part in parts)
 
 
-def _rest(totals: list[Part], steps: list[Part]) -> list[Part]:
+def _rest(totals: list[UsagePart], steps: list[UsagePart]) -> list[UsagePart]:
     """Return what the totals have beyond the steps, model by model. Which prompts were left out is not known, so their
     sizes are not, either."""
     missing = _tokens(totals) - _tokens(steps)
@@ -438,13 +438,13 @@ def _rest(totals: list[Part], steps: list[Part]) -> list[Part]:
             missing -= more.tokens
             key = of_model[-1].key
             largest = max(part.key.size for part in of_model)
-            rest.append(Part(Key(key.scope, key.day, None, model, largest, False), more))
+            rest.append(UsagePart(Key(key.scope, key.day, None, model, largest, False), more))
     if missing > 0:  # steps and totals name their models differently
-        rest.append(Part(Key("session", totals[-1].key.day, None, None, 0, False), Amount(missing, unstated=True)))
+        rest.append(UsagePart(Key("session", totals[-1].key.day, None, None, 0, False), Amount(missing, unstated=True)))
     return rest
 
 
-def _sum(parts: list[Part]) -> Amount:
+def _sum(parts: list[UsagePart]) -> Amount:
     whole = Amount()
     for part in parts:
         whole.add(part.amount)
@@ -557,7 +557,7 @@ def priced(usage: SessionUsage) -> list[PricedPart]:
     ]
 
 
-def _cost(part: Part) -> Cost | None:
+def _cost(part: UsagePart) -> Cost | None:
     amount, key = part.amount, part.key
     if amount.cost_usd is not None and not amount.unstated:
         return Cost(amount.cost_usd, False)

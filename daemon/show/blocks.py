@@ -24,7 +24,7 @@ BRIEF = 1_000
 """Most characters of a text on one line, such as a path or a pattern; the raw view has all of them."""
 
 
-class Call(NamedTuple):
+class CallOfResult(NamedTuple):
     """The call that a result belongs to."""
 
     name: str
@@ -42,7 +42,7 @@ class RenderContext(NamedTuple):
     """Returns the URL of an output body; None if it is not available."""
     outputs: Mapping[str, OutputRef] = {}
     """JSON pointer into the event -> the output body that holds the whole of a string cut there."""
-    call: Call | None = None
+    call: CallOfResult | None = None
     """For results: the call, if it is known."""
     address: Callable[[int], str] = "/events/{}".format
     """Returns the URL of an event's page by `seq`."""

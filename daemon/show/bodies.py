@@ -26,7 +26,7 @@ from tooltap.daemon.show.blocks import (
     short,
     table,
 )
-from tooltap.daemon.show.diff import Change, between, changes_of_diff
+from tooltap.daemon.show.diff import FileDiff, between, changes_of_diff
 from tooltap.daemon.show.facts import Fact, outcome_facts, said
 from tooltap.daemon.show.tools.dialogs import answers_body, options_body, questions_body
 from tooltap.daemon.show.tools.files import changes_body, source
@@ -239,7 +239,7 @@ def _body(decoded: dict[str, Any], event: ToolResult, context: RenderContext) ->
     if event.display is not None and event.display.mime_type in DIFFS:
         return joined(note(CHANGE), beginning, *whole)
     hunks, remark = between(shown, seen)
-    difference = changes_body([Change.of("", "", hunks, note=f"{ADDED} {remark}".strip())], context)
+    difference = changes_body([FileDiff.of("", "", hunks, note=f"{ADDED} {remark}".strip())], context)
     return joined(difference, beginning, folded("all of it", joined(*whole)))
 
 

@@ -32,7 +32,7 @@ CONTEXT = 3
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
 
-class Line(NamedTuple):
+class DiffLine(NamedTuple):
     sign: str
     """`+`, `-`, or a space; `\\` for a remark of the diff."""
     text: str
@@ -42,19 +42,19 @@ class Line(NamedTuple):
     """The text in segments, and whether each has changed; empty unless some have changed and some have not."""
 
 
-class Hunk(NamedTuple):
+class DiffHunk(NamedTuple):
     title: str
     """The place according to the diff, such as the function around it."""
-    lines: Sequence[Line]
+    lines: Sequence[DiffLine]
 
 
-class Change(NamedTuple):
+class FileDiff(NamedTuple):
     """The change of one file."""
 
     path: str
     kind: str
     """`add`, `modify`, `delete`, `rename`, or the provider's own word; empty if unknown."""
-    hunks: Sequence[Hunk]
+    hunks: Sequence[DiffHunk]
     moved_to: str = ""
     note: str = ""
     hidden: int = 0
@@ -63,12 +63,12 @@ class Change(NamedTuple):
     removed: int = 0
 
     @classmethod
-    def of(cls, path: str, kind: str, hunks: Sequence[Hunk], *, moved_to: str = "", note: str = "") -> Change:
+    def of(cls, path: str, kind: str, hunks: Sequence[DiffHunk], *, moved_to: str = "", note: str = "") -> FileDiff:
         signs = [line.sign for hunk in hunks for line in hunk.lines]
         return cls(path, kind, hunks, moved_to, note, 0, signs.count("+"), signs.count("-"))
 
 
-def between(old: str, new: str) -> tuple[list[Hunk], str]:
+def between(old: str, new: str) -> tuple[list[DiffHunk], str]:
     """Compare two texts. Return the hunks, and a remark, which may be empty. Lines have no numbers, since the texts may
     be parts of files."""
     before, after = _lines(old.replace("\r\n", "\n")), _lines(new.replace("\r\n", "\n"))
@@ -77,23 +77,23 @@ def between(old: str, new: str) -> tuple[list[Hunk], str]:
             return [], "Only the newline at the end changes."
         before, after = _lines(old), _lines(new)  # line ends change
     most = min(COMPARISONS, COMPARISONS_PER_LINE * (len(before) + len(after)))
-    lines: list[Line] = []
+    lines: list[DiffLine] = []
     at = 0
     for a1, a2, b1, b2 in blocks(before, after, most):
-        lines += [Line(" ", text) for text in after[at:b1]]
-        lines += [Line("-", text) for text in before[a1:a2]]
-        lines += [Line("+", text) for text in after[b1:b2]]
+        lines += [DiffLine(" ", text) for text in after[at:b1]]
+        lines += [DiffLine("-", text) for text in before[a1:a2]]
+        lines += [DiffLine("+", text) for text in after[b1:b2]]
         at = b2
-    lines += [Line(" ", text) for text in after[at:]]
-    return [Hunk("", lines)], ""
+    lines += [DiffLine(" ", text) for text in after[at:]]
+    return [DiffHunk("", lines)], ""
 
 
-def near(hunks: Iterable[Hunk]) -> list[Hunk]:
+def near(hunks: Iterable[DiffHunk]) -> list[DiffHunk]:
     """Keep the changed lines and those around them; the title of each hunk says how many equal lines are left out
     before it."""
-    shown: list[Hunk] = []
+    shown: list[DiffHunk] = []
     for hunk in hunks:
-        lines: list[Line] = []
+        lines: list[DiffLine] = []
         last = -1
         for at in sorted(_places_near_changes(hunk.lines)):
             if at < 0 or at >= len(hunk.lines):
@@ -101,84 +101,86 @@ def near(hunks: Iterable[Hunk]) -> list[Hunk]:
             if at != last + 1 or not lines:
                 left_out = at - last - 1
                 lines = []
-                shown.append(Hunk(f"{counted(left_out, 'line is', 'lines are')} the same" if left_out else "", lines))
+                shown.append(
+                    DiffHunk(f"{counted(left_out, 'line is', 'lines are')} the same" if left_out else "", lines)
+                )
             lines.append(hunk.lines[at])
             last = at
     return shown
 
 
-def whole(text: str, sign: str) -> list[Hunk]:
+def whole(text: str, sign: str) -> list[DiffHunk]:
     """Return the lines of a file that is added (`+`) or deleted (`-`)."""
-    return [Hunk("", [Line(sign, line, at) for at, line in enumerate(_lines(text), 1)])]
+    return [DiffHunk("", [DiffLine(sign, line, at) for at, line in enumerate(_lines(text), 1)])]
 
 
-def changes_of_diff(text: str) -> list[Change]:
+def changes_of_diff(text: str) -> list[FileDiff]:
     """Parse a unified diff of one or several files. If it names no file, the change has no path."""
     files = unified_diff.split_files(text)
     if not files:
         hunks = hunks_of_diff(text)
-        return [Change.of("", "", hunks)] if hunks else []
-    return [Change.of(one.path, one.kind, hunks_of_diff(one.text), moved_to=one.move_path or "") for one in files]
+        return [FileDiff.of("", "", hunks)] if hunks else []
+    return [FileDiff.of(one.path, one.kind, hunks_of_diff(one.text), moved_to=one.move_path or "") for one in files]
 
 
-def hunks_of_diff(text: str) -> list[Hunk]:
+def hunks_of_diff(text: str) -> list[DiffHunk]:
     """Parse the part of a unified diff about one file. Hunks written by models may have no line numbers."""
     return [
-        Hunk(one.title, _numbered(one.lines, one.old_start, one.new_start))
+        DiffHunk(one.title, _numbered(one.lines, one.old_start, one.new_start))
         for one in unified_diff.hunks(text)
         if one.lines
     ]
 
 
-def _numbered(signed: Iterable[str], old: int | None, new: int | None) -> list[Line]:
+def _numbered(signed: Iterable[str], old: int | None, new: int | None) -> list[DiffLine]:
     """Lines that begin with their sign; an unchanged one may lack its space. `old`, `new`: the first numbers."""
-    lines: list[Line] = []
+    lines: list[DiffLine] = []
     for text in signed:
         sign = text[:1] if text[:1] in ("+", "-", "\\") else " "
         rest = text[1:] if text.startswith((sign, " ")) else text
-        lines.append(Line(sign, rest, None if sign == "\\" else old if sign == "-" else new))
+        lines.append(DiffLine(sign, rest, None if sign == "\\" else old if sign == "-" else new))
         old = None if old is None else old + (sign in "- ")
         new = None if new is None else new + (sign in "+ ")
     return lines
 
 
-def hunks_of_claude(patch: Iterable[dict[str, Any]]) -> list[Hunk]:
+def hunks_of_claude(patch: Iterable[dict[str, Any]]) -> list[DiffHunk]:
     """Convert Claude Code's hunks, `{oldStart, newStart, lines}` each; every line begins with its sign."""
-    hunks: list[Hunk] = []
+    hunks: list[DiffHunk] = []
     for one in patch:
         old, new = (one[key] if isinstance(one.get(key), int) else None for key in ("oldStart", "newStart"))
         given = one.get("lines")
         if lines := _numbered(
             (text for text in given if isinstance(text, str)) if isinstance(given, list) else (), old, new
         ):
-            hunks.append(Hunk("", lines))
+            hunks.append(DiffHunk("", lines))
     return hunks
 
 
-def cut(changes: Sequence[Change], lines: int, *, brief: bool = False) -> list[Change]:
+def cut(changes: Sequence[FileDiff], lines: int, *, brief: bool = False) -> list[FileDiff]:
     """Return at most `lines` lines in all, with what changed inside them. `brief`: only changed lines and those around
     them, and only the beginning of long lines."""
-    shown: list[Change] = []
+    shown: list[FileDiff] = []
     left = lines
     for change in changes:
-        hunks: list[Hunk] = []
+        hunks: list[DiffHunk] = []
         hidden = 0
         for hunk in change.hunks:
             kept = (_near_changes(hunk.lines) if brief else hunk.lines)[:left]
             hidden += len(hunk.lines) - len(kept)
             left -= len(kept)
             if kept:
-                hunks.append(Hunk(hunk.title, _with_segments(kept)))
+                hunks.append(DiffHunk(hunk.title, _with_segments(kept)))
         shown.append(change._replace(hunks=hunks, hidden=hidden))
     return shown
 
 
-def _near_changes(lines: Sequence[Line]) -> list[Line]:
+def _near_changes(lines: Sequence[DiffLine]) -> list[DiffLine]:
     kept = _places_near_changes(lines)
     return [line._replace(text=shortened(line.text)) for at, line in enumerate(lines) if at in kept]
 
 
-def _places_near_changes(lines: Sequence[Line]) -> set[int]:
+def _places_near_changes(lines: Sequence[DiffLine]) -> set[int]:
     kept: set[int] = set()
     for at, line in enumerate(lines):
         if line.sign != " ":
@@ -186,7 +188,7 @@ def _places_near_changes(lines: Sequence[Line]) -> set[int]:
     return kept
 
 
-def _with_segments(lines: Sequence[Line]) -> list[Line]:
+def _with_segments(lines: Sequence[DiffLine]) -> list[DiffLine]:
     done = list(lines)
     at = pairs = 0
     while at < len(done) and pairs < COMPARED_PAIRS:
@@ -200,14 +202,14 @@ def _with_segments(lines: Sequence[Line]) -> list[Line]:
     return done
 
 
-def _run(lines: Sequence[Line], start: int, sign: str) -> int:
+def _run(lines: Sequence[DiffLine], start: int, sign: str) -> int:
     end = start
     while end < len(lines) and lines[end].sign == sign:
         end += 1
     return end - start
 
 
-def _compared(old: Line, new: Line) -> tuple[Line, Line]:
+def _compared(old: DiffLine, new: DiffLine) -> tuple[DiffLine, DiffLine]:
     if max(len(old.text), len(new.text)) > COMPARED_CHARACTERS:
         return old, new
     before, after = _WORDS.findall(old.text), _WORDS.findall(new.text)
@@ -241,13 +243,13 @@ def _lines(text: str) -> list[str]:
 # -- the changes that a call states in its input ---------------------------------------------------------------------
 
 
-def changes_of(name: str, payload: dict[str, Any]) -> list[Change]:
+def changes_of(name: str, payload: dict[str, Any]) -> list[FileDiff]:
     """Return the changes that a call of a canonical tool states; none for a tool that changes no text."""
     types = TOOLS.get(name)
     return [] if types is None else changes_in(types.input.from_payload(payload))
 
 
-def changes_in(payload: ToolInput) -> list[Change]:
+def changes_in(payload: ToolInput) -> list[FileDiff]:
     """Return the changes that a call states in its input; none for a tool that changes no text."""
     match payload:
         case EditInput():
@@ -265,22 +267,22 @@ def changes_in(payload: ToolInput) -> list[Change]:
     return [edit for edit in edits if edit is not None]
 
 
-def _edit(edit: EditInput | SingleEdit, path: str) -> Change | None:
+def _edit(edit: EditInput | SingleEdit, path: str) -> FileDiff | None:
     if edit.old_string is None and edit.new_string is None:
         return None
     hunks, note = between(edit.old_string or "", edit.new_string or "")
     if edit.replace_all:
         note = f"Wherever the text is found. {note}".strip()
-    return Change.of(path, "", hunks, note=note)
+    return FileDiff.of(path, "", hunks, note=note)
 
 
-def change_of(path: str, change: PatchChange) -> Change:
+def change_of(path: str, change: PatchChange) -> FileDiff:
     """Return the change of one file of a patch."""
     hunks, note = _hunks(change)
-    return Change.of(path, change.type or "", hunks, moved_to=change.move_path or "", note=note)
+    return FileDiff.of(path, change.type or "", hunks, moved_to=change.move_path or "", note=note)
 
 
-def _hunks(change: PatchChange) -> tuple[list[Hunk], str]:
+def _hunks(change: PatchChange) -> tuple[list[DiffHunk], str]:
     if change.unified_diff and (hunks := hunks_of_diff(change.unified_diff)):
         return hunks, ""
     if change.modify is not None:
@@ -292,7 +294,7 @@ def _hunks(change: PatchChange) -> tuple[list[Hunk], str]:
     return [], ""
 
 
-def _modified(change: Modification) -> tuple[list[Hunk], str]:
+def _modified(change: Modification) -> tuple[list[DiffHunk], str]:
     if not change.hunks:
         return between(change.old_content or "", change.new_content or "")
     compared = [between(hunk.old_content or "", hunk.new_content or "") for hunk in change.hunks]

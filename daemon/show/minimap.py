@@ -4,9 +4,9 @@
     history.add(events)          # in the order of `seq`; later more of them, those that it has are skipped
     html = template("minimap.html", map=drawn(history, is_live=False), link="#e{0}")
 
-`History` is what happened, as far as the overview needs it: calls, turns, subagents, and what waited for a person. Of
-most events only the head is decoded. Everything is bounded: of a session with more calls than `CALLS`, neighbours are
-merged, and of one with more turns than `TURNS`, the oldest are only counted.
+`SessionHistory` is what happened, as far as the overview needs it: calls, turns, subagents, and what waited for a
+person. Of most events only the head is decoded. Everything is bounded: of a session with more calls than `CALLS`,
+neighbours are merged, and of one with more turns than `TURNS`, the oldest are only counted.
 
 On the map the main agent has a lane, and each subagent one below, at most `LANES` in all: where there are more
 subagents, those that did not run at the same time share one. A lane has a bar for each call. Where there are more than
@@ -48,7 +48,7 @@ NAME = 80
 """Code points of the name of a call or a subagent."""
 
 
-class Call(msgspec.Struct):
+class TimedCall(msgspec.Struct):
     seq: int
     agent: str
     """The subagent; empty for the main agent."""
@@ -72,7 +72,7 @@ class Wait(msgspec.Struct):
     end_seq: int = 0
 
 
-class Share(msgspec.Struct):
+class Work(msgspec.Struct):
     """What a turn or a subagent did."""
 
     spent: Spent
@@ -81,12 +81,12 @@ class Share(msgspec.Struct):
     """Calls that failed, and the turn if it did."""
 
 
-class Turn(msgspec.Struct):
+class TurnWork(msgspec.Struct):
     number: int
     """From 1. 0: what came before the first turn."""
     seq: int
     start: int
-    share: Share
+    share: Work
     end: int | None = None
     state: str = "started"
     """As in a `turn` event; empty: the next turn has begun without its end."""
@@ -98,13 +98,13 @@ class Turn(msgspec.Struct):
     """Milliseconds, as the agent states them."""
 
 
-class Agent(msgspec.Struct):
+class SubagentWork(msgspec.Struct):
     """A subagent."""
 
     id: str
     seq: int
     start: int
-    share: Share
+    share: Work
     turn: int
     """The turn in which it started, by its place in the journal."""
     end: int = 0
@@ -120,21 +120,21 @@ class _Task(msgspec.Struct):
     turn: int
 
 
-class History:
+class SessionHistory:
     def __init__(self) -> None:
         self.seq = 0
         """Of the last event that was added."""
-        self.calls: list[Call] = []
-        self.turns: list[Turn] = []
+        self.calls: list[TimedCall] = []
+        self.turns: list[TurnWork] = []
         self.earlier_turns = 0
         """How many of the oldest turns are not in `turns`."""
-        self.agents: dict[str, Agent] = {}
+        self.agents: dict[str, SubagentWork] = {}
         self.waits: list[Wait] = []
         self.first: int | None = None
         self.last: int | None = None
         """Times of the first and the last event that has one."""
         self._ledger = Ledger()
-        self._by_key: dict[tuple[str, str], Call] = {}
+        self._by_key: dict[tuple[str, str], TimedCall] = {}
         self._asked: dict[tuple[str, str], tuple[Wait, str]] = {}
         """Open questions by stream and id, and the ids of their calls."""
         self._tasks: dict[str, _Task] = {}
@@ -166,7 +166,7 @@ class History:
         if len(self.turns) > TURNS:
             self._drop_turns()
 
-    def turn_of(self, agent: Agent) -> int:
+    def turn_of(self, agent: SubagentWork) -> int:
         """Return the number of the turn that a subagent belongs to: that of the call which spawned it, if it is known,
         else the one in which it happened."""
         parent, above = agent.parent, 0
@@ -180,7 +180,7 @@ class History:
         began = [one.number for one in self.turns if one.start <= agent.start]
         return began[-1] if began else agent.turn
 
-    def title_of(self, agent: Agent) -> str:
+    def title_of(self, agent: SubagentWork) -> str:
         """Return what a subagent was asked; empty if that is not known."""
         task = self._tasks.get(agent.parent or agent.id)
         return "" if task is None else task.title
@@ -188,18 +188,18 @@ class History:
     # -- internals ----------------------------------------------------------------------------------------------
 
     @property
-    def _turn(self) -> Turn:
+    def _turn(self) -> TurnWork:
         """The latest turn; one without a number for what comes before the first."""
         if not self.turns:
-            self.turns.append(Turn(0, self.seq, self._now, self._new_share(), end=self._now, state=""))
+            self.turns.append(TurnWork(0, self.seq, self._now, self._new_share(), end=self._now, state=""))
         return self.turns[-1]
 
-    def _share(self, head: EventHead) -> Share:
+    def _share(self, head: EventHead) -> Work:
         agent = self.agents.get(head.agent or "")
         return self._turn.share if agent is None else agent.share
 
-    def _new_share(self) -> Share:
-        return Share(Spent(self._ledger))
+    def _new_share(self) -> Work:
+        return Work(Spent(self._ledger))
 
     def _note_agent(self, seq: int, head: EventHead) -> None:
         agent = self.agents.get(head.agent or "")
@@ -207,7 +207,7 @@ class History:
             if len(self.agents) >= AGENTS:
                 return
             name = head.agent or ""
-            agent = self.agents[name] = Agent(name, seq, self._now, self._new_share(), self._turn.number)
+            agent = self.agents[name] = SubagentWork(name, seq, self._now, self._new_share(), self._turn.number)
         agent.end = max(agent.end, self._now)
         agent.parent = agent.parent or head.parent
 
@@ -222,7 +222,7 @@ class History:
             number = 1 + (self.turns[-1].number if self.turns else 0)
             if self.turns and self.turns[-1].state == "started":
                 self.turns[-1].state, self.turns[-1].end = "", self._now
-            self.turns.append(Turn(number, seq, self._now, self._new_share(), prompt=self._prompt))
+            self.turns.append(TurnWork(number, seq, self._now, self._new_share(), prompt=self._prompt))
             self._prompt = ""
             return
         turn = self._turn
@@ -247,7 +247,7 @@ class History:
     def _open_call(self, seq: int, head: EventHead) -> None:
         agent = head.agent or ""
         preview = (head.preview or head.title or "")[:NAME]
-        call = Call(seq, agent, (head.name or "")[:NAME], preview, self._now)
+        call = TimedCall(seq, agent, (head.name or "")[:NAME], preview, self._now)
         self.calls.append(call)
         self._by_key[head.key] = call
         share = self._share(head)
@@ -293,8 +293,8 @@ class History:
 
     def _merge_calls(self) -> None:
         """Halve the calls that have ended, by merging neighbours of one agent that ended alike."""
-        kept: list[Call] = []
-        last: dict[tuple[str, bool], Call] = {}
+        kept: list[TimedCall] = []
+        last: dict[tuple[str, bool], TimedCall] = {}
         for call in self.calls:
             before = None if call.end is None else last.pop((call.agent, call.failed), None)
             if before is None:
@@ -315,22 +315,22 @@ class History:
         del self.turns[:gone]
 
 
-def _commoner(one: Call, other: Call) -> str:
+def _commoner(one: TimedCall, other: TimedCall) -> str:
     counts = Counter({one.name: one.calls})
     counts[other.name] += other.calls
     return counts.most_common(1)[0][0]
 
 
 _usage_decoder = msgspec.json.Decoder(Usage)
-_RULES: dict[str, Callable[[History, int, EventHead], None]] = {
-    "session": History._note_session,
-    "turn": History._note_turn,
-    "message": History._note_message,
-    "tool-call": History._open_call,
-    "tool-update": History._update_call,
-    "tool-result": History._end_call,
-    "permission-request": History._ask,
-    "permission-response": History._note_response,
+_RULES: dict[str, Callable[[SessionHistory, int, EventHead], None]] = {
+    "session": SessionHistory._note_session,
+    "turn": SessionHistory._note_turn,
+    "message": SessionHistory._note_message,
+    "tool-call": SessionHistory._open_call,
+    "tool-update": SessionHistory._update_call,
+    "tool-result": SessionHistory._end_call,
+    "permission-request": SessionHistory._ask,
+    "permission-response": SessionHistory._note_response,
 }
 
 
@@ -403,7 +403,7 @@ class SessionMap(NamedTuple):
     lanes: list[Lane]
     marks: list[Mark]
     frames: list[Frame]
-    outline: list[Entry]
+    outline: list[OutlineEntry]
     earlier_turns: int
     """How many of the oldest turns are not in the outline."""
     calls: int
@@ -411,12 +411,12 @@ class SessionMap(NamedTuple):
 
 
 class _Placed(NamedTuple):
-    call: Call
+    call: TimedCall
     x: float
     end: float
 
 
-def drawn(history: History, *, is_live: bool) -> SessionMap:
+def drawn(history: SessionHistory, *, is_live: bool) -> SessionMap:
     """Return the map of what happened so far. `is_live`: the session is running. It may take a second: call it in a
     thread."""
     axis = _Axis(history)
@@ -444,7 +444,7 @@ def drawn(history: History, *, is_live: bool) -> SessionMap:
 
 
 class _Axis:
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: SessionHistory) -> None:
         now = max([history.last or 0, *(one.start for one in history.calls[-1:])])
         is_open = any(call.end is None for call in history.calls) or any(wait.end is None for wait in history.waits)
         if is_open:
@@ -464,19 +464,19 @@ class _Axis:
     def at(self, ts: int, seq: int) -> float:
         return self._places[ts, seq]
 
-    def extent(self, one: Call | Wait) -> tuple[float, float]:
+    def extent(self, one: TimedCall | Wait) -> tuple[float, float]:
         start = self.at(one.start, one.seq)
         return start, max(start, self._now if one.end is None else self.at(one.end, one.end_seq))
 
 
-def _ends(one: Call | Wait, *, is_call: bool, size: int) -> Iterator[Moment]:
+def _ends(one: TimedCall | Wait, *, is_call: bool, size: int) -> Iterator[Moment]:
     running, waiting = (size, 0) if is_call else (0, size)
     yield Moment(one.start, one.seq, is_call, running, waiting)
     if one.end is not None:
         yield Moment(one.end, one.end_seq, False, -running, -waiting)
 
 
-def _lanes_of(agents: Iterable[Agent]) -> dict[str, int]:
+def _lanes_of(agents: Iterable[SubagentWork]) -> dict[str, int]:
     """Return the lane of each subagent; the main agent has lane 0."""
     ordered = sorted(agents, key=attrgetter("start", "seq"))
     if len(ordered) < LANES:
@@ -490,7 +490,7 @@ def _lanes_of(agents: Iterable[Agent]) -> dict[str, int]:
     return found
 
 
-def _names(history: History, numbers: dict[str, int], lane: int) -> list[str]:
+def _names(history: SessionHistory, numbers: dict[str, int], lane: int) -> list[str]:
     agents = [agent for agent in history.agents.values() if numbers[agent.id] == lane]
     if len(agents) > 3:
         return [counted(len(agents), "subagent")]
@@ -551,7 +551,7 @@ def _bar(group: list[_Placed], start: int) -> Bar:
     )
 
 
-def _title(call: Call) -> str:
+def _title(call: TimedCall) -> str:
     took = None if call.end is None or call.end == call.start else spent(call.end - call.start)
     state = "failed" if call.failed else "running" if call.end is None else None
     return " · ".join(part for part in (f"{call.name} {call.preview}".strip(), state, took) if part)
@@ -563,7 +563,7 @@ def _title_of_several(names: Counter[str], calls: int, failed: bool) -> str:
     return f"{counted(calls, 'failed call' if failed else 'call')}: {common}{more}"
 
 
-def _marks(history: History, axis: _Axis, start: int) -> list[Mark]:
+def _marks(history: SessionHistory, axis: _Axis, start: int) -> list[Mark]:
     turns = [turn for turn in history.turns if turn.number]
     step = -(-len(turns) // MARKS)
     return [
@@ -578,7 +578,7 @@ def _marks(history: History, axis: _Axis, start: int) -> list[Mark]:
     ]
 
 
-def _frames(history: History, axis: _Axis, numbers: dict[str, int]) -> list[Frame]:
+def _frames(history: SessionHistory, axis: _Axis, numbers: dict[str, int]) -> list[Frame]:
     found = []
     for wait in history.waits:
         if wait.end is not None and wait.end - wait.start < NOTICED:
@@ -653,7 +653,7 @@ class SubEntry(NamedTuple):
     facts: list[str]
 
 
-class Entry(NamedTuple):
+class OutlineEntry(NamedTuple):
     seq: int
     number: int
     """0: what came before the first turn."""
@@ -673,9 +673,9 @@ class Entry(NamedTuple):
     more_subagents: int
 
 
-def outline_of(history: History, *, is_live: bool) -> list[Entry]:
+def outline_of(history: SessionHistory, *, is_live: bool) -> list[OutlineEntry]:
     """`is_live`: the session is running."""
-    agents: defaultdict[int, list[Agent]] = defaultdict(list)
+    agents: defaultdict[int, list[SubagentWork]] = defaultdict(list)
     for agent in history.agents.values():
         agents[history.turn_of(agent)].append(agent)
     waiting = is_live and any(wait.end is None for wait in history.waits)
@@ -687,12 +687,14 @@ def outline_of(history: History, *, is_live: bool) -> list[Entry]:
     return entries
 
 
-def _entry(history: History, turn: Turn, agents: list[Agent], is_live: bool, is_waiting: bool) -> Entry:
+def _entry(
+    history: SessionHistory, turn: TurnWork, agents: list[SubagentWork], is_live: bool, is_waiting: bool
+) -> OutlineEntry:
     shares = [turn.share, *(agent.share for agent in agents)]
     calls, errors = sum(share.calls for share in shares), sum(share.errors for share in shares)
     cost = cost_of([share.spent for share in shares])
     duration = _duration(history, turn)
-    return Entry(
+    return OutlineEntry(
         seq=turn.seq,
         number=turn.number,
         prompt=turn.prompt,
@@ -708,13 +710,13 @@ def _entry(history: History, turn: Turn, agents: list[Agent], is_live: bool, is_
     )
 
 
-def _sub_entry(history: History, agent: Agent) -> SubEntry:
-    share: Share = agent.share
+def _sub_entry(history: SessionHistory, agent: SubagentWork) -> SubEntry:
+    share: Work = agent.share
     facts = _facts(share.calls, share.errors, max(agent.end - agent.start, 0) or None, cost_of([share.spent]))
     return SubEntry(agent.seq, history.title_of(agent), facts)
 
 
-def _state(turn: Turn, is_live: bool, is_waiting: bool) -> State:
+def _state(turn: TurnWork, is_live: bool, is_waiting: bool) -> State:
     if is_waiting:
         return "waiting"
     if turn.state == "started":
@@ -722,7 +724,7 @@ def _state(turn: Turn, is_live: bool, is_waiting: bool) -> State:
     return turn.state if turn.state in ("failed", "cancelled") else ""  # type: ignore[return-value]
 
 
-def _duration(history: History, turn: Turn) -> int | None:
+def _duration(history: SessionHistory, turn: TurnWork) -> int | None:
     if turn.duration is not None:
         return turn.duration
     end = history.last if turn.end is None else turn.end

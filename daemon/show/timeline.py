@@ -295,7 +295,7 @@ FEWEST = 2
 """Calls in a fold, at least."""
 
 
-class Row(NamedTuple):
+class TimelineRow(NamedTuple):
     """A card, or a fold: consecutive calls that only looked at something."""
 
     cards: Sequence[Card]
@@ -319,11 +319,11 @@ class Row(NamedTuple):
         return _time_of(self.cards)
 
 
-def rows_of(cards: Iterable[Card], *, is_quiet: bool = False, folds: bool = True) -> list[Row]:
+def rows_of(cards: Iterable[Card], *, is_quiet: bool = False, folds: bool = True) -> list[TimelineRow]:
     """Arrange cards as rows. `is_quiet`: leave out what turns used, and what describes sessions. Nothing that failed or
     still runs is folded away."""
     kept = [card for card in cards if not (is_quiet and is_aside(card))]
-    return [Row(run) for run in (_runs(kept) if folds else ([card] for card in kept))]
+    return [TimelineRow(run) for run in (_runs(kept) if folds else ([card] for card in kept))]
 
 
 def is_aside(card: Card) -> bool:
@@ -456,7 +456,7 @@ ANSWERED = "answered"
 """The state of a request that does not wait any more."""
 
 
-class Change(NamedTuple):
+class RowChanges(NamedTuple):
     """What an event changes, in this order."""
 
     card: Card
@@ -467,7 +467,7 @@ class Change(NamedTuple):
     """Call -> the cards that are among its children now."""
     counted: Sequence[Card]
     """Calls in which there are more calls now."""
-    fold: Row | None
+    fold: TimelineRow | None
     """Rows that have become one, or were one and are more now."""
     is_left_out: bool
     """The card has no row."""
@@ -503,7 +503,7 @@ class Growing:
             self._take(fragment)
         self._nesting.cards.rotate(len(self._nesting.cards) - before)
 
-    def add(self, fragment: Fragment) -> Change:
+    def add(self, fragment: Fragment) -> RowChanges:
         """Take the next event by `seq`."""
         card, nested = self._take(fragment)
         homes = {one.home: None for one in nested if one.home is not None}
@@ -513,7 +513,7 @@ class Growing:
             replaced = list(dict.fromkeys([*replaced, *self._answer(fragment.into or "")]))
         counted = list(dict.fromkeys(above for home in homes for above in _upwards(home)))
         left_out = self._is_quiet and is_aside(card)
-        change = Change(card, replaced, by_home, counted, None if left_out else self._fold(card), left_out)
+        change = RowChanges(card, replaced, by_home, counted, None if left_out else self._fold(card), left_out)
         self._forget()
         return change
 
@@ -546,7 +546,7 @@ class Growing:
             one.status = ANSWERED
         return [one.home or one for one in asked]
 
-    def _fold(self, card: Card) -> Row | None:
+    def _fold(self, card: Card) -> TimelineRow | None:
         """Return the row that the calls before the last one have become."""
         rows = self._nesting.cards if card.home is None else card.home.inside.get("children", ())
         if not rows or card is not rows[-1]:

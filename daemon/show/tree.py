@@ -151,7 +151,7 @@ PLACES = 500
 """Texts and objects that are looked at in one provider's object."""
 
 
-class Place(NamedTuple):
+class ValuePath(NamedTuple):
     """A value in a provider's object, and the keys that lead to it."""
 
     path: str
@@ -179,20 +179,20 @@ def lines_of(value: Any, indent: str = "", depth: int = DEPTH) -> str:
     return "\n".join(lines)
 
 
-def texts_in(value: Any) -> list[Place]:
+def texts_in(value: Any) -> list[ValuePath]:
     """The texts in a provider's object; those of a list of content blocks also as one."""
-    found: list[Place] = []
+    found: list[ValuePath] = []
     for place in _places(value):
         if isinstance(place.value, str):
             found.append(place)
         elif isinstance(place.value, list) and len(parts := list(_block_texts(place.value))) > 1:
-            found += [Place(place.path, "".join(parts)), Place(place.path, "\n".join(parts))]
+            found += [ValuePath(place.path, "".join(parts)), ValuePath(place.path, "\n".join(parts))]
     return found
 
 
-def objects_in(value: Any) -> list[Place]:
+def objects_in(value: Any) -> list[ValuePath]:
     """The objects in a provider's object, itself included, and those that a text in it encodes as JSON."""
-    found: list[Place] = []
+    found: list[ValuePath] = []
     for place in _places(value):
         if isinstance(place.value, dict):
             found.append(place)
@@ -202,13 +202,13 @@ def objects_in(value: Any) -> list[Place]:
             except (msgspec.DecodeError, RecursionError):
                 continue
             if isinstance(decoded, dict):
-                found.append(Place(place.path, decoded))
+                found.append(ValuePath(place.path, decoded))
     return found
 
 
-def _places(value: Any) -> Iterator[Place]:
+def _places(value: Any) -> Iterator[ValuePath]:
     """Yield the value and all that is in it, outer ones first."""
-    waiting = [Place("", value)]
+    waiting = [ValuePath("", value)]
     for _ in range(PLACES):
         if not waiting:
             return
@@ -216,9 +216,9 @@ def _places(value: Any) -> Iterator[Place]:
         yield place
         path, inside = place
         if isinstance(inside, dict):
-            waiting += [Place(f"{path}.{key}" if path else str(key), one) for key, one in inside.items()]
+            waiting += [ValuePath(f"{path}.{key}" if path else str(key), one) for key, one in inside.items()]
         elif isinstance(inside, list):
-            waiting += [Place(f"{path}[{at}]", one) for at, one in enumerate(inside)]
+            waiting += [ValuePath(f"{path}[{at}]", one) for at, one in enumerate(inside)]
 
 
 def _block_texts(blocks: list[Any]) -> Iterator[str]:

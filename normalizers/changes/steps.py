@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from tooltap.normalizers.tools.unified_diff import Hunk, hunks
+from tooltap.normalizers.tools.unified_diff import UnifiedHunk, hunks
 from tooltap.normalizers.wire.values import record, records, string, strings, whole
 
 Payload: TypeAlias = dict[str, Any]
@@ -225,7 +225,7 @@ def patch_parts(diff: str) -> tuple[PatchHunk, ...]:
     return tuple(_part(_start(one), [line or " " for line in one.lines]) for one in hunks(diff) if one.lines)
 
 
-def _start(hunk: Hunk) -> int | None:
+def _start(hunk: UnifiedHunk) -> int | None:
     """A hunk that removes nothing and has no context names the line before it."""
     is_pure = all(line[:1] in ("+", "\\") for line in hunk.lines)
     return hunk.old_start + is_pure if hunk.old_start is not None else None

@@ -35,7 +35,7 @@ import msgspec
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.lines import Skip
 from tooltap.normalizers.core.model_view import model_view
-from tooltap.normalizers.core.state import Call, CallsState, Restore, Tombstone, Unfinished, tombstone_of
+from tooltap.normalizers.core.state import CallsState, OpenCall, Restore, Tombstone, Unfinished, tombstone_of
 from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.payload import by_view, truncate_raw
@@ -103,11 +103,11 @@ class Calls:
         """The id, in events, of the call that an id on the wire means."""
         return self._writer.id_of_call(call_id) if self._state.renamed else call_id
 
-    def get(self, call_id: str) -> Call | None:
+    def get(self, call_id: str) -> OpenCall | None:
         """The open call of this id."""
         return self._state.open.get(self.id_of(call_id))
 
-    def still_open(self, call: Call) -> tuple[Call | None, str | None]:
+    def still_open(self, call: OpenCall) -> tuple[OpenCall | None, str | None]:
         """The call, if it may be answered, and the id of the synthetic result that the answer replaces. One that a
         dialect holds may have ended meanwhile: with its turn, or because there were too many."""
         if call.id in self._state.open:
@@ -169,7 +169,7 @@ class Calls:
         """Whether a call of a turn is open, other than background calls and subagents' calls."""
         return bool(self._ending_with(session, turn_id, agent))
 
-    def remember(self, call: Call, memory: dict[str, Any]) -> None:
+    def remember(self, call: OpenCall, memory: dict[str, Any]) -> None:
         """Replace what the dialect remembers of an open call. Nothing is remembered of one that is done: nobody would
         forget it."""
         state = self._state
@@ -241,7 +241,7 @@ class Calls:
         memory: dict[str, Any] | None = None,
         outputs: dict[str, Any] | None = None,
         source: str = "",
-    ) -> Call:
+    ) -> OpenCall:
         """Emit a new call.
 
         `value`: the tool's input; `raw`: the provider's whole object for the call; `name`: the canonical name, where
@@ -260,7 +260,7 @@ class Calls:
         digest, told = digests(payload)
         parent = writer.parent
         shown = preview(name, payload, writer.state.cwd)
-        call = Call(
+        call = OpenCall(
             raw_name,
             name,
             writer.session,
@@ -298,14 +298,14 @@ class Calls:
         while len(opened) >= self._writer.context.limits.open_calls:
             self._close(next(iter(opened.values())), "interrupted")
 
-    def _add(self, call: Call) -> None:
+    def _add(self, call: OpenCall) -> None:
         state = self._state
         state.open[call.id] = call
         self._put_in_turn(call)
         if call.parent is not None:
             state.children.setdefault(call.parent, {})[call.id] = None
 
-    def _complete(self, call: Call, payload: dict[str, Any], raw: Any, tomb: Tombstone) -> None:
+    def _complete(self, call: OpenCall, payload: dict[str, Any], raw: Any, tomb: Tombstone) -> None:
         """Emit what a call was whose result was emitted before."""
         call.session, call.agent, call.parent, call.turn = tomb.session, tomb.agent, tomb.parent, tomb.turn
         call.origin = tomb.origin
@@ -322,7 +322,7 @@ class Calls:
 
     def update(
         self,
-        call: Call,
+        call: OpenCall,
         value: Any = msgspec.UNSET,
         *,
         raw: Any = None,
@@ -367,14 +367,14 @@ class Calls:
         self._emit_of(call, ToolUpdate, fields)
         return True
 
-    def set_status(self, call: Call, status: str) -> bool:
+    def set_status(self, call: OpenCall, status: str) -> bool:
         return self.update(call, status=status)
 
     # -- results --------------------------------------------------------------------------------------------------
 
     def answer(
         self,
-        of: Call | str,
+        of: OpenCall | str,
         answer: Answer,
         *,
         raw: Any,
@@ -387,7 +387,7 @@ class Calls:
         `raw`: the provider's whole object for the result; `raw_name`: the tool's name on the line, for a call that was
         not seen; `final`: the call was acknowledged before, though its parser may not have seen that.
         """
-        call, replaces = self.still_open(of) if isinstance(of, Call) else self._of_result(of, raw_name)
+        call, replaces = self.still_open(of) if isinstance(of, OpenCall) else self._of_result(of, raw_name)
         if call is None:
             return DUPLICATE_RESULT
         if not answer.is_async and self._state.children:
@@ -398,7 +398,7 @@ class Calls:
 
     def _result(
         self,
-        call: Call,
+        call: OpenCall,
         answer: Answer,
         raw: Any,
         *,
@@ -468,7 +468,7 @@ class Calls:
         tomb.synthetic_result = event_id
         return self.answer(call_id, answer, raw=raw)
 
-    def _of_result(self, wire_id: str, raw_name: str) -> tuple[Call | None, str | None]:
+    def _of_result(self, wire_id: str, raw_name: str) -> tuple[OpenCall | None, str | None]:
         state = self._state
         call_id = self.id_of(wire_id)
         call = state.open.get(call_id)
@@ -482,11 +482,11 @@ class Calls:
             return call, None
         if tomb.synthetic_result is None:
             return None, None
-        call = Call(*tomb.shared(), id=call_id, status="running")
+        call = OpenCall(*tomb.shared(), id=call_id, status="running")
         return call, tomb.synthetic_result
 
     @staticmethod
-    def _status(call: Call, output: dict[str, Any], status: str) -> str:
+    def _status(call: OpenCall, output: dict[str, Any], status: str) -> str:
         if call.denied and status in ("failed", "cancelled", "interrupted"):
             return "denied"
         if status == "completed" and call.name == "Bash":
@@ -510,18 +510,18 @@ class Calls:
             if call.id in self._state.open:  # closing a spawning call closes its children
                 self._close(call, "interrupted")
 
-    def _close(self, call: Call, status: str) -> None:
+    def _close(self, call: OpenCall, status: str) -> None:
         """Close a call, and before it the calls of its subagents."""
         if call.id in self._state.open:
             for child in self._descendants(call.id) if self._state.children else ():
                 self._interrupt(child, "interrupted")
             self._interrupt(call, status)
 
-    def _interrupt(self, call: Call, status: str) -> None:
+    def _interrupt(self, call: OpenCall, status: str) -> None:
         value, outputs = self._unfinished(call)
         self._result(call, Answer(value, status, outputs=outputs), None, synthetic=True)
 
-    def _bury(self, call: Call, synthetic_result: str | None) -> None:
+    def _bury(self, call: OpenCall, synthetic_result: str | None) -> None:
         state = self._state
         call_id = call.id
         state.open.pop(call_id, None)
@@ -568,14 +568,14 @@ class Calls:
         if tomb.wire_id is not None and self._state.renamed.get(key) == call_id:
             del self._state.renamed[key]
 
-    def _descendants(self, call_id: str) -> list[Call]:
+    def _descendants(self, call_id: str) -> list[OpenCall]:
         """The open calls of a call's subagents, and of theirs: of each branch the innermost first. Those that run in
         the background continue, and so do theirs. No recursion, as agents nest as deep as they like; calls may name
         each other as parent."""
         opened, children = self._state.open, self._state.children
-        found: list[Call] = []
+        found: list[OpenCall] = []
         seen = {call_id}
-        path: list[Call] = []
+        path: list[OpenCall] = []
         levels = [iter(tuple(children.get(call_id, ())))]
         while levels:
             child = next(levels[-1], None)
@@ -591,29 +591,29 @@ class Calls:
                 levels.append(iter(tuple(children.get(child, ()))))
         return found
 
-    def _ending_with(self, session: str, turn_id: str | None, agent: str | None) -> list[Call]:
+    def _ending_with(self, session: str, turn_id: str | None, agent: str | None) -> list[OpenCall]:
         """The open calls that end with a turn."""
         calls = [self._state.open[one] for one in self._of_turn.get(turn_id, ())]
         return [call for call in calls if call.session == session and call.agent == agent]
 
-    def _put_in_turn(self, call: Call) -> None:
+    def _put_in_turn(self, call: OpenCall) -> None:
         if not call.acknowledged:
             self._of_turn.setdefault(call.turn, {})[call.id] = None
 
-    def _take_from_turn(self, call: Call) -> None:
+    def _take_from_turn(self, call: OpenCall) -> None:
         ids = self._of_turn.get(call.turn)
         if ids is not None and call.id in ids:
             del ids[call.id]
             if not ids:
                 del self._of_turn[call.turn]
 
-    def _known(self, call_id: str) -> Call | Tombstone | None:
+    def _known(self, call_id: str) -> OpenCall | Tombstone | None:
         call_id = self.id_of(call_id)
         return self._state.open.get(call_id) or self._state.done.get(call_id)
 
     def _emit_of(
         self,
-        call: Call,
+        call: OpenCall,
         kind: type[Event],
         fields: dict[str, Any],
         synthetic: bool = False,
@@ -626,7 +626,7 @@ class Calls:
         return writer.emit_in(kind, fields, scope, writer.ts, writer.replay, synthetic, outputs)
 
     def _with_meta(
-        self, field: str, payload: dict[str, Any], call: Call, raw: Any, synthetic: bool = False
+        self, field: str, payload: dict[str, Any], call: OpenCall, raw: Any, synthetic: bool = False
     ) -> dict[str, Any]:
         writer = self._writer
         protocol, provider = call.origin or writer.origin or (writer.protocol, writer.provider)

@@ -24,7 +24,7 @@ from tooltap.normalizers.core.calls import Calls
 from tooltap.normalizers.core.items import Context, Item
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.permissions import Permissions
-from tooltap.normalizers.core.state import Call, OpenTurn, State
+from tooltap.normalizers.core.state import OpenCall, OpenTurn, State
 from tooltap.normalizers.core.texts import Texts
 from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.wire.decode import FRAMING, OPENING_BYTES, Documents, decode_line, is_clean
@@ -226,7 +226,7 @@ class Parser(Writer):
     def before_turn_end(self) -> None:
         """A turn is ending and its calls are closed: emit what comes before its usage and its own event."""
 
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+    def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         """The known output of a call that ends without a result: (value, output bodies by JSON pointer)."""
         return None, None
 

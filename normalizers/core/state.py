@@ -105,7 +105,7 @@ class TextBuffer(msgspec.Struct, omit_defaults=True):
         return None if ref is None else {pointer: ref}
 
 
-class History(msgspec.Struct, omit_defaults=True):
+class MessageHistory(msgspec.Struct, omit_defaults=True):
     """The messages that were read, by the CRC of what identifies each, and in their order."""
 
     dropped: int = 0
@@ -158,7 +158,7 @@ _shared: Callable[[Known], tuple[Any, ...]] = attrgetter(*Known.__struct_fields_
 
 
 # `gc=False`: there are many calls and tombstones, and they hold only strings and JSON, so they are in no cycle.
-class Call(Known, kw_only=True, omit_defaults=True, gc=False):
+class OpenCall(Known, kw_only=True, omit_defaults=True, gc=False):
     """An open call."""
 
     id: str
@@ -183,7 +183,7 @@ class Tombstone(Known, kw_only=True, omit_defaults=True, gc=False):
     """Event id of the synthetic result, while no real one has come."""
 
 
-def tombstone_of(call: Call, synthetic_result: str | None) -> Tombstone:
+def tombstone_of(call: OpenCall, synthetic_result: str | None) -> Tombstone:
     """The tombstone of a call that is done. Naming the fields is three times as fast as `shared`."""
     return Tombstone(
         call.raw_name,
@@ -201,16 +201,16 @@ def tombstone_of(call: Call, synthetic_result: str | None) -> Tombstone:
     )
 
 
-Unfinished: TypeAlias = Callable[[Call], tuple[Any, dict[str, OutputRef] | None]]
+Unfinished: TypeAlias = Callable[[OpenCall], tuple[Any, dict[str, OutputRef] | None]]
 """Returns the known output of a call that ends without a result: (value, output bodies by JSON pointer)."""
 
-Restore: TypeAlias = Callable[[str, dict[str, Any], Call], dict[str, Any]]
+Restore: TypeAlias = Callable[[str, dict[str, Any], OpenCall], dict[str, Any]]
 """Replaces a payload by the one that a store holds of it: ("input" or "output", the payload as it was made, its call).
 May rename the call."""
 
 
 class CallsState(msgspec.Struct, omit_defaults=True):
-    open: dict[str, Call] = {}
+    open: dict[str, OpenCall] = {}
     done: dict[str, Tombstone] = {}
     renamed: dict[str, str] = {}
     """`<session>/<id on the wire>` -> id of the newest call, where the wire used the id again."""

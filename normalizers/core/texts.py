@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.state import Call, OpenText, TextBuffer, TextsState, make_room
+from tooltap.normalizers.core.state import OpenCall, OpenText, TextBuffer, TextsState, make_room
 from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import Chunk, Message, OutputRef, Reasoning, ToolUpdate
 
@@ -142,7 +142,7 @@ class LiveOutput:
         self._writer = writer
         self._calls = state.calls
 
-    def append(self, call: Call, stream: str, data: bytes) -> None:
+    def append(self, call: OpenCall, stream: str, data: bytes) -> None:
         """Append a chunk of the output of an open call; bytes that are not UTF-8 become U+FFFD."""
         output = self._calls.get(call.id)
         if output is None:
@@ -166,7 +166,7 @@ class LiveOutput:
             )
         buffer.append(text, self._writer, "text/plain")
 
-    def catch_up(self, call: Call, stream: str, whole: str) -> None:
+    def catch_up(self, call: OpenCall, stream: str, whole: str) -> None:
         """Append what is new in `whole`, all that an open call has printed so far."""
         output = self._calls.get(call.id)
         buffer = output.buffers.get(stream) if output is not None else None

@@ -21,7 +21,7 @@ import msgspec
 
 from tooltap.normalizers.core.items import Item, Produced
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, CallsState, OpenTurn, PendingPermission
+from tooltap.normalizers.core.state import CallsState, OpenCall, OpenTurn, PendingPermission
 from tooltap.protocol.events import Notice
 from tooltap.protocol.stats import Statistics
 
@@ -71,7 +71,7 @@ def _frames(error: BaseException) -> Iterator[tuple[str, str]]:
 class LeftOpen(msgspec.Struct, frozen=True):
     """Facts about the lost state, from the stream's stored events."""
 
-    calls: dict[str, Call] = {}
+    calls: dict[str, OpenCall] = {}
     permissions: dict[str, PendingPermission] = {}
     turns: list[OpenTurn] = []
     session: str | None = None
@@ -160,7 +160,7 @@ def _undo(events: Sequence[Produced]) -> tuple[set[tuple[str, str]], LeftOpen]:
             continue
         elif kind == "call":
             if not fields.async_ and fields.replaces is None:
-                left.calls[key] = Call(
+                left.calls[key] = OpenCall(
                     event.raw_tool or fields.name,
                     fields.name,
                     event.session,

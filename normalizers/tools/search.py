@@ -30,7 +30,7 @@ _GREP_LINE = re.compile(r"(.+?):(\d{1,15}):(.*)", re.ASCII | re.DOTALL)
 _LINE_UNDER_FILE = re.compile(r"\s*L(?:ine )?(\d{1,15}): ?(.*)", re.ASCII | re.DOTALL)
 
 
-class Found(NamedTuple):
+class Matches(NamedTuple):
     matches: list[Any]
     is_all: bool
     """Whether the text holds nothing but the matches."""
@@ -39,7 +39,7 @@ class Found(NamedTuple):
 # -- text ---------------------------------------------------------------------------------------------------------
 
 
-def _found_lines(text: str) -> Found:
+def _found_lines(text: str) -> Matches:
     """Read a list of names, one per line."""
     names: list[Any] = []
     is_all = True
@@ -53,18 +53,18 @@ def _found_lines(text: str) -> Found:
             if _HEADING.match(line) or _NOTHING.match(line):
                 continue
         names.append(line)
-    return Found(names, is_all)
+    return Matches(names, is_all)
 
 
-def _found_matches(text: str) -> Found:
+def _found_matches(text: str) -> Matches:
     """Read matches in any agent's format: `path:4:text`, or lines below the name of their file (OpenCode: `/path:` and
     `  Line 4: text`; Gemini and Qwen: `File: path` and `L4: text`)."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines or _NOTHING.match(lines[0]):
-        return Found([], len(lines) <= 1)
+        return Matches([], len(lines) <= 1)
     if _FOUND_FILES.match(lines[0]):  # Claude's Grep in mode files_with_matches
         names = _found_lines(text)
-        return Found([{"filePath": name} for name in names.matches], names.is_all)
+        return Matches([{"filePath": name} for name in names.matches], names.is_all)
     matches: list[Payload] = []
     file: str | None = None
     rest = 0
@@ -81,8 +81,8 @@ def _found_matches(text: str) -> Found:
         elif not _HEADING.match(line):
             rest += 1
     if not matches:
-        return Found([{"excerpt": text.strip()}], True)
-    return Found(matches, rest == 0)
+        return Matches([{"excerpt": text.strip()}], True)
+    return Matches(matches, rest == 0)
 
 
 def _heading(line: str) -> str | None:
@@ -92,7 +92,7 @@ def _heading(line: str) -> str | None:
     return line[:-1] if line.endswith(":") and "/" in line[1:-1] and not line[0].isspace() else None
 
 
-def _put(payload: Payload, key: str, found: Found, text: str) -> None:
+def _put(payload: Payload, key: str, found: Matches, text: str) -> None:
     payload[key] = found.matches
     if not found.is_all:
         payload["text"] = text

@@ -13,7 +13,7 @@ _GIT_HEADER = re.compile(r'diff --git "?a/(.*?)"? "?b/(.*?)"?\Z', re.DOTALL)
 _NO_FILE = "/dev/null"
 
 
-class Hunk(NamedTuple):
+class UnifiedHunk(NamedTuple):
     old_start: int | None
     """Number of the first line before; None if the hunk has no line numbers."""
     new_start: int | None
@@ -41,11 +41,11 @@ class FileDiff(NamedTuple):
     """The file's part of the diff."""
 
 
-def hunks(diff: str) -> list[Hunk]:
+def hunks(diff: str) -> list[UnifiedHunk]:
     """The hunks of one file's diff. Lines before the first hunk are headers.
 
     The counts of a hunk say where it ends, because other text may follow; one without counts ends at the next."""
-    found: list[Hunk] = []
+    found: list[UnifiedHunk] = []
     lines = diff.removesuffix("\n").split("\n")
     at = 0
     while at < len(lines):
@@ -63,12 +63,14 @@ def hunks(diff: str) -> list[Hunk]:
                 at += 1
             while at < len(lines) and lines[at].startswith("\\"):
                 at += 1
-            found.append(Hunk(int(header[1]), int(header[3]), lines[start:at], head[header.end() :].removeprefix(" ")))
+            found.append(
+                UnifiedHunk(int(header[1]), int(header[3]), lines[start:at], head[header.end() :].removeprefix(" "))
+            )
         else:
             while at < len(lines) and not lines[at].startswith("@@"):
                 at += 1
             if at > start:
-                found.append(Hunk(None, None, lines[start:at], head.strip("@ ")))
+                found.append(UnifiedHunk(None, None, lines[start:at], head.strip("@ ")))
     return found
 
 

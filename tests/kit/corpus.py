@@ -30,7 +30,7 @@ from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.tools.registry import CANONICAL_TOOLS, KNOWN_TOOLS, PASS_THROUGH
 from tooltap.protocol.events import Event, ToolCall, ToolResult, ToolUpdate, Unparsed
 from tooltap.testing import ContractError, Line, check_run, read_recording
-from tooltap.traces.recording.reader import Row, read_manifest
+from tooltap.traces.recording.reader import ManifestRow, read_manifest
 
 UNRECOGNISED = "(not recognised)"
 KNOWN_NAMES = frozenset(KNOWN_TOOLS)
@@ -94,7 +94,7 @@ def run(*folders: Path) -> Report:
     return report
 
 
-def _account(report: Report, folder: Path, row: Row) -> None:
+def _account(report: Report, folder: Path, row: ManifestRow) -> None:
     lines = read_recording((folder / row.file).read_bytes())
     normalizer = StreamNormalizer(Context(stream="corpus", provider=row.provider), row.asked)
     events = [output.event for output in _feed(normalizer, lines) if isinstance(output, Produced)]

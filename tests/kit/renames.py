@@ -27,7 +27,7 @@ from tooltap.cli.common.printing import on_stderr, say
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.normalizers.wire.recording import Line
-from tooltap.traces.drift.baselines import PACKAGED, Agent, load, observe
+from tooltap.traces.drift.baselines import PACKAGED, Origin, load, observe
 from tooltap.traces.drift.drift import Drift, Finding
 from tooltap.traces.drift.shapes import DATA_KEY, TAG_KEYS, Shape, objects_at
 from tooltap.traces.drift.watch import watch_stream
@@ -62,7 +62,7 @@ def run(folders: Iterable[Path], baselines: Path = PACKAGED) -> Report:
     """Raises `OSError` and `msgspec.DecodeError`."""
     report = Report()
     known = cache(lambda dialect: load(baselines, dialect))
-    tried: Counter[tuple[Agent, str]] = Counter()
+    tried: Counter[tuple[Origin, str]] = Counter()
     for folder in folders:
         for row in read_manifest(folder):
             if row.dialect in dialects():
@@ -70,7 +70,7 @@ def run(folders: Iterable[Path], baselines: Path = PACKAGED) -> Report:
     return report
 
 
-def _check(report: Report, drift: Drift, stream: TracedStream, name: str, tried: Counter[tuple[Agent, str]]) -> None:
+def _check(report: Report, drift: Drift, stream: TracedStream, name: str, tried: Counter[tuple[Origin, str]]) -> None:
     before = {(one.kind, one.place): one for one in _findings(drift, stream)}
     report.alarms += [f"{name}: {one.kind} {one.place}" for one in before.values() if one.severity == "alarm"]
     observed = observe(stream)

@@ -18,7 +18,7 @@ from tests.linear.timing import TIMED
 from tests.steps import steps
 from tooltap.daemon.show.ansi import final_screen
 from tooltap.daemon.show.blocks import LEVELS, RenderContext
-from tooltap.daemon.show.diff import Change, between, changes_of_diff, cut
+from tooltap.daemon.show.diff import FileDiff, between, changes_of_diff, cut
 from tooltap.daemon.show.markup import ansi, code, markdown
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.tree import text_or_tree
@@ -101,8 +101,8 @@ RENDERERS: dict[str, Callable[[str], object]] = {
     "bash": partial(code, language="bash"),
     "json": partial(code, language="json"),
     "diff": lambda text: cut(changes_of_diff(text), 2_000),
-    "changed": lambda text: cut([Change.of("", "", between(text, text[1:] + "x")[0])], 2_000),
-    "replaced": lambda text: cut([Change.of("", "", between(text[::2], text[::-1])[0])], 2_000, brief=True),
+    "changed": lambda text: cut([FileDiff.of("", "", between(text, text[1:] + "x")[0])], 2_000),
+    "replaced": lambda text: cut([FileDiff.of("", "", between(text[::2], text[::-1])[0])], 2_000, brief=True),
     "tree": lambda text: text_or_tree(text, CONTEXT, "/x"),
 }
 

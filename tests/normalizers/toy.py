@@ -6,7 +6,7 @@ from tooltap.normalizers.catalog.dialect import Dialect
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call
+from tooltap.normalizers.core.state import OpenCall
 from tooltap.protocol.events import Message, OutputRef, Usage
 
 TOY = Dialect(
@@ -89,5 +89,5 @@ class Toy(Parser):
     def _fail(self, value: Line) -> None:
         raise RuntimeError("a bug in the dialect")
 
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+    def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         return call.memory.get("output"), None

@@ -37,7 +37,7 @@ from tooltap.protocol.events import Event, PermissionRequest, SessionEvent, Tool
 from tooltap.protocol.inputs import Direction
 from tooltap.protocol.payloads import OpenStruct
 from tooltap.protocol.tools import TOOLS
-from tooltap.traces.drift.shapes import OBJECT, Change, Shape, Source, compare, shape_of
+from tooltap.traces.drift.shapes import OBJECT, Shape, ShapeChange, Source, compare, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.reader import TracedStream
 
@@ -127,7 +127,7 @@ class BaselineError(ValueError):
     """The file is not a baseline. The message is one sentence."""
 
 
-class Agent(NamedTuple):
+class Origin(NamedTuple):
     """The origin of a stream."""
 
     dialect: str
@@ -143,7 +143,7 @@ class Agent(NamedTuple):
 class Observed:
     """The shapes of one recorded stream."""
 
-    agent: Agent
+    agent: Origin
     lines: Shape = field(default_factory=Shape)
     traits: set[str] = field(default_factory=set)
     """What the agent was set up with, or did, that changes its lines."""
@@ -170,7 +170,7 @@ def normalizer_of(stream: TracedStream, provider: str | None) -> StreamNormalize
 def observe(stream: TracedStream, *, provider: str | None = None, version: str | None = None) -> Observed:
     """Normalize a stream and collect its shapes. `provider` and `version` override what the stream states."""
     normalizer = normalizer_of(stream, provider)
-    observed = Observed(Agent("", "", ""))
+    observed = Observed(Origin("", "", ""))
     names = RawNames()
     agent_version = version or stream.agent_version
 
@@ -191,7 +191,7 @@ def observe(stream: TracedStream, *, provider: str | None = None, version: str |
         observed.payloads.setdefault(key, Shape()).add(payload_shape(event))
         if paths := misfits(event):
             observed.misfits[key] = sorted({*observed.misfits.get(key, []), *paths})
-    observed.agent = Agent(normalizer.dialect or UNKNOWN, normalizer.statistics.provider, agent_version or UNKNOWN)
+    observed.agent = Origin(normalizer.dialect or UNKNOWN, normalizer.statistics.provider, agent_version or UNKNOWN)
     return observed
 
 
@@ -223,7 +223,7 @@ class Payload:
 
 @dataclass
 class Baseline:
-    agent: Agent
+    agent: Origin
     scenarios: set[str] = field(default_factory=set)
     payloads: dict[str, list[Payload]] = field(default_factory=dict)
     lines: Shape = field(default_factory=Shape)
@@ -309,7 +309,7 @@ class Baseline:
                 raise BaselineError(f"{name} is a baseline of format {value['v']}, not {FORMAT}")
             scenarios = set(value["scenarios"].split())
             return cls(
-                agent=Agent(value["dialect"], value["provider"], value["agentVersion"]),
+                agent=Origin(value["dialect"], value["provider"], value["agentVersion"]),
                 scenarios=set(scenarios),
                 payloads={
                     key: [
@@ -337,13 +337,13 @@ def load(folder: Path, dialect: str | None = None) -> list[Baseline]:
 class Failure(NamedTuple):
     """A deviation of a recording from its baseline."""
 
-    agent: Agent
+    agent: Origin
     scenario: str
     """Empty for raw lines, which are compared for all scenarios together."""
     kind: str
     """missing-key, extra-key, changed-shape, changed-lines, misfit."""
     key: str
-    changes: list[Change]
+    changes: list[ShapeChange]
 
 
 def check(baseline: Baseline, scenarios: dict[str, Observed], *, strict: bool) -> Iterator[Failure]:
@@ -362,13 +362,13 @@ def check(baseline: Baseline, scenarios: dict[str, Observed], *, strict: bool) -
             if key in known and (changes := list(compare(known[key], shape))):
                 yield Failure(observed.agent, scenario, "changed-shape", key, changes)
             if key in observed.misfits:
-                changes = [Change("other-type", path, "what the tool has", "") for path in observed.misfits[key]]
+                changes = [ShapeChange("other-type", path, "what the tool has", "") for path in observed.misfits[key]]
                 yield Failure(observed.agent, scenario, "misfit", key, changes)
     if changes := list(compare(baseline.lines, lines)):
         yield Failure(baseline.agent, "", "changed-lines", "raw lines", changes)
 
 
-def nearest(baselines: Iterable[Baseline], agent: Agent) -> Baseline | None:
+def nearest(baselines: Iterable[Baseline], agent: Origin) -> Baseline | None:
     """The baseline of the agent's version, else of the newest version before it, else of the oldest version."""
     ours = sorted((one for one in baselines if one.agent[:2] == agent[:2]), key=lambda one: age(one.agent.version))
     before = [one for one in ours if agent.version == UNKNOWN or age(one.agent.version) <= age(agent.version)]

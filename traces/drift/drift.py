@@ -25,8 +25,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from tooltap.traces.drift.baselines import ENOUGH, UNKNOWN, Agent, Baseline, age, nearest
-from tooltap.traces.drift.shapes import Change, Shape, compare, has_key
+from tooltap.traces.drift.baselines import ENOUGH, UNKNOWN, Baseline, Origin, age, nearest
+from tooltap.traces.drift.shapes import Shape, ShapeChange, compare, has_key
 from tooltap.traces.recording.redact import Redactor
 
 MAX_FINDINGS = 300
@@ -120,13 +120,13 @@ class KnownShapes(msgspec.Struct):
     """For an agent of unknown version whose versions differ: the lines of each."""
 
 
-class Found(msgspec.Struct):
+class NewFindings(msgspec.Struct):
     """The findings of a `Drift` since the last `take`, for another to `add`."""
 
     agents: list[AgentTotals]
     findings: list[Finding]
-    examined: list[tuple[Agent, str, Shape]]
-    beside: list[tuple[Agent, str]]
+    examined: list[tuple[Origin, str, Shape]]
+    beside: list[tuple[Origin, str]]
     omitted: int
 
 
@@ -148,13 +148,13 @@ class Drift:
         self._baselines = baselines
         self.thorough = thorough
         self._on_new = on_new
-        self._known: dict[Agent, KnownShapes] = {}
-        self._agents: dict[Agent, AgentTotals] = {}
-        self._findings: dict[tuple[Agent, str, str], Finding] = {}
-        self._examined: dict[tuple[Agent, str], Shape] = {}
+        self._known: dict[Origin, KnownShapes] = {}
+        self._agents: dict[Origin, AgentTotals] = {}
+        self._findings: dict[tuple[Origin, str, str], Finding] = {}
+        self._examined: dict[tuple[Origin, str], Shape] = {}
         """The merged shapes of all examined lines (key "") and payloads (by key). With them, `report` distinguishes a
         key that has vanished from a key that is missing only sometimes."""
-        self._beside: set[tuple[Agent, str]] = set()
+        self._beside: set[tuple[Origin, str]] = set()
         """Places of new keys that were seen where no other key is missing: they are no other names of one."""
         self._sampling: dict[Any, int] = {}
         self._signatures: dict[Any, int] = {}
@@ -186,7 +186,7 @@ class Drift:
         """Add to a vanished key what other lines say about it."""
         if finding.kind != "vanished-key":
             return finding
-        agent = Agent(finding.dialect, finding.provider, finding.version)
+        agent = Origin(finding.dialect, finding.provider, finding.version)
         key, _, path = finding.place.rpartition(" ")
         some = finding.some or has_key(self._examined.get((agent, key), Shape()), path)
         is_beside = (agent, f"{finding.place.rpartition('.')[0]}.{finding.now}") in self._beside
@@ -199,7 +199,7 @@ class Drift:
     def restore(self, findings: list[Finding]) -> None:
         """Add what was found before, by this daemon or by another. What is there already is not added again."""
         for finding in findings:
-            place = Agent(finding.dialect, finding.provider, finding.version), finding.kind, finding.place
+            place = Origin(finding.dialect, finding.provider, finding.version), finding.kind, finding.place
             known = self._findings.get(place)
             if known is not None:
                 known.count = max(known.count, finding.count)
@@ -210,21 +210,21 @@ class Drift:
             else:
                 self._omitted += finding.count
 
-    def take(self) -> Found:
+    def take(self) -> NewFindings:
         """Return what was found, and forget it. The baselines stay known."""
         examined = [(*place, shape) for place, shape in self._examined.items()]
         agents, findings = list(self._agents.values()), list(self._findings.values())
-        found = Found(agents, findings, examined, list(self._beside), self._omitted)
+        found = NewFindings(agents, findings, examined, list(self._beside), self._omitted)
         self._agents, self._findings, self._examined, self._beside, self._omitted = {}, {}, {}, set(), 0
         if len(self._known) > MAX_AGENTS // 2:  # there must be room for the agents of the next stream
             self._known.clear()
         return found
 
-    def merge(self, found: Found) -> None:
+    def merge(self, found: NewFindings) -> None:
         """Add what another has found in other streams, within the limits."""
         self.changed += len(found.findings)
         for finding in found.findings:
-            agent = Agent(finding.dialect, finding.provider, finding.version)
+            agent = Origin(finding.dialect, finding.provider, finding.version)
             known = self._findings.get((agent, finding.kind, finding.place))
             if known is not None:
                 known.count += finding.count
@@ -246,7 +246,7 @@ class Drift:
             self._add_totals(one)
 
     def _add_totals(self, other: AgentTotals) -> None:
-        agent = Agent(other.dialect, other.provider, other.version)
+        agent = Origin(other.dialect, other.provider, other.version)
         if agent not in self._agents and len(self._agents) < MAX_AGENTS:
             self._agents[agent] = other
             return
@@ -254,7 +254,7 @@ class Drift:
         for figure in ("streams", "lines", "unparsed", "calls", "dropped"):
             setattr(totals, figure, getattr(totals, figure) + getattr(other, figure))
 
-    def changes(self, agent: Agent, shape: Shape, key: str = "") -> list[Change]:
+    def changes(self, agent: Origin, shape: Shape, key: str = "") -> list[ShapeChange]:
         """Compare a line, or the payload of an event with that key, with the known shapes."""
         known = self.known(agent)
         wanted = known.payloads.get(key) if key else known.lines
@@ -272,26 +272,26 @@ class Drift:
                 self._add_beside(agent, f"{key} {change.path}" if key else change.path)
         return found
 
-    def _add_beside(self, agent: Agent, place: str) -> None:
+    def _add_beside(self, agent: Origin, place: str) -> None:
         if len(self._beside) < MAX_KEY_SETS:
             self._beside.add((agent, place))
 
-    def _add_examined(self, agent: Agent, key: str, shape: Shape) -> None:
+    def _add_examined(self, agent: Origin, key: str, shape: Shape) -> None:
         known = self._examined.get((agent, key))
         if known is not None:
             known.add(shape)
         elif len(self._examined) < MAX_KEY_SETS:
             self._examined[agent, key] = shape
 
-    def totals(self, agent: Agent) -> AgentTotals:
+    def totals(self, agent: Origin) -> AgentTotals:
         """The totals of an agent. Agents beyond the limit share one entry."""
         if agent not in self._agents and len(self._agents) >= MAX_AGENTS:
-            agent = Agent("…", "…", "…")
+            agent = Origin("…", "…", "…")
         if agent not in self._agents:
             self._agents[agent] = AgentTotals(*agent, self.known(agent).version)
         return self._agents[agent]
 
-    def known(self, agent: Agent) -> KnownShapes:
+    def known(self, agent: Origin) -> KnownShapes:
         """The known shapes of an agent."""
         if agent not in self._known:
             if len(self._known) >= MAX_AGENTS:
@@ -320,7 +320,7 @@ class Drift:
         self._signatures[signature] = times
         return times & (times - 1) == 0 or times % REGULARLY == 0
 
-    def add(self, agent: Agent, found: Finding) -> None:
+    def add(self, agent: Origin, found: Finding) -> None:
         """Add a finding of one line. Its example is redacted and truncated here."""
         self.changed += 1
         finding = self._findings.get((agent, found.kind, found.place))
@@ -341,7 +341,7 @@ class Drift:
         self._on_new(finding)
 
 
-def _known(baselines: list[Baseline], agent: Agent) -> KnownShapes:
+def _known(baselines: list[Baseline], agent: Origin) -> KnownShapes:
     """Merge the baselines of a dialect.
 
     Everything that any version of the agent had is known, and what other agents had of a dialect that they share.
@@ -373,7 +373,7 @@ def _known(baselines: list[Baseline], agent: Agent) -> KnownShapes:
     return known
 
 
-def _concerns_all(change: Change, *, is_named: bool) -> bool:
+def _concerns_all(change: ShapeChange, *, is_named: bool) -> bool:
     """Whether a change matters for an agent without a baseline, which may have other fields. `is_named`: if
     not, its name may be among what has changed."""
     return not change.mild if change.kind == "vanished-key" else not is_named and change.kind == "new-key"
@@ -393,7 +393,7 @@ def _shared(baselines: list[Baseline]) -> Shape:
     return shared
 
 
-def _expecting(baselines: list[Baseline], agent: Agent) -> list[Baseline]:
+def _expecting(baselines: list[Baseline], agent: Origin) -> list[Baseline]:
     """The baselines whose keys a version of an agent is expected to have, if they all have them."""
     ours = sorted((one for one in baselines if one.agent[:2] == agent[:2]), key=lambda one: age(one.agent.version))
     if agent.version == UNKNOWN:

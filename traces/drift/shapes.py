@@ -359,7 +359,7 @@ _ERROR = re.compile("err", re.IGNORECASE)
 _STEP = re.compile(r"\.(?P<key>[^.<\[]+)|(?P<item>\[\])|<(?P<tag>[^<>]*)>")
 
 
-class Change(NamedTuple):
+class ShapeChange(NamedTuple):
     """One difference between a found and the known shape."""
 
     kind: Literal["new-variant", "new-key", "vanished-key", "other-type"]
@@ -373,7 +373,7 @@ class Change(NamedTuple):
     """Of another type: it is one that may be there as well. Of a new or a vanished key: none took the other's place."""
 
 
-def compare(known: Shape, found: Shape, path: str = "$", *, few: bool = False) -> Iterator[Change]:
+def compare(known: Shape, found: Shape, path: str = "$", *, few: bool = False) -> Iterator[ShapeChange]:
     """Yield what in `found` does not fit `known`. Alternatives of `known` that were not found are not a change.
 
     A key that is always there may be missing because it has another name now. Where it is gone and a new key with a
@@ -383,7 +383,7 @@ def compare(known: Shape, found: Shape, path: str = "$", *, few: bool = False) -
         return
     if other := _other_types(known, found, few=few):
         mild = few or path.endswith(f".{DATA_KEY}") or _is_content(known, found)
-        yield Change("other-type", path, brief(known), other, mild)
+        yield ShapeChange("other-type", path, brief(known), other, mild)
     if known.item is not None and found.item is not None:
         yield from compare(known.item, found.item, f"{path}[]", few=few)
     for tag, fields in found.variants.items():
@@ -391,7 +391,7 @@ def compare(known: Shape, found: Shape, path: str = "$", *, few: bool = False) -
         if tag in known.variants:
             yield from _compare_fields(known.variants[tag], fields, place)
         elif known.variants and OBJECT not in known.types:
-            yield Change("new-variant", place, "", brief(Shape(variants={tag: fields})))
+            yield ShapeChange("new-variant", place, "", brief(Shape(variants={tag: fields})))
 
 
 def _other_types(known: Shape, found: Shape, *, few: bool) -> str:
@@ -425,7 +425,7 @@ def _has_blocks(shape: Shape) -> bool:
     return shape.item is not None and any(shape.item.variants)
 
 
-def _compare_fields(known: Fields, found: Fields, path: str) -> Iterator[Change]:
+def _compare_fields(known: Fields, found: Fields, path: str) -> Iterator[ShapeChange]:
     free = known.keys.get(DATA_KEY)
     is_map = free is not None and len(known.keys) == 1
     new: dict[str, Shape] = {}
@@ -440,10 +440,10 @@ def _compare_fields(known: Fields, found: Fields, path: str) -> Iterator[Change]
     gone = [key for key in known.keys if key not in known.optional and (key not in found.keys or key in found.optional)]
     now = _names_now({key: known.keys[key] for key in sorted(gone)}, new)
     for key, shape in new.items():
-        yield Change("new-key", f"{path}.{key}", "", brief(shape), not gone)
+        yield ShapeChange("new-key", f"{path}.{key}", "", brief(shape), not gone)
     for key in sorted(gone):
         if key in now or not known.few:
-            yield Change("vanished-key", f"{path}.{key}", brief(known.keys[key]), now.get(key, ""), key not in now)
+            yield ShapeChange("vanished-key", f"{path}.{key}", brief(known.keys[key]), now.get(key, ""), key not in now)
 
 
 def _names_now(gone: dict[str, Shape], new: dict[str, Shape]) -> dict[str, str]:
@@ -509,7 +509,7 @@ def brief(shape: Shape, width: int = 60) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def render(changes: list[Change]) -> Iterator[str]:
+def render(changes: list[ShapeChange]) -> Iterator[str]:
     """Render a diff with a line per change: `+` is new, `-` has vanished, `~` has another type."""
     width = max((len(change.path) for change in changes), default=0)
     for change in changes:

@@ -18,7 +18,7 @@ from tooltap.protocol.events import Event, PermissionRequest, ToolCall, ToolResu
 from tooltap.protocol.inputs import Direction
 from tooltap.traces.drift.baselines import (
     UNKNOWN,
-    Agent,
+    Origin,
     fields_of,
     key_of,
     misfits,
@@ -26,8 +26,8 @@ from tooltap.traces.drift.baselines import (
     payload_of,
     payload_shape,
 )
-from tooltap.traces.drift.drift import AgentTotals, Drift, Finding, Found, Severity
-from tooltap.traces.drift.shapes import DATA_KEY, Change, example, shape_of
+from tooltap.traces.drift.drift import AgentTotals, Drift, Finding, NewFindings, Severity
+from tooltap.traces.drift.shapes import DATA_KEY, ShapeChange, example, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.reader import TracedStream
 
@@ -130,7 +130,7 @@ class StreamWatch:
         """The observations, for `adopt`."""
         return Watched(self._version, self._has_yielded, self._dropped)
 
-    def adopt(self, normalizer: StreamNormalizer, found: Found, watched: Watched) -> None:
+    def adopt(self, normalizer: StreamNormalizer, found: NewFindings, watched: Watched) -> None:
         """Take over what another process observed of the next lines, up to this normalizer's."""
         self._normalizer = normalizer
         self._drift.merge(found)
@@ -244,9 +244,9 @@ class StreamWatch:
                 "alarm", "zero-yield", "$", text, f"{statistics.unparsed} unparsed, skipped {skipped or 'none'}"
             )
 
-    def _agent(self) -> Agent:
+    def _agent(self) -> Origin:
         normalizer = self._normalizer
-        return Agent(normalizer.dialect or UNKNOWN, normalizer.statistics.provider, self._version or UNKNOWN)
+        return Origin(normalizer.dialect or UNKNOWN, normalizer.statistics.provider, self._version or UNKNOWN)
 
     def _figures(self) -> tuple[int, int, int]:
         statistics = self._normalizer.statistics
@@ -300,7 +300,7 @@ def _collect(value: dict[str, Any], parts: list[Any], depth: int) -> None:
             parts.append(word)
 
 
-def _severity(change: Change, is_unknown: bool) -> Severity:
+def _severity(change: ShapeChange, is_unknown: bool) -> Severity:
     if change.kind == "vanished-key":
         return "notice" if change.mild else "alarm"  # `Drift` raises and lowers it
     if change.kind == "other-type":
@@ -308,11 +308,11 @@ def _severity(change: Change, is_unknown: bool) -> Severity:
     return "alarm" if change.kind == "new-variant" and is_unknown else "notice"
 
 
-def _now(change: Change) -> str | None:
+def _now(change: ShapeChange) -> str | None:
     return change.found if change.kind == "vanished-key" and change.found else None
 
 
-def _text(change: Change) -> str:
+def _text(change: ShapeChange) -> str:
     match change.kind:
         case "vanished-key":
             now = f"; it may be {change.found} now" if change.found else ""

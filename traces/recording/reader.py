@@ -208,7 +208,7 @@ MANIFEST = "manifest.json"
 RECORDED = "recorded"
 
 
-class Row(msgspec.Struct):
+class ManifestRow(msgspec.Struct):
     """A row of the manifest, about one file. Only `file` must be there. Other keys are ignored."""
 
     file: str
@@ -229,6 +229,6 @@ class Row(msgspec.Struct):
         return self.genuine == RECORDED
 
 
-def read_manifest(folder: Path) -> list[Row]:
+def read_manifest(folder: Path) -> list[ManifestRow]:
     """The rows of the manifest of a folder of recordings. Raises `OSError` and `msgspec.DecodeError`."""
-    return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=list[Row])
+    return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=list[ManifestRow])

@@ -67,7 +67,7 @@ NAME_KEYS = {
 """Keys whose value is the name of a person or machine -> the replacement."""
 
 
-class Rule(NamedTuple):
+class RedactionRule(NamedTuple):
     pattern: re.Pattern[str]
     replacement: str
 
@@ -77,30 +77,30 @@ _OTHER = r"(?!(?:user|Shared|Public)(?![\w.-]))"
 """Not the replacement itself, and not a folder shared by all users."""
 
 TEXT_RULES = (
-    Rule(re.compile(rf"\b([A-Za-z]:(?:\\+|/)Users(?:\\+|/)){_OTHER}{_NAME}"), r"\1user"),
-    Rule(re.compile(rf"(?:(?<![\w.])/home|/Users)/{_OTHER}{_NAME}|/tmp/home-{_NAME}"), "/home/user"),
+    RedactionRule(re.compile(rf"\b([A-Za-z]:(?:\\+|/)Users(?:\\+|/)){_OTHER}{_NAME}"), r"\1user"),
+    RedactionRule(re.compile(rf"(?:(?<![\w.])/home|/Users)/{_OTHER}{_NAME}|/tmp/home-{_NAME}"), "/home/user"),
     # Claude Code names project folders after paths: ~/.claude/projects/-home-alice-src
-    Rule(re.compile(r"(?<![\w-])-(?:home|Users)-(?!user(?!\w))\w+"), "-home-user"),
+    RedactionRule(re.compile(r"(?<![\w-])-(?:home|Users)-(?!user(?!\w))\w+"), "-home-user"),
     # `git@github.com:…` names no person
-    Rule(
+    RedactionRule(
         re.compile(r"(?<![\w.+-])(?!git@|user@example\.com)[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}\b(?!:)"),
         "user@example.com",
     ),
-    Rule(
+    RedactionRule(
         re.compile(r"(?<![\w.+-])(?!git@|user@host:)[A-Za-z_][\w-]{0,31}@[A-Za-z0-9][\w.-]{0,63}:(?=[~/])"),
         "user@host:",
     ),
-    Rule(
+    RedactionRule(
         re.compile(r"(?<=://)(?!host\.)[\w.-]{1,200}\.(?:corp|home|internal|intranet|lan|local)(?![\w.-])"),
         "host.internal",
     ),
 )
 LEARNED_FROM = (
-    Rule(re.compile(rf"(?:(?<![\w.])/home|/Users)/{_OTHER}({_NAME})"), "user"),
-    Rule(re.compile(rf"\b[A-Za-z]:(?:\\+|/)Users(?:\\+|/){_OTHER}({_NAME})"), "user"),
-    Rule(re.compile(r"(?<![\w.+-])(?!git@)([A-Za-z_][\w-]{0,31})(?=@[A-Za-z0-9][\w.-]{0,63}:[~/])"), "user"),
-    Rule(re.compile(r"(?<!git@)(?<=@)([A-Za-z0-9][\w.-]{0,63})(?=:[~/])"), "host"),
-    Rule(re.compile(r"\b(?:Linux|Darwin) ([A-Za-z][\w.-]{2,63}) \d+\.\d+"), "host"),
+    RedactionRule(re.compile(rf"(?:(?<![\w.])/home|/Users)/{_OTHER}({_NAME})"), "user"),
+    RedactionRule(re.compile(rf"\b[A-Za-z]:(?:\\+|/)Users(?:\\+|/){_OTHER}({_NAME})"), "user"),
+    RedactionRule(re.compile(r"(?<![\w.+-])(?!git@)([A-Za-z_][\w-]{0,31})(?=@[A-Za-z0-9][\w.-]{0,63}:[~/])"), "user"),
+    RedactionRule(re.compile(r"(?<!git@)(?<=@)([A-Za-z0-9][\w.-]{0,63})(?=:[~/])"), "host"),
+    RedactionRule(re.compile(r"\b(?:Linux|Darwin) ([A-Za-z][\w.-]{2,63}) \d+\.\d+"), "host"),
 )
 """Patterns whose group 1 is certainly a name -> its replacement everywhere."""
 SUSPECT = re.compile(r"@|://|home|Users|Linux |Darwin ")

@@ -377,7 +377,7 @@ def _of_tree(tree: _Tree) -> bytes:
     return branches[0] if len(branches) == 1 else b"(?:" + b"|".join(branches) + b")"
 
 
-class Rule(NamedTuple):
+class SecretRule(NamedTuple):
     kind: str
     literals: tuple[Literal, ...]
     look: Look
@@ -423,7 +423,7 @@ def _literal(stored: str | list[Any], caseless: bool) -> Literal:
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
+def rules() -> tuple[SecretRule, ...]:
     from importlib.resources import files  # dear, and most commands mask nothing
 
     table = (files("tooltap.traces") / "static" / "secret_rules.jsonl").read_bytes().splitlines()[1:]
@@ -431,13 +431,13 @@ def rules() -> tuple[Rule, ...]:
     for kind, literals, pattern in OWN:
         least = LEAST_OF_OWN if kind in ("key", "token") else 0.0
         texts = tuple(Literal(one.lower(), True) if one.islower() else Literal(one, False) for one in literals)
-        found.append(Rule(kind, texts, _of_pattern(kind, pattern, least), pattern, 1))
+        found.append(SecretRule(kind, texts, _of_pattern(kind, pattern, least), pattern, 1))
     for line in table:
         kind, least, exact, literals, pattern = orjson.loads(line)
         texts = tuple(_literal(one, not exact) for one in literals)
         look = _of_pattern(kind, pattern.encode(), least, placeholders=True)
-        found.append(Rule(kind, texts, look, pattern.encode(), 1 + pattern.count(_ANYTHING)))
-    found += [Rule("named", (Literal(one, True),), named(one), None, 3) for one in dict.fromkeys(NAMES)]
+        found.append(SecretRule(kind, texts, look, pattern.encode(), 1 + pattern.count(_ANYTHING)))
+    found += [SecretRule("named", (Literal(one, True),), named(one), None, 3) for one in dict.fromkeys(NAMES)]
     return tuple(found)
 
 

@@ -28,7 +28,7 @@ from itertools import accumulate
 
 import orjson
 
-from tooltap.traces.recording.secret_rules import Find, Rule, Span, finder, rules
+from tooltap.traces.recording.secret_rules import Find, SecretRule, Span, finder, rules
 
 KIND = "crowded"
 _STRING = re.compile(
@@ -87,7 +87,7 @@ _KEY = re.compile(rb"(\\*\")[ \t]{0,4}:[ \t]{0,4}\Z")
 
 
 @cache
-def _found() -> tuple[Find, list[Rule]]:
+def _found() -> tuple[Find, list[SecretRule]]:
     """The search for literals, and the rule of each."""
     literals = [(literal, rule) for rule in rules() for literal in rule.literals]
     return finder([literal for literal, _ in literals]), [rule for _, rule in literals]

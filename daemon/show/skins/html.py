@@ -17,7 +17,7 @@ from markupsafe import Markup
 from tooltap.daemon.show.blocks import RenderContext, short
 from tooltap.daemon.show.markup import body_html, template
 from tooltap.daemon.show.shown import SLOTS, Fragment, Slot, fragment_of, key_of
-from tooltap.daemon.show.timeline import OPEN, Card, Change, Lifted, Row, rows_of
+from tooltap.daemon.show.timeline import OPEN, Card, Lifted, RowChanges, TimelineRow, rows_of
 from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.events import AnyEvent, Notice, ToolCall
 
@@ -72,12 +72,12 @@ class Rows(NamedTuple):
         is_open = self.is_open or card.status in OPEN or any(self._is_target(one) for one in card.below())
         return _Children(html, card.calls, is_open)
 
-    def _row(self, row: Row) -> Markup:
+    def _row(self, row: TimelineRow) -> Markup:
         if not row.is_fold:
             return self.html_of(row.cards[0])
         return self.fold_html(row, Markup().join(Markup("{}\n").format(self.html_of(card)) for card in row.cards))
 
-    def fold_html(self, row: Row, inside: Markup) -> Markup:
+    def fold_html(self, row: TimelineRow, inside: Markup) -> Markup:
         """Render a fold. `inside`: its cards."""
         return template(
             "run.html",
@@ -113,7 +113,7 @@ def card_html(card: Card) -> Markup:
     return Rows(is_open=True, folds=False).html_of(card)
 
 
-def patches(change: Change, rows: Rows) -> Markup:
+def patches(change: RowChanges, rows: Rows) -> Markup:
     """Render what an event changes, as elements for the browser to carry out in this order. Each names cards by the ids
     of their elements.
 

@@ -23,9 +23,9 @@ from markdown_it.token import Token
 
 from tooltap.daemon.formats import counted
 from tooltap.daemon.show.ansi import final_screen
-from tooltap.daemon.show.blocks import HEADER, Call, RenderContext, short
+from tooltap.daemon.show.blocks import HEADER, CallOfResult, RenderContext, short
 from tooltap.daemon.show.bodies import user_text
-from tooltap.daemon.show.diff import Change, changes_of, near
+from tooltap.daemon.show.diff import FileDiff, changes_of, near
 from tooltap.daemon.show.shown import Shown, shown_of
 from tooltap.daemon.show.tree import lines_of
 from tooltap.daemon.system.sanitize import sanitize, visible
@@ -98,7 +98,7 @@ def call_blocks(call: ToolCall, result: ToolResult | None, state: str = "") -> I
     preview = short(shown.preview, HEADER)
     about = [state]
     if result is not None:
-        ended = shown_of(result, CONTEXT._replace(call=Call(call.name, call.input, preview, call.ts)))
+        ended = shown_of(result, CONTEXT._replace(call=CallOfResult(call.name, call.input, preview, call.ts)))
         about = _facts(ended, result)
     facts = ", ".join(line(fact) for fact in about if fact)
     yield f"{_by(call)}**{line(shown.title)}** {code_span(preview)}".rstrip() + (f" — {facts}" if facts else "")
@@ -143,7 +143,7 @@ def _shortened(text: str) -> str:
     return fenced(shown) + (f"\n\n*… {more}*" if more else "")
 
 
-def _diff(change: Change) -> str:
+def _diff(change: FileDiff) -> str:
     if not change.hunks:
         return f"{line(change.kind or 'change')} {code_span(change.path)}"
     lines: list[str] = [] if not change.path else [f"--- {change.path}", f"+++ {change.moved_to or change.path}"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tooltap.daemon.show.blocks import SUMMARY_LINES, Body, RenderContext, ToolCard, block, excerpt
-from tooltap.daemon.show.diff import Change, change_of, changes_in, changes_of_diff, cut, hunks_of_claude
+from tooltap.daemon.show.diff import FileDiff, change_of, changes_in, changes_of_diff, cut, hunks_of_claude
 from tooltap.protocol.payloads import ToolInput
 from tooltap.protocol.tools import Change as PatchChange
 from tooltap.protocol.tools import (
@@ -33,7 +33,7 @@ FULL_LINES = 5_000
 TAGS = {"+": "ins", "-": "del", " ": "span", "\\": "em"}
 
 
-def changes_body(changes: Sequence[Change], context: RenderContext, *pointers: str) -> Body:
+def changes_body(changes: Sequence[FileDiff], context: RenderContext, *pointers: str) -> Body:
     """Show diffs of files, as much as the level shows. `pointers`: the places in the event of the compared texts, to
     link to those that were cut."""
     if not changes:
@@ -85,7 +85,7 @@ def change_output(result: ChangeResult, context: RenderContext) -> Body:
     not_applied = block("remark", text="Not applied.") if result.applied is False else ()
     changes: Body = ()
     if result.structuredPatch and (context.is_full or context.call is None):
-        changes = changes_body([Change.of("", "", hunks_of_claude(result.structuredPatch))], context)
+        changes = changes_body([FileDiff.of("", "", hunks_of_claude(result.structuredPatch))], context)
     return texts + not_applied + changes
 
 
@@ -96,7 +96,7 @@ def patch_output(result: PatchResult, context: RenderContext) -> Body:
 
 def delete_input(payload: DeleteInput, context: RenderContext) -> Body:
     paths = payload.file_paths or ([payload.file_path] if payload.file_path else [])
-    return changes_body([Change.of(path, "delete", []) for path in paths], context)
+    return changes_body([FileDiff.of(path, "delete", []) for path in paths], context)
 
 
 def delete_output(result: DeleteResult, context: RenderContext) -> Body:

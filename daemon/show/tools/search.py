@@ -208,7 +208,7 @@ def web_search_input(payload: WebSearchInput, context: RenderContext) -> Body:
     return facts([("query", payload.query)])
 
 
-class Found(WebSearchResult):
+class SearchOutput(WebSearchResult):
     durationSeconds: float | None = None
     message: str | None = None
     """Gemini: what the user sees instead of results."""
@@ -222,7 +222,7 @@ class _Hit(NamedTuple):
     """Part of an answer that belongs to no page."""
 
 
-def web_search_output(result: Found, context: RenderContext) -> Body:
+def web_search_output(result: SearchOutput, context: RenderContext) -> Body:
     part = limited(result.results or [], context)
     hits = [_hit(hit, context, index) for index, hit in enumerate(part.shown)]
     took = None if result.durationSeconds is None or not context.is_full else f"{result.durationSeconds:.1f} s"
@@ -261,5 +261,5 @@ CARDS = {
     "LS": ToolCard("▤", ls_input, ls_output),
     "CodeSearch": ToolCard("⌕", code_search_input, grep_output),
     "WebFetch": ToolCard("⇣", fetch_input, fetch_output, ToolTypes(WebFetchInput, Fetched)),
-    "WebSearch": ToolCard("⌕", web_search_input, web_search_output, ToolTypes(WebSearchInput, Found)),
+    "WebSearch": ToolCard("⌕", web_search_input, web_search_output, ToolTypes(WebSearchInput, SearchOutput)),
 }

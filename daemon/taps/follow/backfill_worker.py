@@ -19,7 +19,7 @@ from tooltap.daemon.taps.follow.overlap import is_too_old
 from tooltap.daemon.taps.follow.stores import MARK_BYTES, Position, read_from
 from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.wire.framing import LongLine, Splitter
-from tooltap.traces.drift.drift import Found
+from tooltap.traces.drift.drift import NewFindings
 from tooltap.traces.drift.watch import Watched
 
 
@@ -46,7 +46,7 @@ class Portion(NamedTuple):
     state: bytes
     crc: tuple[int, int] | None
     """Number and CRC-32 of the last whole line."""
-    found: Found
+    found: NewFindings
     watched: Watched
     failures: list[Failure]
 

@@ -28,7 +28,7 @@ from tooltap.daemon.formats import amount, dollars, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import STATUSES, name_of, project_of, status_of
 from tooltap.daemon.sessions.row import title_of, words_of
-from tooltap.daemon.show.diff import Change, Hunk, cut, hunks_of_diff
+from tooltap.daemon.show.diff import DiffHunk, FileDiff, cut, hunks_of_diff
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.show.tools.files import TAGS
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
@@ -336,13 +336,13 @@ class _Comparison:
             return SideOfFile("" if change is None else change.kind, None)
         return SideOfFile(change.kind, self._rendered(hunks_of_diff(known.diff), path))
 
-    def _rendered(self, hunks: list[Hunk], path: str) -> Markup:
-        shown = cut([Change.of(path, "", hunks)], max(min(MOST_LINES, self._room), 0))
+    def _rendered(self, hunks: list[DiffHunk], path: str) -> Markup:
+        shown = cut([FileDiff.of(path, "", hunks)], max(min(MOST_LINES, self._room), 0))
         self._room -= sum(len(hunk.lines) for change in shown for hunk in change.hunks)
         return template("diff.html", changes=shown, hidden_files=0, parts=[], tags=TAGS)
 
 
-def _between(old: str, new: str) -> list[Hunk]:
+def _between(old: str, new: str) -> list[DiffHunk]:
     content = Content.of(old)
     content.become(new, None)
     return hunks_of_diff("\n".join(unified(hunks_of(content)[0])))

@@ -25,12 +25,12 @@ from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import name_of
 from tooltap.daemon.show.blocks import RenderContext, attachments, facts, note, plain
 from tooltap.daemon.show.bodies import typed_text
-from tooltap.daemon.show.diff import Change, between, near
+from tooltap.daemon.show.diff import FileDiff, between, near
 from tooltap.daemon.show.markup import body_html, clock, code
 from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.show.tools.files import changes_body
-from tooltap.daemon.show.tree import Place, lines_of, objects_in, texts_in, tree
+from tooltap.daemon.show.tree import ValuePath, lines_of, objects_in, texts_in, tree
 from tooltap.daemon.views.select import View, result_text, whole_body, without_meta
 from tooltap.daemon.web.http.requests import WebError, status_of
 from tooltap.daemon.web.http.services import Services
@@ -72,7 +72,7 @@ class Pair(NamedTuple):
     verdict: Literal["same", "form", "differs", "unknown"]
     """`form`: the same values, written in another form."""
     sentence: str
-    change: Change | None = None
+    change: FileDiff | None = None
     """From what that one saw to what the model saw; None if they are the same or have nothing in common."""
 
 
@@ -131,7 +131,7 @@ def _arguments(own: dict[str, Any], raw: Any) -> Pair:
     if nearest is None or not _shared(own, nearest.value):
         return Pair("differs", "The provider's object has none of these arguments.")
     hunks, note = between(lines_of(nearest.value), lines_of(own))
-    change = Change.of("", "", near(hunks), note=f"{NAMES} {note}".strip())
+    change = FileDiff.of("", "", near(hunks), note=f"{NAMES} {note}".strip())
     return Pair("form", f"The provider names or writes it differently{_at(nearest)}.", change)
 
 
@@ -246,7 +246,7 @@ def _difference(other: str, seen: str, what: str, missing: str = "", *, at: str 
     if max(len(other), len(seen)) > COMPARED:
         return Pair("differs", f"A different text than the model saw, too long to compare. {missing}".strip())
     hunks, note = between(other, seen)
-    change = Change.of("", "", near(hunks), note=f"{ADDED.format(what)} {note}".strip())
+    change = FileDiff.of("", "", near(hunks), note=f"{ADDED.format(what)} {note}".strip())
     return Pair("differs", f"Differs from what the model saw{at}. {missing}".strip(), change)
 
 
@@ -272,7 +272,7 @@ def _body_ids(blocks: Sequence[Block]) -> set[str]:
     return {one.output_id or one.uri or one.mime_type for one in stored}
 
 
-def _at(place: Place) -> str:
+def _at(place: ValuePath) -> str:
     return f" ({place.path})" if place.path else ""
 
 

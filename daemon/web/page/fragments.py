@@ -16,7 +16,7 @@ from urllib.parse import quote
 import anyio
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.show.blocks import Call, Level, RenderContext
+from tooltap.daemon.show.blocks import CallOfResult, Level, RenderContext
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import rendered
 from tooltap.protocol.events import AnyEvent, CallKey, EventHead, ToolCall, ToolUpdate, decode
@@ -79,7 +79,7 @@ class Fragments:
         self._journal = journal
         self._signed_url = signed_url
         self._cached: Cache[tuple[int, Level], Fragment | None] = Cache(max_bytes)
-        self._calls: Cache[CallKey, Call] = Cache(max_bytes // 4)
+        self._calls: Cache[CallKey, CallOfResult] = Cache(max_bytes // 4)
 
     async def of(self, stored: Sequence[StoredEvent], level_of: LevelOf) -> list[Fragment]:
         """Render events; those without anything to show are left out. Raises `JournalError`."""
@@ -165,11 +165,11 @@ class Fragments:
 
     def _remember(self, event: AnyEvent, size: int) -> None:
         if isinstance(event, ToolCall):
-            call = Call(event.name, event.input, event.preview or "", event.ts)
+            call = CallOfResult(event.name, event.input, event.preview or "", event.ts)
         elif isinstance(event, ToolUpdate) and event.input is not None:
             known = self._calls.get((event.stream, event.call_id))
-            before = known[0] if known else Call(event.name, {}, "")
-            call = Call(event.name, event.input, event.preview or before.preview, before.ts)
+            before = known[0] if known else CallOfResult(event.name, {}, "")
+            call = CallOfResult(event.name, event.input, event.preview or before.preview, before.ts)
         else:
             return
         self._calls.put((event.stream, event.call_id), call, DECODED_FACTOR * size)

@@ -26,7 +26,7 @@ from tooltap.daemon.did_you_mean import similar
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.sessions.listing import STATUSES, SessionPlace, is_live, name_of, place_of, project_of, status_of
 from tooltap.daemon.show.blocks import LEVELS, Level
-from tooltap.daemon.show.minimap import KINDS, History, drawn
+from tooltap.daemon.show.minimap import KINDS, SessionHistory, drawn
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import RowHtml, Rows, card_html
 from tooltap.daemon.show.timeline import nest
@@ -373,7 +373,7 @@ class _Known:
         self.first_seq = first_seq
         """Of the session. If it changes, some or all of the session was deleted, and the history is rebuilt."""
         self.lock = anyio.Lock()
-        self.history = History()
+        self.history = SessionHistory()
         self.reached = 0
         """`seq` up to which the journal was read."""
         self.rendered: tuple[int, bool, Overview] | None = None

@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute
 from tooltap.daemon.export.html import ExportedPage
 from tooltap.daemon.export.markdown import MarkdownPage
 from tooltap.daemon.export.redaction import Example, Redaction, masked_title
-from tooltap.daemon.export.source import Batch, Bodies, Exporter, JournalSource, Part
+from tooltap.daemon.export.source import Batch, Bodies, ExportedPart, Exporter, JournalSource
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.listing import name_of
@@ -144,7 +144,7 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
     return [PageRoute("/sessions/{session:path}/share", share), *files]
 
 
-def _within(turns: list[TurnOfSession], query: ShareQuery) -> Part:
+def _within(turns: list[TurnOfSession], query: ShareQuery) -> ExportedPart:
     """Return the range of events that the query asks for."""
     first, last = query.from_ or 0, query.to
     if query.from_turn is not None and query.from_turn > 1:
@@ -152,7 +152,7 @@ def _within(turns: list[TurnOfSession], query: ShareQuery) -> Part:
     if query.to_turn is not None and query.to_turn < len(turns):
         end = _beginning(turns, query.to_turn + 1) - 1
         last = end if last is None else min(last, end)
-    return Part(first, last, query.content)
+    return ExportedPart(first, last, query.content)
 
 
 def _beginning(turns: list[TurnOfSession], number: int) -> int:
@@ -178,7 +178,7 @@ async def _turns_of(journal: Journal, session: str) -> list[TurnOfSession]:
     return turns.all
 
 
-async def _preview(journal: Journal, session: str, title: str, part: Part) -> _Preview:
+async def _preview(journal: Journal, session: str, title: str, part: ExportedPart) -> _Preview:
     """Read what an HTML file would have, which has more than one in Markdown."""
     bodies, redaction = bodies_for("html"), Redaction()
     masked_title(title, redaction.mask)
@@ -209,7 +209,7 @@ def bodies_for(form: Form) -> Bodies:
 
 
 async def download(
-    journal: Journal, session: str, title: str, form: Form, part: Part, redaction: Redaction
+    journal: Journal, session: str, title: str, form: Form, part: ExportedPart, redaction: Redaction
 ) -> Response:
     """Send the file. What fails on the way ends the connection, so that no browser keeps half a file as a whole one.
     Raises `WebError` if there is nothing to send, and `JournalError`."""

@@ -9,7 +9,7 @@ import msgspec
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, put
+from tooltap.normalizers.core.state import OpenCall, put
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.acp.answers import ended_shells, printed_so_far, read_result, started_shell
 from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, questions, text_of
@@ -71,7 +71,7 @@ class ToolCalls:
             return self._review(update, stated, stated["targetItemId"])
         return self._report(call_id, call, update, self._sessions.info.stopping)
 
-    def _report(self, call_id: Any, call: Call | None, update: Line, stopping: bool) -> Skip:
+    def _report(self, call_id: Any, call: OpenCall | None, update: Line, stopping: bool) -> Skip:
         """Read what an update states of its call, which may be open. `stopping`: the client asked to stop the turn."""
         if type(call_id) is not str:
             return self._parser.unparsed("unknown-type", update)
@@ -124,7 +124,7 @@ class ToolCalls:
         self._calls.remember(call, use.memory())
         return None
 
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+    def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         use = use_of(call)
         terminal = self._terminals.newest(use)
         return printed_so_far(use, terminal), terminal.printed.outputs("/output/stdout") if terminal else None
@@ -196,7 +196,7 @@ class ToolCalls:
 
     def open(
         self, call_id: str, use: ToolUse, update: Line, response: Any, *, synthetic: bool, status: str | None = None
-    ) -> Call:
+    ) -> OpenCall:
         """Open a call with what an update, or a permission request, states of it. `synthetic`: the call itself was not
         seen."""
         self._learn(use, call_id, update, response, runs=False)
@@ -216,7 +216,7 @@ class ToolCalls:
             self._calls.remember(call, use.memory())
         return call
 
-    def update_open(self, call: Call, use: ToolUse, update: Line, response: Any) -> Skip:
+    def update_open(self, call: OpenCall, use: ToolUse, update: Line, response: Any) -> Skip:
         """Emit what an update changes of an open call."""
         was_known, before, terminals = bool(call.memory), use.running or "", use.terminals
         runs = update.get("status") in _RUNNING
@@ -243,7 +243,7 @@ class ToolCalls:
             return None
         return "partial" if running != before else "unchanged"
 
-    def _name_now(self, call: Call, use: ToolUse, update: Line) -> str:
+    def _name_now(self, call: OpenCall, use: ToolUse, update: Line) -> str:
         """The name of the tool after an update: a call that is known by its kind alone may learn what it is."""
         name, known = stated_name(update), call.raw_name
         if name is not None:
@@ -312,7 +312,7 @@ class ToolCalls:
                 if (started := shells.pop(f"{self._parser.session}/{shell}", None)) is not None:
                     self._calls.answer(started, ended, raw=update)
 
-    def _note_todos(self, call: Call, value: Any) -> None:
+    def _note_todos(self, call: OpenCall, value: Any) -> None:
         """Remember a to-do list: a plan that repeats it is not shown again (OpenCode before 1.0, Vibe, Kimi Code)."""
         if call.name == "TodoWrite" and isinstance(value, dict) and value:
             todos = tool_input("TodoWrite", value, call.raw_name).get("todos")
@@ -329,7 +329,7 @@ def _names_tool(update: Line, call_id: str) -> bool:
     return type(update.get("kind")) is str or raw_name(update, call_id) not in KINDS
 
 
-def use_of(call: Call) -> ToolUse:
+def use_of(call: OpenCall) -> ToolUse:
     """The merged updates of an open call, from its memory."""
     return msgspec.convert(call.memory, ToolUse)
 

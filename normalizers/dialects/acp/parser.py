@@ -21,7 +21,7 @@ import msgspec
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, State, keep_newest
+from tooltap.normalizers.core.state import OpenCall, State, keep_newest
 from tooltap.normalizers.dialects.acp.calls import PERMISSIONS, PermissionRequests, ToolCalls, id_in
 from tooltap.normalizers.dialects.acp.content import attach, is_block, read_prompt
 from tooltap.normalizers.dialects.acp.sessions import AcpSessions, AcpState, PendingRequest, read_usage
@@ -119,7 +119,7 @@ class Acp(Parser):
         self.tool_calls = ToolCalls(self, self.state, self.sessions, self.terminals)
         self.permission_requests = PermissionRequests(self, self.sessions, self.tool_calls)
 
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+    def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.tool_calls.unfinished(call)
 
     def read(self, value: Line) -> Skip:

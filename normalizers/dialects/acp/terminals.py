@@ -12,7 +12,7 @@ from typing import Any
 
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, TextBuffer, keep_newest
+from tooltap.normalizers.core.state import OpenCall, TextBuffer, keep_newest
 from tooltap.normalizers.dialects.acp.inputs import ToolUse
 from tooltap.normalizers.dialects.acp.sessions import AcpState, PendingRequest, Terminal
 from tooltap.normalizers.wire.values import record, string, whole
@@ -142,7 +142,7 @@ class Terminals:
         terminal.printed.append(text, self._parser, "text/plain")
 
 
-def emit_output(parser: Parser, call: Call, text: str, offset: int) -> None:
+def emit_output(parser: Parser, call: OpenCall, text: str, offset: int) -> None:
     """Emit a partial event with what a call printed or showed while it runs."""
     if parser.partials:
         chunk = Chunk(stream="output", text=text, offset=offset)

@@ -22,7 +22,7 @@ import msgspec
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, put
+from tooltap.normalizers.core.state import OpenCall, put
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.wire.values import first_string, record, string, whole
 from tooltap.protocol.events import Notice
@@ -124,7 +124,7 @@ class Tasks:
         keys = {"task_id": "taskId", "status": "status", "output_file": "outputFilePath", "summary": "deltaSummary"}
         return self._notified(call, {name: attachment[key] for name, key in keys.items() if attachment.get(key)})
 
-    def _notified(self, call: Call | None, value: Line, model: Any = msgspec.UNSET) -> Skip:
+    def _notified(self, call: OpenCall | None, value: Line, model: Any = msgspec.UNSET) -> Skip:
         end = status_word(value.get("status"))
         text = first_string(value, "result", "event", "summary") or ""
         if call is None or end is None or not call.acknowledged:
@@ -177,7 +177,7 @@ class Tasks:
 
     # -- internals ----------------------------------------------------------------------------------------------
 
-    def _report(self, call: Call | None, value: Line, text: Any, status: Any = None) -> Skip:
+    def _report(self, call: OpenCall | None, value: Line, text: Any, status: Any = None) -> Skip:
         if call is None:
             return "stale-task"
         if end := status_word(status):
@@ -187,7 +187,7 @@ class Tasks:
         self._calls.update(call, status="running", progress={**progress, "data": data})
         return None
 
-    def _call(self, value: Line) -> Call | None:
+    def _call(self, value: Line) -> OpenCall | None:
         """Return the call a line is about, opened if it was never seen; None if it has ended."""
         task_id = str(value.get("task_id"))
         call_id = value.get("tool_use_id")

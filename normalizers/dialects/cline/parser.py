@@ -12,7 +12,7 @@ from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, History, SessionState, State, make_room
+from tooltap.normalizers.core.state import MessageHistory, OpenCall, SessionState, State, make_room
 from tooltap.normalizers.core.texts import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.tools.outcome import error_words, stated_status, status_in_words, status_word
@@ -69,7 +69,7 @@ class ClineJson(Parser):
         super().__init__(context, state)
         self.running = LiveOutput(self, self.state.running)
 
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+    def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.running.take(call.id)
 
     def read(self, value: Line) -> Skip:
@@ -306,7 +306,7 @@ _FOLDER = re.compile(r"^[0-9]{1,3}\. Working Directory: (.{1,4096})$", re.MULTIL
 class ClineSessionState(SessionState, kw_only=True):
     model: str | None = None
     cwd: str | None = None
-    history: History = msgspec.field(default_factory=History)
+    history: MessageHistory = msgspec.field(default_factory=MessageHistory)
 
 
 class ClineSession(Parser):

@@ -22,7 +22,7 @@ from msgspec import UNSET
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, put
+from tooltap.normalizers.core.state import OpenCall, put
 from tooltap.normalizers.core.texts import LiveOutput
 from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.codex.answers import (
@@ -140,7 +140,7 @@ class CodexCalls:
         answer: Answer,
         *,
         call_id: str | None = None,
-        of: Call | None = None,
+        of: OpenCall | None = None,
         raw_name: str = UNKNOWN_TOOL,
     ) -> Skip:
         """Read an object that has a call's result. `call_id`: where the object's own does not name it; `of`: the open
@@ -165,7 +165,7 @@ class CodexCalls:
 
     # -- results that wait for what the model gets ----------------------------------------------------------------
 
-    def _hold(self, call: Call, answer: Answer, raw: Any, value: Line) -> bool:
+    def _hold(self, call: OpenCall, answer: Answer, raw: Any, value: Line) -> bool:
         """Hold a result if the next lines say what the model gets of it; returns whether.
 
         The model gets nothing of a command of the user's, or of a call that its script makes (streams with scripts have
@@ -184,14 +184,14 @@ class CodexCalls:
             return False
         return self._keep(call, answer, raw)
 
-    def await_picture(self, call: Call, answer: Answer, raw: Any) -> Skip:
+    def await_picture(self, call: OpenCall, answer: Answer, raw: Any) -> Skip:
         """Hold the result of a tool whose picture may come in the next item of the model's."""
         if not self._keep(call, answer, raw):
             return self._calls.answer(call, answer, raw=raw)
         self._state.picture = call.id
         return "held"
 
-    def _keep(self, call: Call, answer: Answer, raw: Any) -> bool:
+    def _keep(self, call: OpenCall, answer: Answer, raw: Any) -> bool:
         """Remember a result, unless that is too much to remember."""
         one = HeldResult(answer, truncate_raw(raw), self._parser.ts)
         one.size = len(_encode(one))
@@ -212,14 +212,14 @@ class CodexCalls:
         self._parser.ts = ts
         return skip
 
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+    def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         if (held := self._state.held.pop(call.id, None)) is not None:  # the call is evicted
             return held.answer.value, held.answer.outputs
         return self.running.take(call.id)
 
     # -- commands in the background -------------------------------------------------------------------------------
 
-    def remember_process(self, process: str, call: Call) -> None:
+    def remember_process(self, process: str, call: OpenCall) -> None:
         """Remember the background process of a command."""
         put(self._state.processes, process, call.id, self._parser.context.limits.open_permissions)
 

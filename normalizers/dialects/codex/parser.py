@@ -16,7 +16,7 @@ from typing import Any
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, State, TextBuffer
+from tooltap.normalizers.core.state import OpenCall, State, TextBuffer
 from tooltap.normalizers.dialects.codex.calls import CodexApprovals, CodexCalls
 from tooltap.normalizers.dialects.codex.items import (
     CALL_ITEMS,
@@ -113,7 +113,7 @@ class CodexParser(Parser):
         self.messages = CodexMessages(self, self.threads)
         self.approvals = CodexApprovals(self, self.state, self.threads, self.tool_calls)
 
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+    def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.tool_calls.unfinished(call)
 
     @property

@@ -13,7 +13,7 @@ import msgspec
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import History, SessionState
+from tooltap.normalizers.core.state import MessageHistory, SessionState
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.tools.outcome import status_in_words, status_word
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
@@ -33,7 +33,7 @@ _NAMES = {"Checklist": "TodoWrite", "Search": "Grep", "Subagent": "Task"}
 class ContinueState(SessionState, kw_only=True):
     title: str | None = None
     model: str | None = None
-    history: History = msgspec.field(default_factory=History)
+    history: MessageHistory = msgspec.field(default_factory=MessageHistory)
 
 
 class ContinueSession(Parser):

@@ -18,7 +18,7 @@ from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, State, make_room
+from tooltap.normalizers.core.state import OpenCall, State, make_room
 from tooltap.normalizers.core.texts import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.copilot.answers import read_result
@@ -114,7 +114,7 @@ class CopilotJson(Parser):
         super().__init__(context, state)
         self.running = LiveOutput(self, self.state.running)
 
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+    def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.running.take(call.id)
 
     def enter(self, value: Line) -> None:

@@ -12,7 +12,7 @@ from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL, Answe
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, outcome_of
-from tooltap.normalizers.core.state import Call, State
+from tooltap.normalizers.core.state import OpenCall, State
 from tooltap.normalizers.core.texts import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.writer import Bodies, Writer
 from tooltap.normalizers.dialects.claude.answers import read_answer, text_of
@@ -63,7 +63,7 @@ class PayloadParser(Parser):
         super().__init__(context, state)
         self.running = LiveOutput(self, self.state.running)
 
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+    def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.running.take(call.id)
 
     def _read_payload(self, kind: str, payload: Line) -> Skip:
@@ -479,7 +479,7 @@ class Legacy(PayloadParser):
         finally:
             self.calls.restore = None
 
-    def _restore(self, field: str, made: Line, call: Call) -> Line:
+    def _restore(self, field: str, made: Line, call: OpenCall) -> Line:
         """Replace what was made of a normalized payload by the payload as it was stored."""
         stored = self._stored.get(field)
         if stored is None:

@@ -10,7 +10,7 @@ from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, State, keep_newest
+from tooltap.normalizers.core.state import OpenCall, State, keep_newest
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.dialects.opencode.client import OpencodeClient, method_and_path
 from tooltap.normalizers.dialects.opencode.parts import (
@@ -51,7 +51,7 @@ class OpencodeRun(Parser):
         super().__init__(context, state)
         self.parts = OpencodeParts(self, self.state)
 
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+    def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.parts.running.take(call.id)
 
     def enter(self, value: Line) -> None:
@@ -154,7 +154,7 @@ class OpencodeBus(Parser):
         self.sessions = OpencodeSessions(self, self.state)
         self.client = OpencodeClient(self, self.state, self.sessions)
 
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+    def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.parts.running.take(call.id)
 
     def before_turn_end(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, Answer
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, State, TextBuffer, keep_newest, learn
+from tooltap.normalizers.core.state import OpenCall, State, TextBuffer, keep_newest, learn
 from tooltap.normalizers.core.texts import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.opencode.answers import INVALID, attachments_of, mcp_name, read_result
@@ -264,7 +264,7 @@ class OpencodeParts:
         calls = self._parser.calls
         return calls.is_done(call_id) and calls.source_of(call_id) in (first_string(part, "id") or "", "")
 
-    def _print(self, call: Call | None, metadata: Line) -> bool:
+    def _print(self, call: OpenCall | None, metadata: Line) -> bool:
         """Emit what is new of the output: the shell tool repeats all it has printed so far."""
         output = metadata.get("output")
         if call is None or not isinstance(output, str):

@@ -10,7 +10,7 @@ import msgspec
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, SessionState, is_short, put
+from tooltap.normalizers.core.state import OpenCall, SessionState, is_short, put
 from tooltap.normalizers.core.writer import Bodies, take_bodies
 from tooltap.normalizers.tools.outcome import status_in_words
 from tooltap.normalizers.tools.payload import blocks_text
@@ -289,7 +289,7 @@ class PiJson(Parser):
             answer = answer.replace(model=result["content"])
         return self.calls.answer(call_id, answer, raw=raw)
 
-    def unfinished(self, call: Call) -> tuple[Any, dict[str, OutputRef] | None]:
+    def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         shown = self.state.running.pop(call.id, None)
         return (shown.text if shown is not None else None), None
 

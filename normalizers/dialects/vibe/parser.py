@@ -9,7 +9,7 @@ import msgspec
 
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Call, History, State, make_room
+from tooltap.normalizers.core.state import MessageHistory, OpenCall, State, make_room
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.vibe.answers import read_state
 from tooltap.normalizers.tools.payload import blocks_text
@@ -127,7 +127,7 @@ class VibeJson(Parser):
         )
         return self.calls.answer(call_id, answer, raw=state)
 
-    def _show(self, call_id: str, detail: Line, raw: Line, status: str | None) -> tuple[Call | None, bool]:
+    def _show(self, call_id: str, detail: Line, raw: Line, status: str | None) -> tuple[OpenCall | None, bool]:
         """Return the call and whether anything about it is new. A call that has ended keeps its status."""
         name = detail.get("toolName")
         if not isinstance(name, str):
@@ -212,7 +212,7 @@ class VibeSessionState(VibeState, kw_only=True):
     """Fields of the session -> value that was emitted last."""
     tokens: int = 0
     """All tokens that usage was emitted for."""
-    history: History = msgspec.field(default_factory=History)
+    history: MessageHistory = msgspec.field(default_factory=MessageHistory)
 
 
 class VibeSession(VibeJson):

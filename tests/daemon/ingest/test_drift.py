@@ -18,12 +18,12 @@ from tooltap.daemon.ingest import drift_findings as findings
 from tooltap.daemon.ingest.drift_findings import Findings
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.taps.stream_ids import recording_id
-from tooltap.traces.drift.baselines import Agent
+from tooltap.traces.drift.baselines import Origin
 from tooltap.traces.drift.drift import STRIDE, Drift, Finding
-from tooltap.traces.drift.shapes import Change
+from tooltap.traces.drift.shapes import ShapeChange
 
 SHELL = FIXTURES / "codex-exec" / "codex-0.169" / "shell-fails.jsonl"
-MINE = Agent("acp", "mine", "1")
+MINE = Origin("acp", "mine", "1")
 GONE = "$<item.completed>.item<command_execution>.aggregated_output"
 
 
@@ -90,7 +90,7 @@ def test_odd_type_is_harmless(tmp_path: Path) -> None:
 
 
 def test_failing_drift_detection_loses_no_line(tmp_path: Path) -> None:
-    def broken(self: Drift, *arguments: object) -> list[Change]:
+    def broken(self: Drift, *arguments: object) -> list[ShapeChange]:
         raise RuntimeError("a fault")
 
     with mock.patch.object(Drift, "changes", broken), capture_logs() as logs, running(tmp_path) as daemon:

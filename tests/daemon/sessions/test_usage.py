@@ -9,7 +9,7 @@ import pytest
 from tests.daemon.events import commit, event
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.row import SessionRow
-from tooltap.daemon.sessions.usage import BOUNDS, PARTS, Part, SessionUsage, report
+from tooltap.daemon.sessions.usage import BOUNDS, PARTS, SessionUsage, UsagePart, report
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, SessionEvent, Usage
 from tooltap.protocol.frames import UsageRequest
@@ -28,7 +28,7 @@ def usage_of(*events: Produced) -> SessionUsage:
     return usage
 
 
-def tokens(parts: list[Part]) -> dict[str | None, int]:
+def tokens(parts: list[UsagePart]) -> dict[str | None, int]:
     found: dict[str | None, int] = {}
     for part in parts:
         found[part.key.model] = found.get(part.key.model, 0) + part.amount.tokens

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.daemon.web.parsed import Element, assert_inert
-from tooltap.daemon.show.blocks import Call, Level, RenderContext
+from tooltap.daemon.show.blocks import CallOfResult, Level, RenderContext
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.skins.html import article
 from tooltap.normalizers.core.items import Context
@@ -47,7 +47,7 @@ def result(name: str, output: dict[str, Any], **fields: Any) -> AnyEvent:
     return made("tool-result", name=name, output=output, **ended)
 
 
-def card_of(event: Event, level: Level = "summary", call: Call | None = None) -> Element:
+def card_of(event: Event, level: Level = "summary", call: CallOfResult | None = None) -> Element:
     """Render an event that has a card, check that it is inert, and return its article."""
     context = RenderContext(level, lambda output_id: f"/api/outputs/{output_id}", event.outputs or {}, call)
     fragment = fragment_of(event, context)
@@ -57,13 +57,13 @@ def card_of(event: Event, level: Level = "summary", call: Call | None = None) ->
 
 def cards_of(events: list[Event], level: Level = "summary") -> list[tuple[Event, Element]]:
     """Render the events of a stream; results know their call."""
-    calls: dict[str, Call] = {}
+    calls: dict[str, CallOfResult] = {}
     shown: list[tuple[Event, Element]] = []
     for event in events:
         if isinstance(event, ToolCall):
-            calls[event.call_id] = Call(event.name, event.input, event.preview or "")
+            calls[event.call_id] = CallOfResult(event.name, event.input, event.preview or "")
         if isinstance(event, ToolUpdate) and event.input is not None:
-            calls[event.call_id] = Call(event.name, event.input, event.preview or "")
+            calls[event.call_id] = CallOfResult(event.name, event.input, event.preview or "")
         call = calls.get(getattr(event, "call_id", None) or "")
         context = RenderContext(level, lambda output_id: f"/api/outputs/{output_id}", event.outputs or {}, call)
         fragment = fragment_of(event, context)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.daemon.show.carding import card_of, made, result
 from tests.steps import steps
-from tooltap.daemon.show.blocks import Call, Level, RenderContext
+from tooltap.daemon.show.blocks import CallOfResult, Level, RenderContext
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.skins.html import article
 
@@ -44,7 +44,7 @@ def test_deep_nesting_ends_as_json() -> None:
 @pytest.mark.parametrize("pattern", ["(a+)+$", "[", "\\", "*", "(?P<", "a{999999999}", "x|y", "$", "(((((((", "\x00"])
 def test_search_pattern_is_never_run(pattern: str) -> None:
     hits = {"matches": [{"filePath": "a", "line": 1, "excerpt": "a" * 5_000 + "!"}] * 50}
-    call = Call("Grep", {"pattern": pattern}, "")
+    call = CallOfResult("Grep", {"pattern": pattern}, "")
 
     assert card_of(result("Grep", hits), "full", call).texts(".linenos")[0] == "1"
 
@@ -62,7 +62,7 @@ def test_search_pattern_is_never_run(pattern: str) -> None:
 )
 def test_literal_parts_of_pattern_are_marked(pattern: str, marked: list[str]) -> None:
     hits = {"matches": [{"filePath": "a.py", "line": 4, "excerpt": "def greet(name):"}]}
-    card = card_of(result("Grep", hits), "summary", Call("Grep", {"pattern": pattern}, ""))
+    card = card_of(result("Grep", hits), "summary", CallOfResult("Grep", {"pattern": pattern}, ""))
 
     assert card.texts("mark") == marked
 

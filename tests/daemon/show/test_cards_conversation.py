@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.daemon.show.carding import card_of, cards_of, made, recorded, result
 from tests.daemon.web.parsed import Element
-from tooltap.daemon.show.blocks import Call, Level
+from tooltap.daemon.show.blocks import CallOfResult, Level
 from tooltap.protocol.events import Event, Message, PermissionRequest, PermissionResponse, ToolCall, ToolResult
 
 CLAUDE = "claude-stream/claude-code-2.1.330"
@@ -59,7 +59,7 @@ def test_removed_todos_are_shown() -> None:
             "todos": [{"content": "a", "status": "pending"}, {"content": "c", "status": "pending"}],
         },
     )
-    call = Call(
+    call = CallOfResult(
         "TodoWrite", {"todos": [{"content": "a", "status": "pending"}, {"content": "c", "status": "pending"}]}, ""
     )
     assert card_of(ended, call=call).texts("li") == ["☐ c to do new", "▫ b doing it removed"]
@@ -201,7 +201,7 @@ def test_plan_is_prose() -> None:
 
 def test_title_is_not_repeated() -> None:
     ended = result("change_title", {"title": "T"})
-    assert card_of(ended, call=Call("change_title", {"title": "T"}, "T")).all("dd") == []
+    assert card_of(ended, call=CallOfResult("change_title", {"title": "T"}, "T")).all("dd") == []
     assert facts(card_of(ended)) == {"title": "T"}
 
 
@@ -219,7 +219,7 @@ def test_web_search_hits_are_links() -> None:
 def test_fetched_page_has_status_size_and_prose() -> None:
     output = {"code": 200, "codeText": "OK", "bytes": 5120, "url": "https://example.org/b", "text": "# Title\n\nwords"}
     ended = result("WebFetch", output)
-    card = card_of(ended, call=Call("WebFetch", {"url": "https://example.org/a"}, ""))
+    card = card_of(ended, call=CallOfResult("WebFetch", {"url": "https://example.org/a"}, ""))
     assert facts(card) == {"address": "https://example.org/b", "status": "200 OK", "size": "5,120 bytes"}
     assert card.one("h1").text == "Title"
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from tests.daemon.show.carding import ENVELOPE, card_of, made, result
 from tests.daemon.show.hostile import HOSTILE, INPUT_KEYS, NESTED_KEYS, OUTPUT_KEYS, TOOL_NAMES, events, payloads
 from tests.daemon.web.parsed import assert_inert
-from tooltap.daemon.show.blocks import LEVELS, Call, Level, RenderContext
+from tooltap.daemon.show.blocks import LEVELS, CallOfResult, Level, RenderContext
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.skins.html import article
 from tooltap.protocol.events import Event, decode
@@ -22,7 +22,7 @@ from tooltap.protocol.events import Event, decode
 def test_any_event_renders_inert(fields: dict[str, Any], asked: dict[str, Any]) -> None:
     event = made(**fields)
     for level in LEVELS:
-        call = Call(fields.get("name", ""), asked, "")
+        call = CallOfResult(fields.get("name", ""), asked, "")
         fragment = fragment_of(event, RenderContext(level, lambda output_id: "/api/outputs/o", {}, call))
         if fragment is not None:
             assert_inert(article(fragment))

@@ -8,8 +8,8 @@ import pytest
 
 from tests.steps import steps
 from tooltap.daemon.show.diff import (
-    Change,
-    Hunk,
+    DiffHunk,
+    FileDiff,
     between,
     changes_of_diff,
     cut,
@@ -19,7 +19,7 @@ from tooltap.daemon.show.diff import (
 )
 
 
-def signed(hunks: list[Hunk]) -> list[str]:
+def signed(hunks: list[DiffHunk]) -> list[str]:
     return [line.sign + line.text for hunk in hunks for line in hunk.lines]
 
 
@@ -43,7 +43,7 @@ def test_changed_line_endings_are_shown() -> None:
 
 def test_change_inside_line_is_marked() -> None:
     hunks, _ = between('    return "Hello, " + name\n', '    return "Howdy, " + name\n')
-    (change,) = cut([Change.of("a.py", "", hunks)], 100)
+    (change,) = cut([FileDiff.of("a.py", "", hunks)], 100)
     old, new = change.hunks[0].lines
 
     assert [text for text, changed in old.segments if changed] == ["Hello"]
@@ -52,7 +52,7 @@ def test_change_inside_line_is_marked() -> None:
 
 
 def test_lines_with_little_in_common_are_not_marked() -> None:
-    (change,) = cut([Change.of("a.py", "", between("import sys\n", "def main() -> None:\n")[0])], 100)
+    (change,) = cut([FileDiff.of("a.py", "", between("import sys\n", "def main() -> None:\n")[0])], 100)
 
     assert [line.segments for line in change.hunks[0].lines] == [(), ()]
 
@@ -101,7 +101,7 @@ def test_invalid_hunks_are_ignored(lines: object) -> None:
 def test_brief_cut_shows_lines_around_changes() -> None:
     old = "".join(f"{n}\n" for n in range(100))
     hunks, _ = between(old, old.replace("50\n", "fifty\n"))
-    (change,) = cut([Change.of("a", "", hunks)], 12, brief=True)
+    (change,) = cut([FileDiff.of("a", "", hunks)], 12, brief=True)
 
     assert signed(list(change.hunks)) == [" 47", " 48", " 49", "-50", "+fifty", " 51", " 52", " 53"]
     assert change.hidden == 101 - 8
@@ -109,7 +109,7 @@ def test_brief_cut_shows_lines_around_changes() -> None:
 
 
 def test_line_limit_is_for_all_files() -> None:
-    changes = cut([Change.of(name, "add", whole("x\n" * 10, "+")) for name in ("a", "b", "c")], 12)
+    changes = cut([FileDiff.of(name, "add", whole("x\n" * 10, "+")) for name in ("a", "b", "c")], 12)
 
     assert [sum(len(hunk.lines) for hunk in change.hunks) for change in changes] == [10, 2, 0]
     assert [change.hidden for change in changes] == [0, 8, 10]
@@ -149,7 +149,7 @@ def test_comparing_takes_bounded_time(alphabet: str) -> None:
 
     def compared(lines: int) -> int:
         old, new = ("\n".join(chance.choice(alphabet) * 300 for _ in range(lines)) for _ in range(2))
-        return steps(lambda: cut([Change.of("", "", between(old, new)[0])], 100))
+        return steps(lambda: cut([FileDiff.of("", "", between(old, new)[0])], 100))
 
     assert compared(500) < 1_000_000
     assert compared(4_000) < 1_000_000
@@ -161,4 +161,4 @@ def test_marking_what_changed_inside_lines_takes_bounded_time(alphabet: str) -> 
     old, new = (["".join(chance.choice(alphabet) for _ in range(300)) for _ in range(50)] for _ in range(2))
     lines = [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
 
-    assert steps(lambda: cut([Change.of("", "", hunks_of_claude([{"lines": lines}]))], 200)) < 50 * 30_000
+    assert steps(lambda: cut([FileDiff.of("", "", hunks_of_claude([{"lines": lines}]))], 200)) < 50 * 30_000

@@ -10,7 +10,7 @@ from tests.daemon.show.carding import card_of, made, result
 from tooltap.cli.read.transcript import Transcript
 from tooltap.daemon.export.markdown import MarkdownPage
 from tooltap.daemon.export.source import Bodies
-from tooltap.daemon.show.blocks import Call
+from tooltap.daemon.show.blocks import CallOfResult
 from tooltap.protocol.events import AnyEvent, ToolCall
 
 
@@ -32,7 +32,7 @@ def terminal(*events: AnyEvent) -> list[str]:
 
 def head_of(event: AnyEvent, call: AnyEvent | None = None) -> list[str]:
     """Return the texts of the header of the event's card: title, preview, status and facts."""
-    known = Call(call.name, call.input, call.preview or "", call.ts) if isinstance(call, ToolCall) else None
+    known = CallOfResult(call.name, call.input, call.preview or "", call.ts) if isinstance(call, ToolCall) else None
     card = card_of(event, "title", known)
     return [text for name in ("title", "preview", "status", "fact") for text in card.texts(f".{name}") if text]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.state import Call, Tombstone, tombstone_of
+from tooltap.normalizers.core.state import OpenCall, Tombstone, tombstone_of
 
 VALUES: dict[str, Any] = {
     "raw_name": "bash",
@@ -22,7 +22,7 @@ VALUES: dict[str, Any] = {
 
 
 def test_tombstone_has_every_value_it_shares_with_its_call() -> None:
-    call = Call(**VALUES, id="c", status="running")
+    call = OpenCall(**VALUES, id="c", status="running")
     assert msgspec.structs.asdict(tombstone_of(call, "e")) == {**VALUES, "synthetic_result": "e"}
     assert set(Tombstone.__struct_fields__) == {*VALUES, "synthetic_result"}
     assert call.shared() == tuple(VALUES.values())

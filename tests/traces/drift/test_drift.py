@@ -12,8 +12,8 @@ import pytest
 
 from tests.cli.command import here
 from tests.traces.drift.altering import FIXTURES, altered, objects, pascal, rename, replaced
-from tooltap.traces.drift.baselines import PACKAGED, Agent, load
-from tooltap.traces.drift.drift import MAX_AGENTS, MAX_FINDINGS, Drift, Finding, Found, Report
+from tooltap.traces.drift.baselines import PACKAGED, Origin, load
+from tooltap.traces.drift.drift import MAX_AGENTS, MAX_FINDINGS, Drift, Finding, NewFindings, Report
 from tooltap.traces.drift.watch import watch_stream
 from tooltap.traces.recording.reader import read_stream
 from tooltap.traces.recording.reader import sources as sources_of
@@ -266,7 +266,7 @@ def test_printed_report(tmp_path: Path) -> None:
     assert b"compared with 0.169.0" in finished.stderr
 
 
-MINE = Agent("acp", "mine", "1")
+MINE = Origin("acp", "mine", "1")
 
 
 def new_key(number: int, line: int = 1) -> Finding:
@@ -278,7 +278,7 @@ def test_findings_and_agents_are_bounded() -> None:
     for number in range(MAX_FINDINGS + 5):
         known.add(MINE, new_key(number))
     for number in range(MAX_AGENTS + 5):
-        known.totals(Agent("acp", "mine", str(number))).streams += 1
+        known.totals(Origin("acp", "mine", str(number))).streams += 1
 
     report = known.report()
     assert (len(report.findings), report.omitted) == (MAX_FINDINGS, 5)
@@ -291,7 +291,7 @@ def test_merged_parts_report_what_one_reports() -> None:
     for source in sources:
         for watching in (one, part):
             watch_stream(watching, read_stream(source), version="99.0")
-        merged.merge(msgspec.msgpack.decode(msgspec.msgpack.encode(part.take()), type=Found))
+        merged.merge(msgspec.msgpack.decode(msgspec.msgpack.encode(part.take()), type=NewFindings))
 
     assert len(one.report().findings) > 20
     assert merged.report() == one.report()
@@ -303,7 +303,7 @@ def test_merged_findings_and_agents_are_bounded() -> None:
         part = Drift(lambda dialect: [])
         for _ in range(2):
             part.add(MINE, new_key(number))
-        part.totals(Agent("acp", "mine", str(number))).streams += 1
+        part.totals(Origin("acp", "mine", str(number))).streams += 1
         merged.merge(part.take())
         assert part.report() == Report([], [])
 

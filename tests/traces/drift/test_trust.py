@@ -14,7 +14,7 @@ from tests.kit import renames
 from tests.kit.renames import main, render
 from tests.traces.drift.altering import FIXTURES
 from tests.traces.drift.test_drift import RECORDED
-from tooltap.traces.drift.baselines import PACKAGED, UNKNOWN, Agent, Baseline, Observed, load, observe
+from tooltap.traces.drift.baselines import PACKAGED, UNKNOWN, Baseline, Observed, Origin, load, observe
 from tooltap.traces.drift.drift import Drift, Finding
 from tooltap.traces.drift.watch import watch_stream
 from tooltap.traces.recording.reader import read_stream
@@ -123,7 +123,7 @@ def test_what_only_the_setup_of_one_user_has_is_not_expected(tmp_path: Path) -> 
             path = tmp_path / f"{number}.jsonl"
             path.write_text(json.dumps(one) + "\n")
             scenarios[f"exec/{number}" if number < 9 else f"mcp/{number}"] = observe(read_stream(path, "codex-exec"))
-        baseline = Baseline(Agent("codex-exec", "codex", "1.0"))
+        baseline = Baseline(Origin("codex-exec", "codex", "1.0"))
         baseline.record(scenarios)
         return Baseline.read(baseline.write(), "learned")
 
@@ -147,7 +147,7 @@ def test_field_without_a_new_name_is_gone_if_several_streams_lack_it(tmp_path: P
     path, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     path.write_text(json.dumps(started) + "\n")
     scenarios = {f"{number}/a": observe(read_stream(path, "codex-exec")) for number in range(3)}
-    baseline = Baseline(Agent("codex-exec", "codex", UNKNOWN))
+    baseline = Baseline(Origin("codex-exec", "codex", UNKNOWN))
     baseline.record(scenarios)
     without = '{"type":"thread.started","thread_id":"t"}\n'
     path.write_text(without * 2)
@@ -173,7 +173,7 @@ def test_version_between_two_known_ones_is_expected_to_have_what_both_have(tmp_p
 
     def baseline(version: str, **more: Any) -> Baseline:
         path.write_text(json.dumps({**lines, **more}) + "\n")
-        one = Baseline(Agent("codex-exec", "codex", version))
+        one = Baseline(Origin("codex-exec", "codex", version))
         one.record({f"{number}/a": observe(read_stream(path, "codex-exec")) for number in range(3)})
         return one
 

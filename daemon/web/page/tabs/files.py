@@ -89,7 +89,7 @@ class ShownHunk(NamedTuple):
     made_by: list[Place]
     more: int
     """Earlier calls that are not linked."""
-    changes: list[diffs.Change]
+    changes: list[diffs.FileDiff]
 
 
 class ShownFile(NamedTuple):
@@ -167,17 +167,17 @@ def _note(change: FileChange) -> str:
 
 def _shown_hunk(known: ChangedFiles, hunk: Hunk, taken: list[str]) -> ShownHunk:
     places = known.places(hunk.seqs[-LINKS:])
-    part = diffs.Change("", "", [diffs.Hunk("", list(_lines(hunk, taken)))])
+    part = diffs.FileDiff("", "", [diffs.DiffHunk("", list(_lines(hunk, taken)))])
     return ShownHunk(_where(hunk), places, len(hunk.seqs) - len(places), diffs.cut([part], len(taken)))
 
 
-def _lines(hunk: Hunk, taken: list[str]) -> Iterable[diffs.Line]:
+def _lines(hunk: Hunk, taken: list[str]) -> Iterable[diffs.DiffLine]:
     old, new = hunk.old_start, hunk.new_start
     for line in taken:
         sign, text = line[:1], line[1:]
         if len(text) > CHARACTERS:
             text = f"{text[:CHARACTERS]}…"
-        yield diffs.Line(sign, text, None if sign == "\\" else old if sign == "-" else new)
+        yield diffs.DiffLine(sign, text, None if sign == "\\" else old if sign == "-" else new)
         old = None if old is None else old + (sign in "- ")
         new = None if new is None else new + (sign in "+ ")
 

@@ -10,7 +10,7 @@ from tests.daemon.show.carding import made, recorded, result
 from tests.daemon.web.parsed import Element, parse
 from tooltap.daemon.export import html as html_page
 from tooltap.daemon.export.html import ExportedPage
-from tooltap.daemon.export.source import Bodies, Body, body_ids
+from tooltap.daemon.export.source import Bodies, ExportedBody, body_ids
 from tooltap.daemon.show.minimap import BARS
 from tooltap.protocol.events import AnyEvent, ToolCall, decode, encode
 
@@ -101,7 +101,7 @@ def test_html_body_is_an_untyped_download() -> None:
     [(output_id, size, mime_type)] = body_ids(event)
     assert (output_id, size, mime_type) == ("o", 8, "text/html")
     exported = page()
-    html = exported.add(event, {"o": Body(b"<script>", mime_type)}) + exported.end()
+    html = exported.add(event, {"o": ExportedBody(b"<script>", mime_type)}) + exported.end()
     assert 'href="data:application/octet-stream;base64,PHNjcmlwdD4=" download' in html
     assert "<script" not in html
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.daemon.events import call, event, result
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.show.minimap import History, SessionMap, drawn
+from tooltap.daemon.show.minimap import SessionHistory, SessionMap, drawn
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Event, Message, Turn, encode
 
@@ -48,6 +48,6 @@ def took(
 
 def map_of(events: Iterable[StoredEvent]) -> SessionMap:
     """Return the map of all these events of one session."""
-    history = History()
+    history = SessionHistory()
     history.add(events)
     return drawn(history, is_live=False)

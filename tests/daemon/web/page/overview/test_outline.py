@@ -8,7 +8,7 @@ import pytest
 
 from tests.daemon.events import call, event, message
 from tests.daemon.web.page.overview.histories import ended, map_of, prompt, started, stored, took
-from tooltap.daemon.show.minimap import History, drawn
+from tooltap.daemon.show.minimap import SessionHistory, drawn
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import PermissionRequest, Usage
 
@@ -51,7 +51,7 @@ def test_prompt_before_its_turn_belongs_to_it() -> None:
 
 @pytest.mark.parametrize(("is_live", "state"), [(True, "running"), (False, "cancelled")])
 def test_turn_that_has_not_ended(is_live: bool, state: str) -> None:
-    history = History()
+    history = SessionHistory()
     history.add(stored(started(T), call("1", ts=T + 5_000)))
 
     (entry,) = drawn(history, is_live=is_live).outline
@@ -60,7 +60,7 @@ def test_turn_that_has_not_ended(is_live: bool, state: str) -> None:
 
 
 def test_question_makes_the_turn_wait() -> None:
-    history = History()
+    history = SessionHistory()
     history.add(stored(started(T), call("1"), event(PermissionRequest, permission_id="p", type="permission", ts=T)))
 
     assert drawn(history, is_live=True).outline[-1].state == "waiting"

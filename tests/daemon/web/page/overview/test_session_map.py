@@ -9,7 +9,7 @@ import pytest
 
 from tests.daemon.events import call, event
 from tests.daemon.web.page.overview.histories import ended, map_of, prompt, started, stored, took
-from tooltap.daemon.show.minimap import BARS, CALLS, LANES, TURNS, WIDTH, Bar, History, SessionMap, drawn
+from tooltap.daemon.show.minimap import BARS, CALLS, LANES, TURNS, WIDTH, Bar, SessionHistory, SessionMap, drawn
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import PermissionRequest, PermissionResponse
 
@@ -139,7 +139,7 @@ def test_history_is_extended_by_new_events() -> None:
     events = stored(
         started(T), prompt("Do it", T), *took("1", T, T + 1_000), ended(T + 2_000), *took("2", T + 3_000, T + 4_000)
     )
-    history = History()
+    history = SessionHistory()
     for one in events:
         history.add([one])
         drawn(history, is_live=True)
@@ -149,7 +149,7 @@ def test_history_is_extended_by_new_events() -> None:
 
 
 def test_memory_of_a_session_is_bounded() -> None:
-    history = History()
+    history = SessionHistory()
     seq = 0
     for _ in range(5):
         events = [
