@@ -11,14 +11,20 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test quick affected check lint fix docs bench package typescript clean
+.PHONY: demo test browser quick affected check lint fix docs bench package typescript clean
 .PHONY: dialects baselines fixtures schema secret-rules
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
 
+# All tests but those in a browser and those of the laboratories. Many wait for processes: more workers than cores.
+TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(os.cpu_count(), min(2 * os.cpu_count(), 8)))')
 test: .venv/.dev
-	$(BIN)/pytest -q -rfEs -n auto -m 'not lab'
+	$(BIN)/pytest -q -rfEs -n $(TEST_WORKERS) -m 'not browser and not lab'
+
+# The page in Chromium, Firefox and WebKit.
+browser: .venv/.dev
+	$(BIN)/pytest -q -rfEs -n auto -m browser
 
 # A verdict in a minute: the linter, the types, and all tests that start no process and no browser and wait for nothing.
 # The types are checked beside the tests; mypy keeps what it knows in .mypy_cache.

@@ -32,9 +32,7 @@ from tooltap.cli.read.sessions import AmbiguousSessionError, UnknownSessionError
 
 if TYPE_CHECKING:
     from tooltap.daemon.client.asynchronous import Client
-    from tooltap.daemon.export.html import ExportedPage
-    from tooltap.daemon.export.markdown import MarkdownPage
-    from tooltap.daemon.export.source import Bodies, Body
+    from tooltap.daemon.export.source import Bodies, Body, Exporter
     from tooltap.protocol.events import AnyEvent
 
 MAX_BODY = 1_048_576
@@ -253,7 +251,7 @@ def _write_page(page: _Page, *, options: _Options) -> str | None:
     return masking.sentence()
 
 
-def _exported(title: str, options: _Options, bodies: Bodies) -> ExportedPage | MarkdownPage:
+def _exported(title: str, options: _Options, bodies: Bodies) -> Exporter:
     from tooltap.daemon.export.html import ExportedPage
     from tooltap.daemon.export.markdown import MarkdownPage
 
@@ -301,7 +299,7 @@ class _OutputFile:
                 return
             self._file.write(html.encode())
 
-    def finish(self, page: ExportedPage | MarkdownPage, remark: str, *, if_empty: str) -> None:
+    def finish(self, page: Exporter, remark: str, *, if_empty: str) -> None:
         """`if_empty`: the error message if nothing was written."""
         if self._file is None:
             raise click.ClickException(if_empty)
@@ -320,7 +318,7 @@ class _OutputFile:
 
 
 async def _write_session(
-    page: ExportedPage | MarkdownPage,
+    page: Exporter,
     file: _OutputFile,
     session: str,
     socket: Path | None,

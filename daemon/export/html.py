@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import OrderedDict
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -59,7 +60,7 @@ class ExportedPage:
         self._events = 0
         self._overview = Overview()
 
-    def add(self, event: AnyEvent, bodies: dict[str, Body]) -> str:
+    def add(self, event: AnyEvent, bodies: Mapping[str, Body]) -> str:
         """Add an event with a `seq` and return the HTML to write next. `bodies`: those that go into the file."""
         begun = Markup() if self._events else self._begin(event)
         self._events += 1
@@ -104,7 +105,7 @@ class ExportedPage:
             self._held = max(self._held - len(written[-1]), 0) if cards else 0
         return Markup().join(written)
 
-    def _fragment(self, event: AnyEvent, bodies: dict[str, Body]) -> Fragment | None:
+    def _fragment(self, event: AnyEvent, bodies: Mapping[str, Body]) -> Fragment | None:
         urls = {output_id: _data_url(body) for output_id, body in bodies.items()}
         replaced = self._replaced(event) if isinstance(event, ToolResult) else None
         context = RenderContext(self._level, urls.get, event.outputs or {}, self._call(event), "#e{}".format, replaced)

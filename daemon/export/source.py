@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NamedTuple, Self, TypeAlias
+from typing import Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import anyio
 import msgspec
@@ -53,6 +53,19 @@ class Bodies:
         self.left_out += 1
         self.left_out_bytes += size
         return False
+
+
+class Exporter(Protocol):
+    """A format of exported files. Each method returns the text to write next."""
+
+    def add(self, event: AnyEvent, bodies: Mapping[str, Body]) -> str:
+        """Add an event with a `seq`. `bodies`: the output bodies to which it refers that have room, by output id."""
+
+    def add_gap(self, first: int, last: int) -> str:
+        """Note that the events from `first` to `last`, two `seq`, are damaged; empty before the first event."""
+
+    def end(self, *remarks: str) -> str:
+        """Complete the file. `remarks`: sentences on it, such as how many secrets are masked."""
 
 
 def body_ids(event: AnyEvent) -> Iterator[tuple[str, int, str]]:

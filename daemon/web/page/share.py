@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute
 from tooltap.daemon.export.html import ExportedPage
 from tooltap.daemon.export.markdown import MarkdownPage
 from tooltap.daemon.export.redaction import Example, Redaction, masked_title
-from tooltap.daemon.export.source import Batch, Bodies, JournalSource, Part
+from tooltap.daemon.export.source import Batch, Bodies, Exporter, JournalSource, Part
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.listing import name_of
@@ -215,7 +215,7 @@ async def download(
     Raises `WebError` if there is nothing to send, and `JournalError`."""
     bodies = bodies_for(form)
     masked = masked_title(title, redaction.mask)
-    page: ExportedPage | MarkdownPage
+    page: Exporter
     page = MarkdownPage(masked, bodies=bodies) if form == "md" else ExportedPage(masked, level="summary", bodies=bodies)
     source = JournalSource(journal, session, part, bodies, redaction)
     batches = aiter(source)

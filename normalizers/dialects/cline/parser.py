@@ -293,6 +293,8 @@ def _tokens(usage: dict[str, Any], cost_key: str) -> dict[str, Any]:
     return {**counts, "cost_usd": dollars(usage.get(cost_key))} if any(counts.values()) else {}
 
 
+# -- stored sessions ----------------------------------------------------------------------------------------------
+
 MESSAGES = 4_096
 """Latest messages that are remembered."""
 _INPUT = re.compile(r"<user_input mode=\"[a-z]{1,20}\">(.*)</user_input>\s*", re.DOTALL)

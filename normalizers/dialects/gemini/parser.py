@@ -148,6 +148,8 @@ def _usage(stats: dict[str, Any]) -> tuple[tuple[type[Usage], dict[str, Any]], .
     return ((Usage, {"scope": "turn", **fields}),)
 
 
+# -- saved chats --------------------------------------------------------------------------------------------------
+
 _BEFORE_IT_RUNS = {"awaiting_approval": "awaiting-permission", "scheduled": "pending", "validating": "pending"}
 
 

@@ -329,6 +329,8 @@ def _object_in(title: str | None) -> Line | None:
     return given if isinstance(given, dict) else None
 
 
+# -- legacy messages ----------------------------------------------------------------------------------------------
+
 _RESULT_KEYS = frozenset(
     {"stdout", "stderr", "aggregated_output", "formatted_output", "output", "content", "exit_code", "exitCode"}
     | {"success", "applied", "error", "errorMessage", "matches", "entries", "results", "_happy"}

@@ -150,6 +150,8 @@ class KimiJson(Parser):
         return self.messages.answer_call(value["tool_call_id"], value, "content", for_model=True)
 
 
+# -- stored sessions ----------------------------------------------------------------------------------------------
+
 MAIN = "main"
 _COUNTS = ("inputOther", "output", "inputCacheRead", "inputCacheCreation")
 """Keys of the counts of one request; the first excludes what was read from and written to the cache."""

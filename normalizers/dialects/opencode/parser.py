@@ -107,6 +107,8 @@ class OpencodeRun(Parser):
         return None
 
 
+# -- events of the server and of the database ---------------------------------------------------------------------
+
 _SKIPPED = {
     subject: reason
     for reason, *subjects in (

@@ -407,6 +407,8 @@ class PiJson(Parser):
         self.notice("extension", string(value.get("error")), "error", data or None)
 
 
+# -- stored sessions ----------------------------------------------------------------------------------------------
+
 _SESSION_SKIPPED = {
     "thinking_level_change": "setting",
     "custom": "session-file",

@@ -118,6 +118,8 @@ def _counts(usage: Line) -> dict[str, int | None]:
     return token_counts(*map(usage.get, _COUNTS))
 
 
+# -- stored sessions ----------------------------------------------------------------------------------------------
+
 _SKIPPED = {
     "attribution_snapshot": "snapshot",
     "file_history_snapshot": "snapshot",

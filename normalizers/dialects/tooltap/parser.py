@@ -240,6 +240,8 @@ class TooltapTrace(Parser):
             self._end(name)
 
 
+# -- display tools ------------------------------------------------------------------------------------------------
+
 _STATUSES = ("completed", "failed", "denied", "cancelled")
 
 

@@ -198,6 +198,8 @@ def _joined(summary: object) -> str | None:
     return "\n\n".join(one if isinstance(one, str) else blocks_text([one]) or "" for one in summary)
 
 
+# -- stored sessions ----------------------------------------------------------------------------------------------
+
 ENTRIES = 4_096
 """Latest entries of a history that are remembered."""
 _COUNTS = ("inputTokens", "outputTokens", "cachedInputTokens")

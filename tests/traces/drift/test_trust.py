@@ -56,6 +56,7 @@ def manifest(folder: Path, rows: list[dict[str, Any]]) -> Path:
     return folder
 
 
+@pytest.mark.lab
 def test_what_is_renamed_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renames, "STREAMS", 1)
     files = [path for folder in RECORDED for path in sorted(folder.glob("*.jsonl"))]
