@@ -1,5 +1,5 @@
-"""The `tooltap` command: options, help texts and printing. What a command does lives in the packages below `cli`.
+"""The `tooltap` command: options, help texts and printing. What a command does is in `daemon` and below.
 
-`main` knows every folder; `tap`, `read`, `check`, `manage` and `schema` hold the subcommands and know `common`, but not
-each other.
+`main` is the entry point, and `subcommands` lists the commands. They are in `tap`, `read`, `check`, `manage` and
+`schema`, which know `common`, but not each other.
 """

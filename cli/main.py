@@ -11,13 +11,11 @@ import gc
 import os
 import sys
 
+from tooltap.cli.common import COMPLETION_VARIABLE
 from tooltap.cli.common.guard import guard
 
 STARTING = 200_000
 """Objects that a command may make before garbage is collected for the first time: more than any command imports."""
-
-COMPLETES = "_TOOLTAP_COMPLETE"
-"""Set by shells that ask for completions."""
 
 
 def main() -> None:
@@ -42,7 +40,7 @@ def _collect_late() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    if COMPLETES in os.environ:
+    if COMPLETION_VARIABLE in os.environ:
         import tooltap.cli.common.completion  # noqa: F401  # click uses them from now on
     elif arguments and arguments[0] in ("run", "proxy"):
         from tooltap.cli.tap.agent import plain_start, run_agent

@@ -133,8 +133,6 @@ def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
     return []
 
 
-VARIABLE = "_TOOLTAP_COMPLETE"
-"""The environment variable by which click recognises a request for completions."""
 LONGEST_DESCRIPTION = 200
 """Code points of what is said about a completion."""
 MAX_VALUE = 256

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from tooltap.cli.common import COMPLETION_VARIABLE
 from tooltap.cli.common.commands import Choice, Command
-from tooltap.cli.common.completion import SHELLS, VARIABLE
+from tooltap.cli.common.completion import SHELLS
 from tooltap.cli.common.printing import say_text
 
 
@@ -31,4 +32,4 @@ def command(context: click.Context, shell: str) -> None:
     zsh   a folder of $fpath, as _tooltap
     fish  ~/.config/fish/completions/tooltap.fish
     """
-    say_text(SHELLS[shell](context.find_root().command, {}, "tooltap", VARIABLE).source() + "\n")
+    say_text(SHELLS[shell](context.find_root().command, {}, "tooltap", COMPLETION_VARIABLE).source() + "\n")

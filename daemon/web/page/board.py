@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
@@ -20,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
+from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import (
     STATUSES,
     RunningSession,
@@ -104,8 +103,8 @@ class Ask(NamedTuple):
     """The call that it asks about, if the request does not repeat what that is."""
 
 
-class Told(NamedTuple):
-    """What is read from the events of a session."""
+class Latest(NamedTuple):
+    """The latest that the events of a session say."""
 
     said: Said | None = None
     plan: Plan | None = None
@@ -117,7 +116,7 @@ class Facts(NamedTuple):
     since: int | None
     """When what it does now began, or when it ended, in milliseconds since the epoch."""
     ended: bool
-    told: Told
+    latest: Latest
     call: Call | None = None
     others: int = 0
     """Other calls that run."""
@@ -142,8 +141,8 @@ class SessionsNow:
     def __init__(self, journal: Journal, fragments: Fragments) -> None:
         self._journal = journal
         self._fragments = fragments
-        self._told: dict[str, tuple[int, Told]] = {}
-        """Session -> its `lastSeq`, and what its events told up to it."""
+        self._latest: dict[str, tuple[int, Latest]] = {}
+        """Session -> its `lastSeq`, and what was read up to it."""
 
     async def gather(self, now: int) -> Gathered:
         """`now`: milliseconds since the epoch. Raises `JournalError`."""
@@ -161,10 +160,10 @@ class SessionsNow:
         )
         columns = [await self._of(one) for one in shown]
         for row in ended:
-            told = await self._told_by(row)
-            columns.append(Facts(row, status_of(row), row.get("lastTs"), True, told))
+            latest = await self._latest_of(row)
+            columns.append(Facts(row, status_of(row), row.get("lastTs"), True, latest))
         names = {one.row["session"] for one in columns}
-        self._told = {name: told for name, told in self._told.items() if name in names}
+        self._latest = {name: latest for name, latest in self._latest.items() if name in names}
         return Gathered(columns, len(running), len(waiting), len(found) - len(shown), len(rows) == LOOKED_AT)
 
     async def _of(self, one: RunningSession) -> Facts:
@@ -177,7 +176,7 @@ class SessionsNow:
             one.status,
             one.since,
             False,
-            await self._told_by(one.session),
+            await self._latest_of(one.session),
             runs[-1] if runs else None,
             max(len(runs) - 1, 0),
             [Subagent(_call(task), _current(task, one.calls)) for task in tasks[:MOST_SUBAGENTS]],
@@ -190,28 +189,21 @@ class SessionsNow:
         asks = []
         for row in asked:
             call = of_call.get((row["stream"], row.get("callId")))
-            shown = await self._shown([row["seq"]] if call is None else [row["seq"], call])
+            shown = await self._fragments.in_full([row["seq"]] if call is None else [row["seq"], call])
             request = next((one for one in shown if one.seq == row["seq"]), None)
             if request is not None:
                 is_whole = isinstance(request.event, PermissionRequest) and request.event.input
                 asks.append(Ask(request, None if is_whole else next((one for one in shown if one.seq == call), None)))
         return asks
 
-    async def _shown(self, seqs: Sequence[int]) -> list[Fragment]:
-        found = []
-        for seq in seqs:
-            with suppress(CorruptError):
-                found.append(await self._journal.event(seq))
-        return await self._fragments.of([one for one in found if one is not None], lambda _: "full")
-
-    async def _told_by(self, row: dict[str, Any]) -> Told:
+    async def _latest_of(self, row: dict[str, Any]) -> Latest:
         name, last = row["session"], row["lastSeq"]
-        known = self._told.get(name)
+        known = self._latest.get(name)
         if known is None or known[0] != last:
             messages = await self._newest(Filter(session=(name,), kind=("message",)), MESSAGES)
             lists = Filter(session=(name,), kind=("tool-call", "tool-update"), tool=("TodoWrite",))
-            told = await anyio.to_thread.run_sync(_told, messages, await self._newest(lists, LISTS))
-            known = self._told[name] = last, told
+            latest = await anyio.to_thread.run_sync(_latest_in, messages, await self._newest(lists, LISTS))
+            known = self._latest[name] = last, latest
         return known[1]
 
     async def _newest(self, wanted: Filter, limit: int) -> list[StoredEvent]:
@@ -219,9 +211,9 @@ class SessionsNow:
         return found
 
 
-def _told(messages: list[StoredEvent], lists: list[StoredEvent]) -> Told:
-    """Both newest first."""
-    return Told(
+def _latest_in(messages: list[StoredEvent], lists: list[StoredEvent]) -> Latest:
+    """Return what these events say: messages and to-do lists, both newest first."""
+    return Latest(
         next((said for one in messages if (said := _said(one)) is not None), None),
         next((plan for one in lists if (plan := _plan(one)) is not None), None),
     )

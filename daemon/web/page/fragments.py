@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import anyio
 
-from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.show.blocks import CallOfResult, Level, RenderContext
+from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
+from tooltap.daemon.show.blocks import Call, Level, RenderContext
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import rendered
 from tooltap.protocol.events import AnyEvent, CallKey, EventHead, ToolCall, ToolUpdate, decode
@@ -89,6 +90,10 @@ class Fragments:
         ]
         inferred = await self._inferred(requests)
         return await anyio.to_thread.run_sync(self._render, requests, earlier, inferred)
+
+    async def in_full(self, seqs: Iterable[int]) -> list[Fragment]:
+        """Render events in full, without those that are gone or damaged. Raises `JournalError`."""
+        return await self.of(await events_at(self._journal, seqs), lambda _: "full")
 
     def _missing(self, requests: list[_Request]) -> list[tuple[str, int]]:
         """Return the streams with results whose call is neither cached nor among the requested events, and the `seq` of
@@ -173,6 +178,15 @@ class Fragments:
         else:
             return
         self._calls.put((event.stream, event.call_id), call, DECODED_FACTOR * size)
+
+
+async def events_at(journal: Journal, seqs: Iterable[int]) -> list[StoredEvent]:
+    """Read these events, without those that are gone or damaged. Raises `JournalError`."""
+    found = []
+    for seq in seqs:
+        with suppress(CorruptError):
+            found.append(await journal.event(seq))
+    return [event for event in found if event is not None]
 
 
 def _requests(stored: Sequence[StoredEvent], level_of: LevelOf) -> list[_Request]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
@@ -23,7 +22,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from tooltap.daemon.did_you_mean import similar
-from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
+from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import STATUSES, SessionPlace, is_live, name_of, place_of, project_of, status_of
 from tooltap.daemon.show.blocks import LEVELS, Level
 from tooltap.daemon.show.minimap import KINDS, SessionHistory, drawn
@@ -35,7 +34,7 @@ from tooltap.daemon.web.http.feed import message
 from tooltap.daemon.web.http.requests import NEWEST, Filtered, WebError, parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url, share_url
-from tooltap.daemon.web.page.fragments import Fragments, LevelOf
+from tooltap.daemon.web.page.fragments import Fragments, LevelOf, events_at
 from tooltap.daemon.web.page.live import LiveRows
 from tooltap.daemon.web.page.preferences import Preferences
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, row_of, seq_of, template
@@ -240,7 +239,7 @@ class _Page:
             page = await self._page(query)
         else:
             page = await between(self._services.journal, query.selection, self._bounds, query.first, query.last)
-        also = await _events(self._services.journal, query.also)
+        also = await events_at(self._services.journal, query.also)
         preferences = preferences_of(request).showing(query.text)
         return HTMLResponse(await self._section(page, also, query, preferences.level_of))
 
@@ -248,7 +247,7 @@ class _Page:
         """Return one card, at another level."""
         query, seq = query_of(request, CardQuery), seq_of(request)
         level_of = _level_of(query.level, preferences_of(request))
-        events = await _events(self._services.journal, [seq, *query.also])
+        events = await events_at(self._services.journal, [seq, *query.also])
         states = await states_of(self._services.journal, events, self._bounds.search_bytes)
         fragments = await self._fragments.of(events, level_of)
         cards = await anyio.to_thread.run_sync(lambda: [card_html(one) for one in nest(fragments, states.of_cards)])
@@ -543,13 +542,4 @@ async def asked_in(journal: Journal, fragments: Fragments, session: str) -> list
     """Return what waits for a person in a session, in full. Raises `JournalError`."""
     opened = await journal.open_calls(session)
     asked = [one["seq"] for one in opened["permissions"]][-MAX_WAITING:]
-    return await fragments.of(await _events(journal, asked), lambda _: "full")
-
-
-async def _events(journal: Journal, seqs: Iterable[int]) -> list[StoredEvent]:
-    """Return these events, without those that are gone or damaged."""
-    found = []
-    for seq in seqs:
-        with suppress(CorruptError):
-            found.append(await journal.event(seq))
-    return [event for event in found if event is not None]
+    return await fragments.in_full(asked)

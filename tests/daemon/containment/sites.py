@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 __all__ = ["ENTERED", "Injected", "Site", "armed", "counting", "raising_at"]
 
-ENTERED = ("normalizers.", "protocol.", "daemon.ingest.", "daemon.views.", "daemon.hub.", "daemon.journal.", "traces.")
+ENTERED = ("normalizers.", "protocol.", "daemon.ingest.", "daemon.views.", "daemon.hub", "daemon.journal.", "traces.")
 """What is injected into, after the name of the package."""
 PACKAGE = "tooltap."
 START = 24
