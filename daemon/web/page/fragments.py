@@ -17,7 +17,7 @@ from urllib.parse import quote
 import anyio
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
-from tooltap.daemon.show.blocks import Level, RenderContext
+from tooltap.daemon.show.blocks import CallOfResult, Level, RenderContext
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import rendered
 from tooltap.protocol.events import AnyEvent, CallKey, EventHead, ToolCall, ToolUpdate, decode
