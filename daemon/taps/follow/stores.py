@@ -16,7 +16,7 @@ import sqlite3
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -354,7 +354,12 @@ class Database:
         return Chunk(b"".join(lines), Position(position.offset + len(lines), taken=taken), at or changed)
 
     def _changed(self) -> int:
-        return os.stat(self.path).st_mtime_ns // 1_000_000
+        """Return when the database was last written, in ms since the epoch. While an agent has it open, what it writes
+        is in the write-ahead log."""
+        changed = os.stat(self.path).st_mtime_ns
+        with suppress(OSError):
+            changed = max(changed, os.stat(f"{self.path}-wal").st_mtime_ns)
+        return changed // 1_000_000
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import json
 import os
 import random
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 from tests.daemon.taps.following import FIXTURES, Follower, events_of, ids
 from tooltap.daemon.taps.follow.stores import Database, Position, ReplacedError
 from tooltap.daemon.taps.stream_ids import recording_id
+from tooltap.normalizers.catalog.dialect import Query, Row
 from tooltap.normalizers.dialects.opencode.store import OpencodeStore
 
 RECORDED = FIXTURES / "opencode-db" / "opencode-1.18.33"
@@ -52,6 +53,14 @@ class Agent:
             (row["aggregate_id"], row["seq"]),
         )
         self.connection.execute("COMMIT")
+
+
+class Reader(OpencodeStore):
+    """Reads a database whose rows have no times."""
+
+    def rows(self, query: Query, session: str, taken: Mapping[str, int], changed: int) -> Generator[Row, None, None]:
+        for row in super().rows(query, session, taken, changed):
+            yield row._replace(time=changed)
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
@@ -163,6 +172,20 @@ def test_agent_is_never_locked_out(agent: Agent) -> None:
 
     assert busy == 0
     assert [json.loads(line) for line in lines] == rows_of("subagent")
+
+
+def test_time_of_a_database_is_that_of_its_log(agent: Agent) -> None:
+    """While the agent has the database open, SQLite writes to the log beside it, and the file stays as it was."""
+    agent.create()
+    for row in rows_of("edit"):
+        agent.write(row)
+    os.utime(agent.path, (1_000_000_000, 1_000_000_000))
+    os.utime(f"{agent.path}-wal", (1_795_000_000, 1_795_000_000))
+    database = Database(str(agent.path), Reader())
+
+    chunk = database.read_from(f"{agent.path}/{session_of('edit')}", Position(), 1)
+
+    assert chunk.mtime == 1_795_000_000_000
 
 
 def test_session_that_is_deleted_or_replaced(agent: Agent) -> None:
