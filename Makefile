@@ -26,15 +26,16 @@ test: .venv/.dev
 browser: .venv/.dev
 	$(BIN)/pytest -q -rfEs -n auto -m browser
 
-# A verdict in a minute: the linter, the types, and all tests that start no process and no browser and wait for nothing.
+# A verdict in a minute: the linter, the types, and all quick tests that start no process and no browser and wait for
+# nothing.
 # The types are checked beside the tests; mypy keeps what it knows in .mypy_cache.
-QUICK := not (process or browser or timing or lab)
+QUICK := not (process or browser or timing or slow or lab)
 quick: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@mkdir -p build
 	@$(BIN)/mypy >build/types.txt 2>&1 & types=$$!; \
-	$(BIN)/pytest -q -rfEs -n auto -m '$(QUICK)'; tests=$$?; \
+	$(BIN)/pytest -q -rfEs -n $(TEST_WORKERS) -m '$(QUICK)'; tests=$$?; \
 	wait $$types; types=$$?; cat build/types.txt; test $$tests = 0 && test $$types = 0
 
 # Run the tests whose imports lead to what differs from SINCE (main), and those beside it: see tests/affected.py.

@@ -1,9 +1,10 @@
-"""Markers, which say what a test needs: `process`, `browser`, `timing`, `lab`. pyproject.toml explains them.
+"""Markers, which say what a test needs: `process`, `browser`, `timing`, `slow`, `lab`. pyproject.toml explains them.
 
 `process` and `browser` are found by reading: a test has one if its own code, a fixture of it, or a helper that they
 call calls something that starts a process (`subprocess.run`, `os.fork`, …) or a browser. Where the product starts the
 process, or a helper is found by other means than its name, the test or its module has the marker itself; a test that
 starts one without the marker fails. `timing` and `lab` are always written out.
+`slow` has what `slow.txt` lists: see `slow.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
+
+from tests.slow import slow_tests
 
 __all__ = ["ProcessGuard", "mark", "needs"]
 
@@ -36,7 +39,10 @@ STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn
 
 
 def mark(items: list[pytest.Item]) -> None:
+    slow = slow_tests()
     for item in items:
+        if item.nodeid.partition("[")[0] in slow:
+            item.add_marker("slow")
         if item.nodeid.startswith("tests/browser/"):
             item.add_marker("browser")
         for needed in _of_item(item):

@@ -12,6 +12,8 @@ from tests.conftest import PROCESSES
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import running
 from tests.markers import needs
+from tests.slow import slow_tests
+from tests.test_layout import ROOT
 
 
 def through_a_class(daemon: DaemonProcess) -> int:
@@ -47,3 +49,10 @@ def test_process_is_noticed() -> None:
 
     assert PROCESSES.started() is not None
     assert PROCESSES.started() is None
+
+
+def test_slow_tests_are_there() -> None:
+    for one in slow_tests():
+        path, _, name = one.partition("::")
+        text = (ROOT / path).read_text() if (ROOT / path).exists() else ""
+        assert f"def {name}(" in text, f"{one} is listed in tests/slow.txt and not there"
