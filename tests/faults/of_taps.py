@@ -194,7 +194,7 @@ class Draining(Scenario):
             if self.place.daemon.ended:
                 break
             time.sleep(0.002)
-        return ["the spool stays"] if self._spool.exists() else []
+        return []  # `after` waits until the spool is gone
 
     def after(self) -> None:
         eventually("the spool is taken in", lambda: not self._spool.exists())
