@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -26,15 +25,6 @@ PAGES = {"quill": DOCS / "contributing" / "dialect.md", "sepia": DOCS / "contrib
 FOLDER = Path("normalizers/dialects")
 LONGEST = {"quill": 80, "sepia": 120}
 """Lines that a dialect may take: of seven types of lines, of four and a reader of the database."""
-TESTS = [
-    "tests/docs/test_dialect_pages.py",
-    "tests/docs/test_providers_page.py",
-    "tests/docs/test_reference.py",
-    "tests/docs/test_readme.py",
-    "tests/test_layout.py",
-    "tests/traces/fixtures/test_fixtures.py",
-]
-"""Tests that know the dialects without naming each in their ids."""
 FOLDERS = ("tests/normalizers", "tests/docs", "tests/cli")
 """Where tests name a dialect in their ids."""
 NO_DIALECTS = (
@@ -44,7 +34,7 @@ NO_DIALECTS = (
 )
 """In `tests`: what a dialect cannot change, and this module."""
 STARTING = "(process or timing)"
-"""What `make quick` leaves out of the tests that are touched."""
+"""What `make quick` leaves out of the tests that are touched. Of the slow ones, those that name a dialect are run."""
 
 
 WORDS = 600
@@ -99,6 +89,7 @@ def test_a_dialect_is_its_folder_and_its_recordings(agent: str) -> None:
     assert sum(map(len, lines)) <= LONGEST[agent]
 
 
+@pytest.mark.lab
 @pytest.mark.timeout(3600)
 def test_dialects_are_added_as_written(copy: Path) -> None:
     """Among the tests that are run in the copy is that of the stored walk, which follows the agent's database."""
@@ -107,16 +98,10 @@ def test_dialects_are_added_as_written(copy: Path) -> None:
         assert targets == ["dialects", "check"]
 
     make(copy, "dialects")
-    if os.environ.get("TOOLTAP_WHOLE_WALK"):
-        make(copy, "quick")
-        run(copy, str(Path(sys.executable).parent / "lint-imports"))
-        run(copy, sys.executable, "-m", "pytest", "-q", "-n", "auto", "-m", f"{STARTING} and not lab", *touched(copy))
-    else:
-        ruff = str(Path(sys.executable).parent / "ruff")
-        run(copy, ruff, "check", ".")
-        run(copy, ruff, "format", "--check", ".")
-        run(copy, sys.executable, "-m", "pytest", "-q", "-k", "quill or sepia", *FOLDERS)
-        run(copy, sys.executable, "-m", "pytest", "-q", *TESTS)
+    make(copy, "quick")
+    run(copy, str(Path(sys.executable).parent / "lint-imports"))
+    run(copy, sys.executable, "-m", "pytest", "-q", "-n", "auto", "-m", f"{STARTING} and not lab", *touched(copy))
+    run(copy, sys.executable, "-m", "pytest", "-q", "-n", "auto", "-k", "quill or sepia", *FOLDERS)
 
     readme, table, coverage = (
         (copy / name).read_text() for name in ("README.md", "docs/reference/dialects.md", "docs/coverage.md")

@@ -27,6 +27,7 @@ LONG_SAMPLE = 6
 FOLDERS = sorted({path.parent.relative_to(ROOT).as_posix() for top in SOURCES for path in (ROOT / top).rglob("*.py")})
 
 
+@pytest.mark.lab
 def test_no_expression_is_missed() -> None:
     """One that cannot be found by reading and importing the sources needs an example in `EXAMPLES`."""
     found, missed = regexes()
