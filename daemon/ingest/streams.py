@@ -84,7 +84,7 @@ class Streams:
     by a snapshot. `max_streams`: when so many streams have not ended, a new one is refused. `drift` observes all lines.
     `policy`: how results are shown. `missing_views` makes those of a stream that is resumed. `agents`: names of agents
     that are followed or about to be tapped. `display_patience`: seconds for which display servers' events wait for
-    agents' results (`sessions/display_results.py`). `masks`: no secret is committed (`masking.py`). The other
+    agents' results (`sessions/joining.py`). `masks`: no secret is committed. The other
     options are those of `Setting`."""
 
     def __init__(

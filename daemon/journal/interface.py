@@ -129,7 +129,7 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Ids and beginnings of the latest prompts that this stream has reported, and that another stream may repeat."""
     pending_displays: list[str] = []
     """Encoded events that wait for the display of their result, before they are committed: see
-    `sessions/display_results.py`."""
+    `sessions/joining.py`."""
     rewriting: dict[str, str] = {}
     """Ids of results for which a command makes a view -> the daemon that was to run it (`views/rewriter.py`)."""
     repeated: list[str] = []
