@@ -20,11 +20,11 @@ demo: .venv/.runtime
 # All tests but those in a browser and those of the laboratories. Many wait for processes: more workers than cores.
 TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(os.cpu_count(), min(2 * os.cpu_count(), 8)))')
 test: .venv/.dev
-	$(BIN)/pytest -q -rfEs -n $(TEST_WORKERS) -m 'not browser and not lab'
+	$(BIN)/pytest -q -rfEs -n $(TEST_WORKERS) --dist worksteal -m 'not browser and not lab'
 
 # The page in Chromium, Firefox and WebKit.
 browser: .venv/.dev
-	$(BIN)/pytest -q -rfEs -n auto -m browser
+	$(BIN)/pytest -q -rfEs -n auto --dist loadfile -m browser
 
 # A verdict in a minute: the linter, the types, and all quick tests that start no process and no browser and wait for
 # nothing.

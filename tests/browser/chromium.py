@@ -35,7 +35,12 @@ def launched(*arguments: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=PROGRAM,
-            args=[*(["--no-sandbox"] if os.geteuid() == 0 else []), *arguments],
+            args=[
+                "--disable-gpu",
+                "--disable-gpu-rasterization",
+                *(["--no-sandbox"] if os.geteuid() == 0 else []),
+                *arguments,
+            ],
             timeout=TIMEOUT,
         )
         try:
