@@ -157,8 +157,9 @@ class Streams:
         receives, and must `finish` it whatever happens. Raises `FrameError` and `JournalError`."""
         stream = request.stream or secrets.token_hex(8)
         async with self._lock(stream):
+            owner = self.connections.get(stream)
             stored = await self._load(stream, request)
-            if (owner := self.connections.get(stream)) is not None:
+            if owner is not None:  # which may have committed more meanwhile, and be over
                 await owner.supersede()
                 stored = await self._load(stream, request)
             if stored is None:

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from tests.daemon.publishing import Clock, Publisher, daemon, events, journal_of, publish, streams_on
-from tooltap.daemon.journal.interface import Commit, JournalError
+from tooltap.daemon.journal.interface import Commit, JournalError, StoredStream
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.protocol.frames import Ack, Done, ErrorFrame, FrameError, Ingesting, Suspended
 
@@ -55,14 +55,21 @@ async def test_raw_input_to_existing_stream_needs_from(path: Path) -> None:
 
 
 class Gate(SqliteJournal):
-    """A journal whose commits can be delayed, as by a slow disk."""
+    """A journal whose commits and answers can be delayed, as by a slow disk."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.gate = anyio.Event()
         self.gate.set()
+        self.reading = anyio.Event()
+        self.reading.set()
         self.asked = 0
         self.failing = False
+
+    async def load_stream(self, stream: str) -> StoredStream | None:
+        stored = await super().load_stream(stream)
+        await self.reading.wait()
+        return stored
 
     async def commit(self, commit: Commit) -> None:
         self.asked += 1
@@ -111,6 +118,34 @@ async def test_takeover_discards_uncommitted_lines(slow: Gate) -> None:
         await newer[0].ingest.finish()
         assert texts(await events(slow)) == ["committed", "in flight", "again"]
         assert streams.connections == {}
+
+
+async def test_publisher_that_ends_while_the_stream_is_read(slow: Gate) -> None:
+    """What it commits last is not what the next one has read."""
+    async with streams_on(slow) as streams, anyio.create_task_group() as tasks:
+        older = await publish(streams)
+        await older.lines({"do": "say", "text": "read"})
+        await older.until(Ack(lines=1))
+        slow.reading = anyio.Event()
+        newer: list[Publisher] = []
+        taken_over = anyio.Event()
+
+        async def take_over() -> None:
+            newer.append(await publish(streams))
+            taken_over.set()
+
+        tasks.start_soon(take_over)
+        await anyio.wait_all_tasks_blocked()
+        await older.lines({"do": "say", "text": "committed since"})
+        await older.ingest.finish()
+        assert older.last(Suspended).lines == 2
+        slow.reading.set()
+        await taken_over.wait()
+
+        assert newer[0].last(Ingesting).lines == 2
+        await newer[0].lines({"do": "say", "text": "again"})
+        await newer[0].ingest.finish()
+        assert texts(await events(slow)) == ["read", "committed since", "again"]
 
 
 async def test_superseded_end_is_not_done(slow: Gate) -> None:
