@@ -388,7 +388,7 @@ class CallWithResult(NamedTuple):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it only read or searched, and nothing is to be said of it."""
+        """Whether it only read or searched, and has nothing to report."""
         return self.result is not None and only_looked(self.family, self.result.status)
 
 

@@ -430,7 +430,7 @@ def _by(card: Card) -> tuple[str, str | None]:
 
 MOST_CARDS = 500
 MOST_BYTES = 1_048_576
-"""Rows that are remembered, and the bytes of their bodies. What belongs to an earlier one is a row of its own."""
+"""Rows that are remembered, and the bytes of their bodies. What belongs to an older row is shown as a separate one."""
 PATHS = ("file_path", "path")
 """Keys of an input that are needed of a row."""
 PAYLOADS: dict[str, Any] = {
@@ -460,7 +460,7 @@ class RowChanges(NamedTuple):
     """What an event changes, in this order."""
 
     card: Card
-    """Its card, which is a row of its own unless the others say where it is."""
+    """Its card, which is a separate row unless the others say where it is."""
     replaced: Sequence[Card]
     """Cards whose header or slots have changed, other than `children`."""
     nested: Mapping[Card, Sequence[Card]]

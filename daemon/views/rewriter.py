@@ -397,7 +397,7 @@ READ = 500
 
 
 class PendingViews(NamedTuple):
-    """The results whose views are pending, by what is to be done."""
+    """The results whose views are pending, by the work that is left."""
 
     rewrites: list[Rewrite]
     without_rule: list[ToolResult]

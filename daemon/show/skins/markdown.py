@@ -228,7 +228,7 @@ def _parser() -> MarkdownIt:
 
 
 def _is_inert(tokens: list[Token], env: dict[str, Any]) -> bool:
-    """Return whether none of that is left, and a text after it is a paragraph of its own."""
+    """Return whether none of that is left, so that a text after it begins a paragraph."""
     kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or ()}
     last = [(token.type, token.level, token.content) for token in tokens[-3:]]
     is_contained = last == [("paragraph_open", 0, ""), ("inline", 1, SENTINEL), ("paragraph_close", 0, "")]

@@ -566,7 +566,7 @@ class Spooler:
             self._sync_at = time.monotonic() + SYNC
 
     def _until_sync(self) -> float | None:
-        """Seconds until what was written is to be synced; None if there is nothing."""
+        """Seconds until the next sync; None if nothing was written since the last."""
         return None if self._sync_at is None else max(0.0, self._sync_at - time.monotonic())
 
     def _sync(self) -> None:

@@ -460,7 +460,7 @@ class Queues:
         heapq.heappush(self._later, (time.monotonic() + seconds, path))
 
     def pop_fresh(self) -> str | None:
-        """Return the next file that has changed since the start, or is to be tried again."""
+        """Return the next file that has changed since the start, or is due for a retry."""
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
             _, path = heapq.heappop(self._later)
@@ -480,7 +480,7 @@ class Queues:
 
     @property
     def due(self) -> float | None:
-        """When a file is to be tried again; monotonic seconds."""
+        """When a file is due for a retry; monotonic seconds."""
         return self._later[0][0] if self._later else None
 
     @property

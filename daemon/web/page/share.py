@@ -1,6 +1,6 @@
 """The page from which a session, or a part of it, is downloaded, and the download.
 
-The page says what is to be in the file, and what is masked there. Its form is a GET, so the address says what the
+The page says what the file will have, and what is masked in it. Its form is a GET, so the address says what the
 reader chose, and the links to the files are for exactly that. A file is rendered while it is sent, and is never shown
 as a page of our origin.
 """

@@ -22,7 +22,7 @@ _PROXY = "tool_call"
 """Tool that calls others, which were not offered up front."""
 _API_ERROR = "[API Error: "
 _GOALS = ("active_goal", "goal_state")
-"""Events that repeat the session's goal at each change; setting it is a call of its own."""
+"""Events that repeat the session's goal at each change; the agent sets it with a separate call."""
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
