@@ -39,6 +39,7 @@ from tooltap.daemon.taps.delivery.spool import (
     is_unread,
     quarantine,
     quarantine_folder,
+    read_header,
     spools,
 )
 from tooltap.normalizers.stream.reset import place_of
@@ -156,6 +157,12 @@ class Drain:
     async def _take_in(self, path: Path) -> State:
         """Take in one spool. Raises `SpoolError`, `OSError`, `FrameError` and `JournalError`."""
         try:
+            header, is_used = await run_sync(read_header, path)
+            if not is_used and self._is_of_another_daemon(path, header):  # adopted, it would read as in use to others
+                return "of another daemon"
+        except (SpoolError, FileNotFoundError):
+            pass  # empty, damaged or gone: all that `Spool.adopt` tells apart
+        try:
             spool = await run_sync(Spool.adopt, path)
         except DamagedSpoolError as error:
             await self._quarantine(path, f"{error}: {UNREAD}")
@@ -165,8 +172,7 @@ class Drain:
         try:
             if spool.header.ingest.stream in self._streams.connections:  # a publisher that has resumed it
                 return "in use"
-            if spool.header.socket != self._socket:
-                self._sockets[path] = spool.header.socket
+            if self._is_of_another_daemon(path, spool.header):
                 return "of another daemon"
             left = self._left.pop(path, None)
             if left is None or not left.is_same(spool):
@@ -184,6 +190,12 @@ class Drain:
             return "taken in"
         finally:
             spool.close()
+
+    def _is_of_another_daemon(self, path: Path, header: Header) -> bool:
+        if header.socket == self._socket:
+            return False
+        self._sockets[path] = header.socket
+        return True
 
     async def _quarantine(self, path: Path, reason: str) -> bool:
         """Move a spool away, if there is room. Raises `OSError`."""

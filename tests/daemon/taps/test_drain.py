@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -168,6 +169,17 @@ async def test_foreign_spools_are_left_alone(tmp_path: Path) -> None:
         user.close()
         await drain(streams, tmp_path / "used").run()
         assert await texts_and_losses(streams) == ["1", "2"]
+
+
+async def test_spool_of_another_daemon_is_not_locked(tmp_path: Path) -> None:
+    """While it is locked, `doctor` would take it for one in use. A reader's lock refuses every other but a reader's."""
+    path = left(tmp_path / "spool", range(1, 3), socket="/run/other.sock")
+    with path.open() as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        async with daemon(tmp_path / "journal.db") as streams:
+            one = drain(streams, tmp_path / "spool")
+            await one.run()
+            assert [spool["state"] for spool in one.statistics()["perSpool"]] == ["of another daemon"]
 
 
 async def test_unknown_dialect_is_recognized(tmp_path: Path) -> None:
