@@ -1,4 +1,4 @@
-"""`make docs` builds the site."""
+"""`make docs` builds the site: `make lab-site`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.docs.pages import PAGES
 from tests.test_layout import ROOT
 
 
+@pytest.mark.lab
 def test_make_docs_builds_every_page(tmp_path: Path) -> None:
     """With the environment that runs this test, in place of `.venv`."""
     programs = Path(sys.executable).parent

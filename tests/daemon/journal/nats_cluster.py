@@ -32,6 +32,8 @@ from tooltap.daemon.journal.nats.place import NatsOptions, NatsPlace
 
 __all__ = ["Cluster", "Outcome", "endure"]
 
+LONGEST = 12.0
+"""Seconds that a server is paused or cut off, at most."""
 SERVERS = 3
 KINDS = ("acp", "opencode", "claude")
 PUBLISHERS = 4
@@ -311,8 +313,8 @@ class Outcome(NamedTuple):
     reconnections: int
 
 
-def endure(directory: Path, seed: int, seconds: float, *, quick: bool = False) -> Outcome:
-    """Faults for so many seconds, then check. `quick`: none that takes the cluster longer than an election."""
+def endure(directory: Path, seed: int, seconds: float) -> Outcome:
+    """Cause faults for so many seconds, then check."""
     chance = random.Random(seed)
     faults: Counter[str] = Counter()
     with ExitStack() as stack:
@@ -325,7 +327,7 @@ def endure(directory: Path, seed: int, seconds: float, *, quick: bool = False) -
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(chance.uniform(0.05, 0.5))
-            _harm(cluster, chance, faults, quick=quick)
+            _harm(cluster, chance, faults)
         cluster.heal()
         crowd.finish()
         found = _replay(sides[0])
@@ -348,16 +350,15 @@ def endure(directory: Path, seed: int, seconds: float, *, quick: bool = False) -
         )
 
 
-def _harm(cluster: Cluster, chance: random.Random, faults: Counter[str], *, quick: bool) -> None:
+def _harm(cluster: Cluster, chance: random.Random, faults: Counter[str]) -> None:
     number = chance.randrange(SERVERS)
     server = cluster.servers[number]
-    longest = 1.5 if quick else 12.0
     others = [other for other in range(SERVERS) if other != number]
     match chance.choice(("kill", "pause", "cut off", "one link", "lost answers", "kill two")):
         case "kill":
             faults["kills"] += 1
             server.kill()
-            time.sleep(chance.uniform(0, longest / 4))
+            time.sleep(chance.uniform(0, LONGEST / 4))
             server.start()
         case "kill two":
             faults["kills"] += 2
@@ -369,17 +370,17 @@ def _harm(cluster: Cluster, chance: random.Random, faults: Counter[str], *, quic
         case "pause":
             faults["pauses"] += 1
             server.pause()
-            time.sleep(chance.uniform(0.1, longest))
+            time.sleep(chance.uniform(0.1, LONGEST))
             server.resume()
         case "cut off":
             faults["partitions"] += 1
             cluster.cut(*((number, other) for other in others), silent=chance.random() < 0.5)
-            time.sleep(chance.uniform(0.1, longest))
+            time.sleep(chance.uniform(0.1, LONGEST))
             cluster.heal()
         case "one link":
             faults["partitions"] += 1
             cluster.cut((number, others[0]), silent=chance.random() < 0.5)
-            time.sleep(chance.uniform(0.1, longest))
+            time.sleep(chance.uniform(0.1, LONGEST))
             cluster.heal()
         case "lost answers":
             faults["lost answers"] += 1

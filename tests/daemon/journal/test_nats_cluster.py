@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from tests.daemon.events import commit, message
-from tests.daemon.journal.nats_cluster import SERVERS, Cluster, endure
+from tests.daemon.journal.nats_cluster import SERVERS, Cluster
 from tests.daemon.journal.on_nats import Published, everything, opened, texts, until
 
 
@@ -30,10 +30,3 @@ async def test_leader_dies(tmp_path: Path) -> None:
 
             assert texts(published.events) == [str(line) for line in range(20)]
             assert await asyncio.wait_for(everything(one), 30) == published.events
-
-
-def test_faults_of_a_few_seconds(tmp_path: Path) -> None:
-    """The short form of `make lab-faults-nats`."""
-    outcome = endure(tmp_path, seed=4, seconds=3, quick=True)
-    assert outcome.faults
-    assert outcome.lines
