@@ -31,7 +31,7 @@ from tooltap.daemon.web.page.page import warm_up
 KEEP_ALIVE = 75
 """Seconds until an idle connection is closed."""
 FINISHING = 1
-"""Seconds that responses in progress get when the daemon stops."""
+"""Seconds that responses in progress get to finish when the daemon stops."""
 
 _log = get_logger("web")
 
@@ -66,7 +66,8 @@ class WebServer:
         )
 
     def new_link(self) -> str:
-        """Return a link that logs one browser in, soon. What is after the `#` a browser sends to nobody."""
+        """Return a one-time link that logs a browser in, and expires soon. The code follows `#`: browsers do not send
+        that part."""
         return f"{self.url}/#login={self._logins.new_code()}"
 
     async def run(self) -> None:
@@ -124,7 +125,8 @@ def _counted(application: ASGIApp, answers: Counter[int]) -> ASGIApp:
 def application(
     services: Services, *, token: str, logins: Logins, new_link: Callable[[], str], host: str, port: int
 ) -> ASGIApp:
-    """Assemble it. `new_link` makes a link that logs a browser in; `host` and `port`: where the server listens."""
+    """Assemble the ASGI application. `new_link` makes a link that logs a browser in; `host` and `port`: where the
+    server listens."""
     web = services.config.web
     routes = [*api.routes(services, logins, new_link), *page.routes(services, logins)]
     endpoints = Starlette(routes=routes, exception_handlers=HANDLERS)

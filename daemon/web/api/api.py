@@ -150,7 +150,7 @@ class _Api:
         return json_response({"logins": [self._logins.describe(one) for one in reversed(self._logins.alive())]})
 
     async def link(self, request: Request) -> Response:
-        """Return a link. A browser that is logged in gets none: it cannot make its own login last."""
+        """Return a login link. Only a program with the token gets one, so that a browser cannot renew its own login."""
         if request.scope[LOGIN] is not None:
             raise WebError(403, "forbidden", "only a request with the token gets a link")
         return json_response({"link": self._new_link()})
@@ -198,13 +198,13 @@ def _before(text: str) -> int:
 
 
 PAGE_EVENTS = 1_000
-"""Events in one response, at most and by default."""
+"""Maximum and default number of events in one response."""
 PAGE_BYTES = 1_048_576
-"""Bytes of events in one response, which has at least one event, however long."""
+"""Maximum bytes of events in one response; the first event is included whatever its size."""
 
 
 class _Page:
-    """The events collected so far, within the limits."""
+    """Collects the events of one response, up to its limits."""
 
     def __init__(self, journal: Journal, limit: int | None) -> None:
         self.lines: list[bytes] = []

@@ -1,7 +1,7 @@
-"""Output bodies as files: with their MIME type, whole or in part, and never as a page of our origin.
+"""Output bodies served as files: with their MIME type, whole or one byte range, and never as a page of our origin.
 
-The bodies are foreign. A browser shows only types that cannot act, and downloads all others; a sandbox keeps both from
-running anything.
+The bodies are untrusted. A browser displays only passive types, and downloads all others; a sandboxing
+Content-Security-Policy keeps both from running anything.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _headers(mime_type: str, name: str) -> dict[str, str]:
 
 
 def _portions(data: bytes) -> Iterator[bytes]:
-    """Divide data, so that little waits in the socket of a client that does not read."""
+    """Split data into chunks, so that little is buffered for a client that does not read."""
     for start in range(0, len(data), WRITE):
         yield data[start : start + WRITE]
 

@@ -46,7 +46,7 @@ class Arrived(NamedTuple):
     """Whole lines; empty at the end of the feed."""
     events: Sequence[Produced | StoredEvent] = ()
     seqs: Sequence[int | None] = ()
-    """Of each event; None for a partial."""
+    """`seq` of each event; None for a partial."""
     frame: DaemonFrame | None = None
 
 
@@ -162,9 +162,9 @@ class Feeds:
 HEARTBEAT = 15.0
 """Seconds after which an idle feed is sent a comment."""
 REGULAR_PERIOD = 1.0
-"""Seconds."""
+"""Seconds between two calls of `regular`."""
 RECONNECT_MS = 1_000
-"""How long a browser waits before it reconnects."""
+"""Milliseconds that a browser waits before it reconnects."""
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"vary", b"accept"),

@@ -37,14 +37,14 @@ TOKEN_IN_ADDRESS = (
 USED = "this link was used before, or is too old; `tooltap serve link` prints a new one"
 OPEN_PATHS = ("/healthz",)
 OPEN_FOLDER = "/static/"
-"""What the login page loads; it is in the package, and the same for everybody."""
+"""Folder served without a login: the static files of the login page. They are packaged, and the same for everybody."""
 ENTER, SIGN = "/login", "/pass"
 SECRET_HEADER = "tooltap-page"
 LOGIN = "tooltap.login"
 """Key of the scope: the login of the browser that asks; None if a program does, with the token."""
 FORM_BYTES = 65_536
 PATIENCE = 60.0
-"""Seconds after which a client is disconnected that reads nothing or does not finish its request. A feed can resume."""
+"""Timeout, in seconds, for a client that reads nothing or does not finish its request. A feed can resume afterwards."""
 SAFE_SITES = ("same-origin", "none")
 """Accepted values of `Sec-Fetch-Site`: our own pages, and addresses opened by the user."""
 HEADERS = {
@@ -57,18 +57,18 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""On every response that does not set them itself."""
+"""Default headers of every response."""
 SANDBOX = "default-src 'none'; sandbox"
-"""Content-Security-Policy of what is not ours, such as an output: it can load and run nothing."""
+"""Content-Security-Policy of untrusted content, such as an output: it can load and run nothing."""
 
 _log = get_logger("web")
 
 
 class Guard:
     """ASGI middleware. `hosts`: our names besides the loopback ones. `any_address`: accept every IP address as `Host`,
-    since no page can make an address mean another machine. `cookie`: its name. Cookies do not distinguish ports, so
-    each daemon needs its own. `cookie_seconds`: how long a browser keeps it. `patience`: seconds for a form to
-    arrive."""
+    since no page can make an address mean another machine. `cookie`: name of the login's cookie; browsers share cookies
+    between ports, so each daemon needs its own name. `cookie_seconds`: how long a browser keeps the cookie. `patience`:
+    seconds for a form to arrive."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Guard:
         return None
 
     async def _enter(self, code: bytes, scope: Scope, headers: Headers) -> Response:
-        """Log a browser in with the code of a link. Another login that it had ends."""
+        """Log a browser in with the code of a link, and end its previous login."""
         agent, address = headers.get("user-agent", ""), (scope["client"] or ("",))[0]
         before = self._login_by_cookie(headers)
         entry = await self._logins.enter(code.decode("latin-1"), agent, address, before)
@@ -170,7 +170,8 @@ class Guard:
         return scheme.lower() == "bearer" and is_token(credentials.strip(), self._token)
 
     def _login_of(self, headers: Headers, target: str, given: str) -> Login | None:
-        """Return the login that asks, if it proves its origin. A program that sends a token has none."""
+        """Return the login of the request's cookie if the request proves its origin. A request with `Authorization` has
+        none."""
         if headers.get("authorization") or (login := self._login_by_cookie(headers)) is None:
             return None
         is_proved = self._logins.is_secret(login, headers.get(SECRET_HEADER, "")) or (
@@ -192,7 +193,8 @@ def _is_from_here(headers: Headers) -> bool:
 
 
 def _opens_a_page(scope: Scope, headers: Headers) -> bool:
-    """Whether somebody opens an address in a tab, not a page a part of itself. Old browsers say it less clearly."""
+    """Whether the request opens an address in a tab, instead of loading a part of a page. Browsers without
+    `Sec-Fetch-Mode` are recognized by `Accept`."""
     if scope["method"] != "GET":
         return False
     if "sec-fetch-mode" in headers:

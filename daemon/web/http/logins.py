@@ -1,13 +1,13 @@
-"""Logins: the browsers that have been let in by a link, until they are idle too long, too old, or logged out.
+"""Logins: browsers that were admitted by a link, until they are idle too long, too old, or logged out.
 
-A link holds a code that is used once, and soon. For it a browser gets two secrets. The cookie goes wherever the host
-is asked, at any port. The other one is stored by the page for its own origin, and sent as a header to nobody else;
-without it the cookie opens nothing. The file beside the token has the digests of both, so that a login survives the
-daemon.
+A link holds a one-time code that expires soon. A browser exchanges the code for two secrets. The cookie is sent to
+every port of the host. The other one, the page's secret, is stored by the page for its own origin, and sent to nobody
+else, as a header; without it the cookie opens nothing. The file beside the token has the digests of both, so that a
+login survives a restart of the daemon.
 
-Where a browser can send no header (for a page that it opens, a live feed, an image), the address carries a signature
-(`sign`). It is for one address, and lets in only together with the cookie of a login. It is made for a page that has
-proved its origin, so it never reaches another one: it is not in a cookie, and our pages send no `Referer` elsewhere.
+Where a browser cannot send a header (to open a page, a live feed, an image), the address carries a signature (`sign`).
+It is for one address, and valid only together with the cookie of a login. It is made for a page that has proved its
+origin, and never reaches another one: it is not in a cookie, and our pages send no `Referer` elsewhere.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tooltap.daemon.web.http.requests import WebError
 from tooltap.traces.recording.whole_file import whole_file
 
 SIGNATURE_SECONDS = 60
-"""How long a browser may open an address that was signed for its login."""
+"""Seconds for which an address that was signed for a login is valid."""
 SIGNATURE_KEY = "pass"
 """Key of a signature in the query of an address."""
 FOREVER = 0
@@ -43,14 +43,14 @@ EXPIRY_DIGITS = 19
 LOGIN_LINK = 600.0
 """Seconds for which a link can be used, once, to log a browser in."""
 MOST_LOGINS = 50
-"""Browsers that are logged in; one more ends the login that was unused for the longest time."""
+"""Maximum number of logins; one more ends the least recently used."""
 CODES = 100
-"""Links that have not been used; one more makes the oldest invalid."""
+"""Maximum number of unused links; one more invalidates the oldest."""
 SAVE_PERIOD = 60.0
-"""Seconds of use after which the time of it is written."""
+"""Interval, in seconds, at which times of use are written to the file; shorter if `login_idle` is short."""
 AGENT_LENGTH = 400
 LOGIN_BYTES = 4_096
-"""In the file, at most: each character of a `User-Agent` may need six."""
+"""Maximum bytes of one login in the file: each character of a `User-Agent` may take six."""
 
 # In this order, because most browsers name others as well.
 _PROGRAMS = (
@@ -84,11 +84,11 @@ class Login(msgspec.Struct, kw_only=True):
     agent: str
     """`User-Agent`."""
     address: str
-    """The machine it came from."""
+    """IP address of the browser's machine."""
 
 
 class Entry(NamedTuple):
-    """What a browser gets for a code."""
+    """A new login, and the two secrets that its browser gets in exchange for a code."""
 
     login: Login
     cookie: str
@@ -96,7 +96,8 @@ class Entry(NamedTuple):
 
 
 class Logins:
-    """`path`: their file. `key`: signs the addresses of outputs, whose cards are rendered once for all readers."""
+    """`path`: the file of logins. `key`: signs the addresses of outputs, whose cards are rendered once for all
+    readers."""
 
     def __init__(
         self,
@@ -113,9 +114,9 @@ class Logins:
         self._clock = clock
         self._steady = steady
         self._codes: OrderedDict[bytes, float] = OrderedDict()
-        """Digest of a code -> until when it is valid, by the steady clock."""
+        """Digest of a code -> its expiry, by the steady clock."""
         self._scopes: defaultdict[str, set[anyio.CancelScope]] = defaultdict(set)
-        """Of the feeds that are open in a login."""
+        """Id of a login -> cancel scopes of its requests that wait in `receive`."""
         self._saved = self._steady()
         self._lock = anyio.Lock()
         self._logins = {login.id: login for login in self._read()}
@@ -130,7 +131,7 @@ class Logins:
         return code
 
     async def enter(self, code: str, agent: str, address: str, before: Login | None) -> Entry | None:
-        """Use a code; None if it is invalid, used or too old. `before`: the login that the browser has, which ends."""
+        """Redeem a code; None if it is invalid, used or expired. `before`: the browser's previous login, which ends."""
         until = self._codes.pop(_digest(code), 0.0)
         if self._steady() >= until:
             return None
@@ -158,7 +159,7 @@ class Logins:
     # -- who is in ----------------------------------------------------------------------------------------------
 
     def find(self, cookie: str) -> Login | None:
-        """Return the login of a cookie, if it has not ended."""
+        """Return the login of a cookie; None if it is unknown or has ended."""
         login = self._logins.get(cookie.partition(".")[0])
         if login is None or not hmac.compare_digest(_digest(cookie), login.cookie):
             return None
@@ -168,7 +169,7 @@ class Logins:
         return hmac.compare_digest(_digest(given), login.secret)
 
     def new_signature(self, login: Login, target: str) -> str:
-        """Sign an address, for the browser of a login to open it soon."""
+        """Sign an address for the browser of one login. It expires after `SIGNATURE_SECONDS`."""
         return sign(login.secret, target, self._clock() + SIGNATURE_SECONDS * 1_000)
 
     def is_signature(self, login: Login, target: str, given: str) -> bool:
@@ -176,7 +177,8 @@ class Logins:
         return is_signed(login.secret, target, given, now) or is_signed(self._key, target, given, now)
 
     def signed_url(self, target: str) -> str:
-        """Return an address that the browser of any login may open: of an output, in a card, or of an exported file."""
+        """Return an address with a signature that is valid in any login and does not expire: of an output, or an
+        exported file."""
         return f"{target}{'&' if '?' in target else '?'}{SIGNATURE_KEY}={sign(self._key, target)}"
 
     async def use(self, login: Login) -> None:
@@ -185,8 +187,8 @@ class Logins:
             await self._save_if_possible()
 
     def during(self, login: Login, receive: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
-        """Wrap a request's `receive`: when the login ends, the client seems to have left. While it waits, the login is
-        in use."""
+        """Wrap a request's `receive`: it reports a disconnect when the login ends. While it waits, the login is in
+        use."""
 
         async def received() -> Any:
             with self._open(login):
@@ -198,7 +200,7 @@ class Logins:
     # -- their end ----------------------------------------------------------------------------------------------
 
     def ends(self, login: Login) -> int:
-        """When it ends if it is not used any more."""
+        """Return when the login expires if it is not used again, in milliseconds since the epoch."""
         oldest = login.created + int(self._web.login_lifetime * 1_000)
         if self._scopes.get(login.id):
             return oldest
@@ -215,7 +217,7 @@ class Logins:
         }
 
     def alive(self) -> list[Login]:
-        """Return the logins that have not ended, in the order in which they were used."""
+        """Drop expired logins, and return the others, least recently used first."""
         now = self._clock()
         for login in [one for one in self._logins.values() if self.ends(one) <= now]:
             self._drop(login.id)

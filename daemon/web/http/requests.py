@@ -103,7 +103,7 @@ STATUS = {
     "no-index": 503,
     "internal": 500,
 }
-"""Code -> status, where it is not 400."""
+"""Error code -> HTTP status, where it is not 400."""
 SENTENCES = {
     404: ("not-found", "there is nothing at this address"),
     405: ("method-not-allowed", "this address does not allow this method"),
@@ -143,7 +143,7 @@ async def _web_error(request: Request, error: Exception) -> Response:
 
 
 async def _http_exception(request: Request, error: Exception) -> Response:
-    """Answer for Starlette's routing."""
+    """Convert an error of Starlette's routing to a reply."""
     assert isinstance(error, HTTPException)
     code, sentence = SENTENCES.get(error.status_code, ("bad-request", str(error.detail)))
     return error_response(error.status_code, code, sentence, error.headers)

@@ -54,16 +54,16 @@ LOOKED_AT = 200
 """Maximum number of running sessions from which the board chooses."""
 MOST_ENDED = 6
 RECENT_MS = 600_000
-"""How long after its last event a session that has ended is on the board."""
+"""How long an ended session stays on the board after its last event, in milliseconds."""
 MOST_ASKS = 4
 MOST_SUBAGENTS = 8
 MESSAGES = 16
-"""Newest messages among which the last words of the main agent are looked for."""
+"""Number of newest messages searched for the main agent's latest one."""
 LISTS = 4
-"""Newest to-do lists among which that of the main agent is looked for."""
+"""Number of newest to-do lists searched for the main agent's."""
 READ_BYTES = 131_072
 WORDS = 700
-"""Code points of the last words."""
+"""Maximum code points of the main agent's latest message."""
 ARGUMENT = 200
 
 
@@ -77,7 +77,7 @@ class Plan(NamedTuple):
     done: int
     total: int
     step: str
-    """What is in progress, or else to do next; empty if all is done."""
+    """The entry in progress, or else the next one; empty if all are done."""
 
 
 class Call(NamedTuple):
@@ -92,19 +92,19 @@ class Call(NamedTuple):
 class Subagent(NamedTuple):
     task: Call
     call: Call | None
-    """What it does now."""
+    """The newest open call of the subagent."""
 
 
 class Ask(NamedTuple):
-    """What the session waits for."""
+    """A request that waits for a person."""
 
     request: Fragment
     call: Fragment | None
-    """The call that it asks about, if the request does not repeat what that is."""
+    """The call that the request is about, unless the request states the input itself."""
 
 
 class Latest(NamedTuple):
-    """The latest that the events of a session say."""
+    """The main agent's latest message and to-do list."""
 
     said: Said | None = None
     plan: Plan | None = None
@@ -114,12 +114,12 @@ class Facts(NamedTuple):
     row: dict[str, Any]
     status: str
     since: int | None
-    """When what it does now began, or when it ended, in milliseconds since the epoch."""
+    """When the current activity began, or the session ended, in milliseconds since the epoch."""
     ended: bool
     latest: Latest
     call: Call | None = None
     others: int = 0
-    """Other calls that run."""
+    """Number of other running calls."""
     subagents: Sequence[Subagent] = ()
     more_subagents: int = 0
     asks: Sequence[Ask] = ()
@@ -132,11 +132,11 @@ class Gathered(NamedTuple):
     hidden: int
     """Number of running sessions without a column."""
     at_least: bool
-    """There may be more of them."""
+    """True if there may be more running sessions than were read."""
 
 
 class SessionsNow:
-    """Gathers the facts of all running sessions, and remembers what was read from their events."""
+    """Gathers the facts of all running sessions, and caches what was read from their events."""
 
     def __init__(self, journal: Journal, fragments: Fragments) -> None:
         self._journal = journal
@@ -212,7 +212,7 @@ class SessionsNow:
 
 
 def _latest_in(messages: list[StoredEvent], lists: list[StoredEvent]) -> Latest:
-    """Return what these events say: messages and to-do lists, both newest first."""
+    """Return the main agent's latest message and to-do list. Both arguments are newest first."""
     return Latest(
         next((said for one in messages if (said := _said(one)) is not None), None),
         next((plan for one in lists if (plan := _plan(one)) is not None), None),
@@ -263,22 +263,22 @@ def _start(row: dict[str, Any]) -> tuple[int, int]:
 
 
 STALE_MS = 5_000
-"""How old columns may be while no event comes: sessions also end by the passing of time."""
+"""Maximum age of the columns, in milliseconds, while no event comes: sessions also end by the passing of time."""
 
 
 class Column(NamedTuple):
     id: str
-    """Of the element. It is derived from the session's id, which may have any characters."""
+    """Id of the HTML element, a hash of the session's id, which may have any characters."""
     version: str
     html: Markup
     call: str | None
-    """Key of the call that runs, whose output the column shows."""
+    """Key of the running call whose output the column shows."""
 
 
 class Columns(NamedTuple):
     columns: list[Column]
     summary: Markup
-    """How many there are, in words."""
+    """How many sessions run, wait and have ended, in words."""
 
 
 class Board:
@@ -294,7 +294,7 @@ class Board:
         self._clock = clock
         self._lock = anyio.Lock()
         self._made: tuple[tuple[int, int], Columns] | None = None
-        """The columns, with the journal's latest event and the time for which they were made."""
+        """Cache key (the journal's latest `seq`, the time in units of `STALE_MS`) and the columns."""
 
     async def columns(self) -> Columns:
         """Return the columns as they are now. Raises `JournalError`."""
@@ -350,23 +350,23 @@ def _context(row: dict[str, Any]) -> int | None:
 
 
 PERIOD = 1.0
-"""Seconds between two versions of a column."""
+"""Seconds between two updates of the board."""
 MOST_CALLS = 64
-"""Running calls whose output is remembered."""
+"""Maximum number of running calls whose output is remembered."""
 TAIL = 4_096
-"""Code points of a call's output that are remembered."""
+"""Maximum code points of a call's output that are remembered."""
 LINES = 5
 LINE = 200
-"""Code points of a line that are shown."""
+"""Maximum code points of a line."""
 
 
 class Tail:
-    """The end of what a call has printed."""
+    """The last `TAIL` code points of a call's output."""
 
     def __init__(self) -> None:
         self._text = ""
         self._ends: dict[str, int] = {}
-        """Stream -> how much of it has come, in code points."""
+        """Output stream -> code points received."""
 
     def add(self, stream: str, text: str, offset: int) -> None:
         end = self._ends.get(stream, 0)
@@ -386,7 +386,7 @@ class LiveBoard:
         columns  {order, summary}: the ids of all columns in their order, and how many agents there are, in words
         output   {call, text}: the last lines that a running call has printed
 
-    What a call prints while it runs is not journaled, so its lines are known only from when the reader came.
+    The output of a running call is not journaled, so only what it prints after the reader connects is known.
     `has`: the versions of the columns that the browser shows.
     """
 
@@ -395,12 +395,12 @@ class LiveBoard:
         self._board = board
         self._has = has
         self._versions: dict[str, str] | None = None
-        """Id of a column -> the version that the browser has; None before the first look."""
+        """Id of a column -> the version that the browser has; None before the first update."""
         self._order: list[str] | None = None
         self._summary = ""
         self._tails: OrderedDict[str, Tail] = OrderedDict()
         self._changed: set[str] = set()
-        """Calls that have printed more than the browser has."""
+        """Keys of calls with output that the browser does not have yet."""
         self._looked_at = -PERIOD
 
     def stream(self) -> EventStream:
@@ -463,12 +463,12 @@ Version: TypeAlias = Annotated[str, msgspec.Meta(max_length=32)]
 
 
 class BoardQuery(msgspec.Struct, kw_only=True, frozen=True):
-    """Of the page, which has no filters."""
+    """Query of the board's page, which has no filters."""
 
 
 class LiveBoardQuery(msgspec.Struct, kw_only=True, frozen=True):
     after: str = "now"
-    """What every reader of live events sends. The board is always about now."""
+    """Sent by every reader of live events, and ignored here: the board always shows the present."""
     has: Annotated[tuple[Version, ...], msgspec.Meta(max_length=MOST_VERSIONS)] = ()
     """The versions of the columns that the browser shows."""
 

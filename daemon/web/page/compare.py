@@ -1,12 +1,12 @@
 """The page that compares two sessions: their figures, their turns side by side, and the files they left.
 
-Without two sessions it is the form that chooses them. Turns are paired in order, those whose prompts share the most
-words. Two prompts are alike if they share at least `LEAST` of their words. Of all ways to pair turns in order, the one
-with the most alike pairs is taken, by the sum of what they share. A turn whose prompt no event states may stand beside
-any, where no other pair is lost for it. Of a long session the first `MOST_BYTES` of events are read.
+Without two sessions it is the form that chooses them. Turns are paired in order, by the similarity of their prompts:
+the fraction of words they share, which must be at least `LEAST`. Of all ways to pair turns in order, the one with the
+highest sum of similarities is taken. A turn whose prompt is not known may be paired with any turn, if that costs no
+other pair. Of a long session the first `MOST_BYTES` of events are read.
 
-Where all of a file is known on both sides, its two texts are compared. Where it is not, each side has the changes that
-its session made.
+Where the whole text of a file is known on both sides, the two texts are compared. Otherwise each side shows the changes
+of its own session.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from tooltap.protocol.events import EventHead
 from tooltap.protocol.filters import Filter
 
 Pair: TypeAlias = tuple[int | None, int | None]
-"""Indexes of the turns; None on the side that has none like the other."""
+"""Indexes of a left and a right turn; None on a side without a match."""
 
 LEAST = 0.6
 MOST_WORDS = 400
 UNKNOWN = 0.001
-"""What a pair is worth of which one prompt is not known."""
+"""Score of a pair in which a prompt is not known."""
 
 
 def aligned(left: Sequence[str | None], right: Sequence[str | None]) -> list[Pair]:
-    """`left`, `right`: the prompts of the turns; None where it is not known."""
+    """Pair turns in order, with the highest sum of scores. `left`, `right`: their prompts; None where not known."""
     first, second = [_counted(one) for one in left], [_counted(one) for one in right]
     worth = [[_worth(one, other) for other in second] for one in first]
     best = [[0.0] * (len(second) + 1) for _ in range(len(first) + 1)]
@@ -85,7 +85,8 @@ def _counted(prompt: str | None) -> Counter[str] | None:
 
 
 def _worth(one: Counter[str] | None, other: Counter[str] | None) -> float:
-    """Return the part of their words that two prompts share; 0 if they are not alike."""
+    """Return the score of a pair: the fraction of words that the prompts share, 0 below `LEAST`; `UNKNOWN` if one is
+    None."""
     if one is None or other is None:
         return UNKNOWN
     shared = 2 * (one & other).total() / ((one.total() + other.total()) or 1)
@@ -98,10 +99,10 @@ class Figure(NamedTuple):
     """Empty if it is not known."""
     right: str
     difference: str
-    """What the right session has more or less; empty if that is not known."""
+    """Right minus left, with its sign; empty if that is not known."""
     worse: bool = False
     better: bool = False
-    """Only of errors: of nothing else it is clear which is better."""
+    """`worse` and `better` are set only for errors: of the other figures neither direction is better."""
 
 
 def figures_of(left: dict[str, Any], right: dict[str, Any]) -> list[Figure]:
@@ -122,7 +123,7 @@ def figures_of(left: dict[str, Any], right: dict[str, Any]) -> list[Figure]:
 
 
 def signed(left: float | None, right: float | None, shown: Callable[[Any], str | None]) -> str:
-    """Return how much more or less the right one is, with its sign; empty if that is not known."""
+    """Format right minus left, with its sign; empty if that is not known. `shown`: formats a number."""
     if left is None or right is None:
         return ""
     size = shown(abs(right - left))
@@ -172,14 +173,14 @@ class Turn:
     started: int | None
     prompt: Said | None = None
     answer: Said | None = None
-    """The last that the main agent has said."""
+    """The main agent's last message."""
     families: Counter[str] = field(default_factory=Counter)
     """Family -> calls."""
     errors: int = 0
-    """Calls that failed, and the turn itself if it did."""
+    """Number of failed calls, plus one if the turn itself failed."""
     milliseconds: int | None = None
     last: int | None = None
-    """When its last event happened."""
+    """Time of the turn's last event, in milliseconds since the epoch."""
     ended: bool = False
 
     @property
@@ -188,7 +189,7 @@ class Turn:
 
     @property
     def duration(self) -> int | None:
-        """As the agent states it, else from the first event to the last."""
+        """Milliseconds: as the agent states them, else from the first event to the last."""
         if self.milliseconds is None and self.started is not None and self.last is not None:
             return max(self.last - self.started, 0)
         return self.milliseconds
@@ -197,7 +198,7 @@ class Turn:
 class Turns(NamedTuple):
     turns: list[Turn]
     complete: bool
-    """Whether these are all turns of the session, with all that happened in them."""
+    """Whether all turns of the session were read to their end."""
 
 
 async def turns_of(journal: Journal, session: str) -> Turns:
@@ -252,9 +253,9 @@ FILE_KINDS = ("tool-call", "tool-update", "tool-result")
 MOST_FILE_BYTES = 67_108_864
 MOST_FILES = 60
 MOST_LINES = 400
-"""Lines of one diff."""
+"""Maximum lines of one diff."""
 ALL_LINES = 6_000
-"""Lines of all diffs."""
+"""Maximum lines of all diffs."""
 
 
 Outcome: TypeAlias = Literal["same", "differs", "left", "right", "unknown"]
@@ -267,7 +268,7 @@ class Files(NamedTuple):
 
 
 class SideOfFile(NamedTuple):
-    """What became of a file in one session."""
+    """The change of a file by one session."""
 
     kind: str
     """added, modified, deleted or renamed; empty if the session has not changed it."""
@@ -277,11 +278,11 @@ class SideOfFile(NamedTuple):
 class ComparedFile(NamedTuple):
     path: str
     outcome: Outcome
-    """`left`, `right`: only this session has changed it; `unknown`: both have, and not all of it is known."""
+    """`left`, `right`: only this session has changed it; `unknown`: both have, but their texts are not both known."""
     left: SideOfFile
     right: SideOfFile
     diff: Markup | None = None
-    """From the file as the left session left it to that of the right one."""
+    """Diff from the left session's text of the file to the right one's."""
 
 
 async def files_of(journal: Journal, row: dict[str, Any]) -> Files:
@@ -329,7 +330,7 @@ class _Comparison:
         return ComparedFile(path, "unknown", self._side(0, path), self._side(1, path))
 
     def _side(self, at: int, path: str) -> SideOfFile:
-        """Return what one session has changed."""
+        """Return the change of a file by one session, with its diff."""
         change = self._changes[at].get(path)
         known = None if change is None else self._sides[at].diff(path)
         if change is None or known is None or not known.hunks:
@@ -350,7 +351,7 @@ def _between(old: str, new: str) -> list[DiffHunk]:
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
 CHOICES = 200
-"""Newest sessions in the form."""
+"""Number of newest sessions in the form."""
 
 
 class CompareQuery(msgspec.Struct, kw_only=True, frozen=True):
@@ -361,16 +362,16 @@ class CompareQuery(msgspec.Struct, kw_only=True, frozen=True):
 class Choice(NamedTuple):
     session: str
     label: str
-    """What it is called."""
+    """Name of the session."""
     who: str
-    """Its folder, agent and model."""
+    """Folder, agent and model of the session."""
     ts: int | None
     address: str
-    """Of its comparison with the left session."""
+    """Address of the session's comparison with the left one."""
 
 
 class Side(NamedTuple):
-    """One session, above its column."""
+    """The heading of one session's column."""
 
     session: str
     name: str
@@ -385,7 +386,7 @@ class PairOfTurns(NamedTuple):
     left: Turn | None
     right: Turn | None
     is_same: bool
-    """Both were asked the same."""
+    """True if both prompts are the same."""
 
 
 class Comparison(NamedTuple):
@@ -396,13 +397,13 @@ class Comparison(NamedTuple):
     figures: list[Figure]
     pairs: list[PairOfTurns]
     unknown_prompts: bool
-    """A turn has a prompt that no event states."""
+    """True if the prompt of a turn is in no event."""
     more_turns: bool
-    """There are turns that were not read."""
+    """True if there are turns that were not read."""
     files: list[ComparedFile]
     more_files: int
     all_changes: bool
-    """All changes of files were read."""
+    """True if all changes of files were read."""
 
 
 def routes(services: Services) -> list[BaseRoute]:

@@ -45,40 +45,40 @@ from tooltap.protocol.model_view import model_blocks
 TEXT_KINDS = ("message", "reasoning")
 CALL_KINDS = ("tool-call", "tool-result")
 COMPARED = 1_048_576
-"""Characters up to which texts are compared; of longer ones it is only said whether they are the same."""
+"""Maximum characters of texts to be diffed; longer ones are only tested for equality."""
 LONG_PLACE = 100_000
-"""Characters up to which the lines of a provider's text are counted to find the one to compare."""
+"""Characters of a provider's text whose lines are counted, to find the text nearest to the model's."""
 CUT = re.compile(r"…\(truncated \d+ chars\)\Z")
-"""How a long text in the event's copy of the provider's object ends."""
+"""End of a truncated text in the event's copy of the provider's object."""
 ADDED = "+ marks what only the model saw, − marks what only {}."
 NAMES = "+ marks lines as tooltap writes them, − marks lines as the provider writes them."
 
 
 class Block(NamedTuple):
-    """A block of what somebody saw: a text, or what is stored elsewhere."""
+    """A block of a view: a text, or an attachment that is stored elsewhere."""
 
     text: str = ""
     stored: Attachment | None = None
     is_cut: bool = False
-    """The text is only the beginning, as the event has it."""
+    """True if the event has only the beginning of the text."""
     mime_type: str = ""
-    """Of a text, where it is known."""
+    """MIME type of the text, where known."""
     path: str = ""
 
 
 class Pair(NamedTuple):
-    """What somebody else saw, beside what the model saw."""
+    """The comparison of another view with the model's."""
 
     verdict: Literal["same", "form", "differs", "unknown"]
     """`form`: the same values, written in another form."""
     sentence: str
     change: FileDiff | None = None
-    """From what that one saw to what the model saw; None if they are the same or have nothing in common."""
+    """Diff from the other view to the model's; None if they are the same, share no line, or are too long."""
 
 
 class Views(NamedTuple):
     model: list[Block] | None
-    """None: the stream does not say."""
+    """None if the stream does not state it."""
     user: list[Block]
     provider: Any
     """The provider's object; None if the event has none."""
@@ -87,8 +87,8 @@ class Views(NamedTuple):
 
 
 def views_of(event: dict[str, Any]) -> Views | None:
-    """Compare the views of an event, which has its whole texts as far as they are to be compared. None: a kind of event
-    that has no text of the conversation."""
+    """Compare the views of an event that was completed by `whole_event`. Return None for a kind of event that is not
+    text of the conversation."""
     kind = event["kind"]
     if kind in TEXT_KINDS:
         blocks = [Block(event["text"], is_cut=_is_cut(event, "/text")), *_stored(event.get("attachments"))]
@@ -136,7 +136,7 @@ def _arguments(own: dict[str, Any], raw: Any) -> Pair:
 
 
 def _shared(own: dict[str, Any], other: dict[str, Any]) -> int:
-    """Count the arguments that both have, by value; the same name counts a little more."""
+    """Score the arguments that two objects share: two for an equal value, one for an equal name."""
     values = [_key(one) for one in other.values()]
     return sum(2 * (_key(value) in values) + (name in other) for name, value in own.items())
 
@@ -236,7 +236,7 @@ def _with_provider(model: list[Block], raw: Any) -> Pair:
 
 
 def _in_another_form(pair: Pair) -> Pair:
-    """What differs only because the user sees values of the result, of which the model saw a text."""
+    """Replace a difference that is only one of form: the user sees the result's values, and the model saw a text."""
     return pair._replace(verdict="form", sentence="The same result in another form: its values, not the model's text.")
 
 
@@ -251,7 +251,8 @@ def _difference(other: str, seen: str, what: str, missing: str = "", *, at: str 
 
 
 def _missing(model: set[str], user: set[str]) -> str:
-    """Say what one has that the other has not, of what is no text. One image may be stored under two ids."""
+    """Say which images and files only one side has. Equal counts are taken as equal: an image may be stored under two
+    ids."""
     if len(model) == len(user):
         return ""
     sides = ((model - user, "the model saw"), (user - model, "the user sees"))
@@ -260,7 +261,7 @@ def _missing(model: set[str], user: set[str]) -> str:
 
 
 def _text(blocks: Sequence[Block]) -> str:
-    """All texts; each block begins a line."""
+    """Join all texts; each block begins a line."""
     text = ""
     for block in blocks:
         text += ("\n" if text and block.text and not text.endswith("\n") else "") + block.text
@@ -277,12 +278,12 @@ def _at(place: ValuePath) -> str:
 
 
 TEXTS = ("text/", "application/json")
-"""How the MIME types of displays begin that are texts."""
+"""Prefixes of the MIME types of displays that are texts."""
 
 
 async def whole_event(event: dict[str, Any], journal: Journal, limit: int) -> dict[str, Any]:
-    """Return the event with whole texts in place of cut ones, as far as they have no more than `limit` bytes in all.
-    `outputs` of the result has what is still cut. Raises `JournalError`."""
+    """Return the event with truncated texts replaced by their output bodies, up to `limit` bytes in all. `outputs` of
+    the returned event has what is still truncated. Raises `JournalError`."""
     outputs: dict[str, Any] = event.get("outputs") or {}
     whole = copy.deepcopy(event)
     left = dict(outputs)
@@ -299,7 +300,7 @@ async def whole_event(event: dict[str, Any], journal: Journal, limit: int) -> di
 
 
 async def _read_display(display: dict[str, Any], journal: Journal, limit: int) -> None:
-    """Put the text of a display in place of its output body."""
+    """Replace the reference to a display's output body by its text, if it is a text of at most `limit` bytes."""
     is_text = (display.get("mimeType") or "text/plain").startswith(TEXTS)
     if "text" in display or "outputId" not in display or not is_text or display.get("bytes", 0) > limit:
         return
@@ -319,7 +320,7 @@ def _value(data: bytes, mime_type: str) -> Any:
 
 
 def _put(event: dict[str, Any], pointer: str, value: Any) -> bool:
-    """Set what a JSON pointer leads to; False if it leads nowhere."""
+    """Set the value at a JSON pointer; return False if the pointer leads nowhere."""
     *steps, last = (step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
     holder: Any = event
     for step in steps:
@@ -342,11 +343,11 @@ VIEWS: tuple[tuple[View, str], ...] = (
     ("raw", "all there is, the provider's own object included"),
 )
 WHOLE_BYTES = 524_288
-"""Bytes of output bodies that are read to compare the views."""
+"""Maximum bytes of output bodies that are read to compare the views."""
 SHOWN = 65_536
-"""Characters of a text that are shown."""
+"""Maximum characters of a text that are shown."""
 LONG = 24
-"""Lines up to which a text is shown in full height."""
+"""Maximum lines of a text that is shown in full height."""
 UNKNOWN = "Unknown: the agent's stream does not state what the model saw."
 INFERRED = "Unknown: tooltap inferred this result, because the agent gave none."
 NOTHING = "Nothing."
@@ -357,19 +358,19 @@ _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\uf
 
 
 class _Section(NamedTuple):
-    """What one of the three saw."""
+    """The section of one of the three views."""
 
     name: str
     title: str
     verdict: str
-    """`same`, `form`, `differs` or `unknown`, compared with what the model saw; empty for that itself."""
+    """`same`, `form`, `differs` or `unknown`, compared with the model's view; for that itself, empty or `unknown`."""
     word: str
     sentence: str
     body: Markup
     folded: Markup
-    """What is shown on request."""
+    """Content that is collapsed at first."""
     summary: str = ""
-    """Of what is folded."""
+    """Label of the collapsed content."""
 
 
 class _Json(NamedTuple):
@@ -387,7 +388,7 @@ def routes(services: Services, fragments: Fragments) -> list[BaseRoute]:
 
 
 async def event_page(services: Services, fragments: Fragments, seq: int) -> dict[str, Any]:
-    """Return the values for its template. Raises `WebError` and `JournalError`."""
+    """Return the values for the template of an event's page. Raises `WebError` and `JournalError`."""
     found = {view: await _view(services, seq, view) for view, _ in VIEWS}
     event = found["raw"]
     session = Filter(session=(event["session"],))
@@ -445,7 +446,7 @@ def _time(milliseconds: int) -> Markup:
 
 
 def _bodies(event: dict[str, Any], url: Callable[[str], str]) -> Iterator[tuple[str, Markup]]:
-    """Links to the whole of what is cut in the event."""
+    """Yield the place of each truncated value of the event, and a link to its output body."""
     for pointer, ref in (event.get("outputs") or {}).items():
         whole = Markup('<a href="{}">the whole: {:,} bytes</a>').format(url(ref["outputId"]), ref["bytes"])
         yield pointer.removeprefix("/").replace("/", " › "), whole
@@ -471,7 +472,8 @@ def _sections(event: dict[str, Any], url: Callable[[str], str]) -> list[_Section
 
 
 def _section(name: str, title: str, pair: Pair, whole: Markup, context: RenderContext) -> _Section:
-    """`whole`: all that this one saw. It is folded if a difference is shown, and left out if there is none."""
+    """`whole`: all of the view. It is collapsed if a difference is shown, and left out if the user sees what the model
+    saw."""
     difference = Markup() if pair.change is None else body_html(changes_body([pair.change], context))
     is_folded = pair.verdict == "same" or pair.change is not None or name == "provider"
     if pair.verdict == "same" and name == "user":

@@ -24,7 +24,7 @@ from tooltap.protocol.events import AnyEvent, CallKey, EventHead, ToolCall, Tool
 from tooltap.protocol.filters import Filter
 
 LOOK_BACK = 400
-"""How many calls and updates of the stream are searched for the call of a result."""
+"""Maximum calls and updates of the stream that are searched for the call of a result."""
 LOOK_BACK_BYTES = 1_048_576
 DECODED_FACTOR = 4
 """Approximate memory of a decoded event, as a multiple of its JSON."""
@@ -92,7 +92,7 @@ class Fragments:
         return await anyio.to_thread.run_sync(self._render, requests, earlier, inferred)
 
     async def in_full(self, seqs: Iterable[int]) -> list[Fragment]:
-        """Render events in full, without those that are gone or damaged. Raises `JournalError`."""
+        """Render events in full; deleted and damaged ones are left out. Raises `JournalError`."""
         return await self.of(await events_at(self._journal, seqs), lambda _: "full")
 
     def _missing(self, requests: list[_Request]) -> list[tuple[str, int]]:
@@ -122,7 +122,7 @@ class Fragments:
         return events[::-1]
 
     async def _inferred(self, requests: list[_Request]) -> dict[str, bool]:
-        """Return ids of results before those that replace one, and whether each was inferred."""
+        """Return the ids of results that may have been replaced by a requested one, and whether each was inferred."""
         last = {
             head.stream: stored.seq
             for stored, head, level in requests
@@ -181,7 +181,7 @@ class Fragments:
 
 
 async def events_at(journal: Journal, seqs: Iterable[int]) -> list[StoredEvent]:
-    """Read these events, without those that are gone or damaged. Raises `JournalError`."""
+    """Read these events; deleted and damaged ones are left out. Raises `JournalError`."""
     found = []
     for seq in seqs:
         with suppress(CorruptError):

@@ -7,7 +7,7 @@ stream of server-sent events that say what has changed, at most once a second:
     gone    the name of a session that no longer matches the filters
     counts  {all, running, …, waits, total}: the numbers on the pills; `waits`: sessions that wait, whatever the filters
     asks    HTML of what waits for a person
-    renew   so much has changed that the table had better be fetched again
+    renew   too much has changed: the table must be fetched again
 
 The `id` of a message is the `seq` up to which the reader then has all changes. The server does not know which rows a
 browser holds: the script drops those that are in no part of the table that it has.
@@ -61,7 +61,7 @@ Status: TypeAlias = Literal["running", "waiting", "failed", "completed", "interr
 Word: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
 Words: TypeAlias = Annotated[tuple[Word, ...], msgspec.Meta(max_length=100)]
 Place: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,18}-[0-9]{1,18}\Z")]
-"""Where a session is in the table."""
+"""Position of a session in the table, as a cursor."""
 
 
 class _Filters(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -69,18 +69,18 @@ class _Filters(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
     agent: Words = ()
     """Providers."""
     project: Words = ()
-    """Names of their folders."""
+    """Names of the projects' folders."""
     period: Literal["", "day", "week", "month"] = ""
 
     def url(self, path: str = "/", **changes: tuple[Any, ...]) -> str:
-        """Return the address with other values of these filters."""
+        """Return the address with these filters, some of them changed."""
         period = (self.period,) if self.period else ()
         values = {"status": self.status, "agent": self.agent, "project": self.project, "period": period} | changes
         pairs = [(name, one) for name, several in values.items() for one in several]
         return f"{path}?{urlencode(pairs)}" if pairs else path
 
     def wanted(self, folders: Iterable[str]) -> SessionFilter:
-        """Return which sessions are wanted. `folders`: those of all projects."""
+        """Return the filters as the journal's. `folders`: the folders of all projects."""
         return SessionFilter(
             status=self.status or None,
             provider=self.agent or None,
@@ -91,12 +91,12 @@ class _Filters(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
 
 class HomeQuery(_Filters, kw_only=True, frozen=True):
     before: Place | None = None
-    """The place of the last session of the page before."""
+    """Position of the last session of the previous page."""
 
 
 class RowsQuery(HomeQuery, kw_only=True, frozen=True):
     last: Place | None = None
-    """The last session of a part that the browser had before."""
+    """Position of the last row of a part that the browser fetches again."""
 
 
 class LiveRowsQuery(_Filters, kw_only=True, frozen=True):
@@ -106,7 +106,7 @@ class LiveRowsQuery(_Filters, kw_only=True, frozen=True):
 
 COUNTED = 250
 GOING_ON = ("running", "waiting")
-"""What can become another status without an event of the session."""
+"""Statuses that can change without an event of the session."""
 MOST_NAMED = 250
 
 
@@ -122,17 +122,18 @@ class Totals:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._rows: dict[str, dict[str, Any]] = {}
-        """Session -> what filters look at, and its figures."""
+        """Session -> the columns that filters read, and its figures."""
         self._seq = 0
-        """They are those after this event."""
+        """`seq` of the journal up to which `_rows` is up to date."""
         self._lock = anyio.Lock()
 
     def known(self, wanted: SessionFilter) -> Total | None:
-        """Return the total without reading anything; None if there may be newer figures."""
+        """Return the total from the cache; None if the journal has newer events."""
         return self._sum(wanted) if self._seq == self._journal.latest else None
 
     async def of(self, wanted: SessionFilter, everything: int) -> Total:
-        """Return the total of these sessions. `everything`: how many there are. Raises `JournalError`."""
+        """Return the total of these sessions, after reading changed rows. `everything`: how many sessions there are.
+        Raises `JournalError`."""
         async with self._lock:
             if len(self._rows) > everything:  # some were deleted
                 self._rows.clear()
@@ -192,13 +193,13 @@ async def what_waits(journal: Journal, fragments: Fragments) -> Markup:
 PART = 50
 """Rows of a part."""
 WIDTH, HEIGHT = 3, 16
-"""Of a column of the sparkline, with the gap after it; of the whole."""
+"""Width of a column of the sparkline, with the gap after it; height of the sparkline."""
 LOWEST = 1.5
 
 
 class Row(NamedTuple):
     one: dict[str, Any]
-    """As `sessions` replies it."""
+    """Row of the session, as in a reply to `sessions`."""
     status: str
     words: str
     name: str
@@ -210,19 +211,19 @@ class Row(NamedTuple):
     paths: list[tuple[str, str]]
     """Family and path of the sparkline."""
     day: str | None = None
-    """Its day, in UTC, if the row before has another; empty if it has no time."""
+    """Day of the session, in UTC; None if it is that of the row before, empty if the session has no time."""
 
 
 class Part(NamedTuple):
     rows: list[Row]
     before: str | None
-    """The place of the row before."""
+    """Position of the row before the part; None at the beginning of the table."""
     more: bool
     """Whether older rows follow."""
 
 
 def parts_of(rows: Sequence[dict[str, Any]], before: str | None, *, more: bool) -> Markup:
-    """Render rows, newest first. `before`: the place after which they begin; `more`: whether older ones follow."""
+    """Render rows, newest first. `before`: position of the row before them; `more`: whether older ones follow."""
     parts = []
     day = None if before is None else _day(SessionPlace.of_cursor(before).last_ts)
     for start in range(0, len(rows), PART):
@@ -262,7 +263,7 @@ def _described(one: dict[str, Any]) -> Row:
 
 
 def _sparkline(activity: list[dict[str, int]]) -> list[tuple[str, str]]:
-    """One column for each slice, its families on top of each other: one path for each family."""
+    """Return the SVG path of each family: the chart has a column for each slice, with its families stacked."""
     most = max((sum(one.values()) for one in activity), default=0)
     paths: dict[str, str] = {}
     for at, families in enumerate(activity):
@@ -275,27 +276,27 @@ def _sparkline(activity: list[dict[str, int]]) -> list[tuple[str, str]]:
 
 
 AT_ONCE = 2 * PART
-"""Rows of the first page, and of each that follows."""
+"""Maximum rows of a page."""
 REFILLED = 4 * PART
-"""Most rows of a part that is fetched again: it may have grown."""
+"""Maximum rows of a part that is fetched again: it may have grown."""
 CHOICES = 60
-"""Most projects to choose from: those with the most sessions."""
+"""Maximum number of projects to choose from: those with the most sessions."""
 
 
 class Counts(NamedTuple):
     wanted: SessionFilter
     by_status: dict[str, int]
-    """Sessions by status, and `all` of them, that the other filters let through."""
+    """Status -> number of sessions that pass the other filters, and `all` of them."""
     waiting: int
-    """Sessions that wait for a person, whatever the filters say."""
+    """Number of sessions that wait for a person, without any filter."""
     everything: int
-    """All sessions."""
+    """Number of all sessions."""
     agents: list[str]
     projects: list[str]
 
     @property
     def shown(self) -> int:
-        """How many sessions all filters let through."""
+        """Return the number of sessions that pass all filters."""
         statuses = self.wanted.status
         return self.by_status["all"] if statuses is None else sum(self.by_status[one] for one in set(statuses))
 
@@ -337,11 +338,11 @@ def _place(row: dict[str, Any]) -> SessionPlace:
 
 
 PERIOD = 1.0
-"""Seconds between two looks, if there are new events."""
+"""Seconds between two updates, if there are new events."""
 IDLE_PERIOD = 5.0
-"""Seconds between two looks if there are none: an agent that ends changes the status of its session."""
+"""Seconds between two updates if there are none: an agent that ends changes the status of its session."""
 MOST_ROWS = 40
-"""More changed sessions than this at once are not sent one by one."""
+"""Maximum changed rows that are sent one by one; with more, the table is fetched again."""
 MOST_GOING_ON = 250
 REMEMBERED = 1_000
 NO_EVENTS = Filter(session=("",))
@@ -361,7 +362,7 @@ class LiveRows:
         self._looked_at = 0.0
         self._going_on: set[str] = set()
         self._rows: dict[str, str] = {}
-        """Session -> the row that was sent last."""
+        """Session -> HTML of the row that was sent last; empty if the filters exclude it."""
         self._counts = ""
         self._asks = ""
 
@@ -392,8 +393,8 @@ class LiveRows:
         return b"".join(message(name.encode(), data, latest) for name, data in found)
 
     async def _changed(self, latest: int) -> tuple[list[dict[str, Any]], bool]:
-        """Return the rows that have changed, the one with the latest event first; and whether there are too many, or
-        the journal was replaced."""
+        """Return the changed rows, latest event first, and whether the table must be fetched again: too many rows have
+        changed, or the journal was replaced."""
         if self._seq > latest:
             return [], True
         changed: list[dict[str, Any]] = []
@@ -426,7 +427,7 @@ class LiveRows:
 
 
 def total_words(total: Total | None) -> str:
-    """`$3.20 · 1.8 M tokens`; empty if it is not known yet."""
+    """Format a total as `$3.20 · 1.8 M tokens`; empty if it is not known yet."""
     if total is None:
         return ""
     cost = f"{dollars(total.cost)} · " if total.cost else ""

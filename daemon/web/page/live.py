@@ -10,16 +10,16 @@
     gap       {from, to, reason}: events that are gone
     live      the reader has all events; `at`: the cursor of an idle reader
 
-What becomes of rows is decided here: which card an event is in, what that card says then, which rows are folded. The
-browser carries it out, as far as the cards are there: it may have emptied the section, or be elsewhere in the timeline.
-Then the event's card is a row of its own. A reader that reconnects sends its last `id` and resumes there; the script
-drops cards that it already has. What the connection remembers of rows is made again from the journal.
+This module decides how rows change: which card an event belongs to, what that card then shows, which rows are folded.
+The browser applies the change if it has the cards. If it does not (it has emptied the section, or is elsewhere in the
+timeline), the event's card is a row of its own. A reader that reconnects sends its last `id` and resumes there; the
+script drops cards that it already has. The connection's copy of the rows is rebuilt from the journal.
 
-Partials are not journaled. `offset` and `end` count the code points of the whole text, so the script drops what it has
-and marks what it missed. A partial of a message gets its own place on the page, which `whole` removes just before the
-card of the message comes. If the message never comes (the turn ends first), the end of the turn removes it. A reader
-that reconnects says which of these it still shows (`has`). A partial of a tool's output goes into the `live` slot of
-the call (`into`) until the result replaces it.
+Partials are not journaled. `offset` and `end` count the code points of the whole text, so the script drops what it
+already has and marks what it missed. A partial of a message gets its own place on the page, which `whole` removes just
+before the card of the message comes. If the message never comes (the turn ends first), the end of the turn removes it.
+A reader that reconnects says which of these it still shows (`has`). A partial of a tool's output goes into the `live`
+slot of the call (`into`) until the result replaces it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import At, Gap, Live, Subscribe
 
 BESIDE_PERIOD = 1.0
-"""Seconds between two lists of sessions, or heads of the one."""
+"""Seconds between two messages with what is beside the rows."""
 MOST_ABSENT = 1_000
 STATED = frozenset(["tool-call", "tool-update", "permission-request"])
 """Kinds of events whose cards show a state that later events change."""
@@ -67,7 +67,7 @@ STATED = frozenset(["tool-call", "tool-update", "permission-request"])
 
 class LiveRows:
     """The live rows of one reader. `beside`: makes the message with what is beside the rows, the list of sessions or
-    the head of the one. `has`: keys of the texts of which the reader has partials already."""
+    the head of the session. `has`: keys of texts of which the reader already shows partials."""
 
     def __init__(
         self,
@@ -92,10 +92,10 @@ class LiveRows:
         """Calls that the filter hides, or that were not found."""
         self._beside = beside
         self._beside_seq = 0
-        """The journal's latest event when that was last sent."""
+        """The journal's latest `seq` when the message of `beside` was last sent."""
         self._beside_sent_at = 0.0
         self._unfinished = dict.fromkeys(has)
-        """Keys of the texts that the reader has partials of."""
+        """Keys of unfinished texts of which the reader shows partials."""
 
     def stream(self, after: str) -> EventStream:
         """Return the response. Raises `WebError`."""
@@ -130,7 +130,7 @@ class LiveRows:
         return b"".join(out)
 
     async def _begin(self, before: int) -> None:
-        """Remember the rows before the first live event, as the reader has them."""
+        """Load the rows before the first live event, as the reader has them."""
         self._is_begun = True
         if self._selection.is_searched:
             return  # to search again would take as long as the page did
@@ -141,7 +141,7 @@ class LiveRows:
         await anyio.to_thread.run_sync(self._growing.begin, *found)
 
     async def _recall(self, events: list[StoredEvent]) -> None:
-        """Remember calls that are earlier than what is remembered, if the filter lets them through."""
+        """Load the calls that these events are about and that are not remembered, if the filter lets them through."""
         if (kinds := self._selection.narrowed.kind) is not None and "tool-call" not in kinds:
             return
         calls = {one.head.key for one in events if one.head.kind == "tool-call"}
@@ -162,7 +162,7 @@ class LiveRows:
                     del self._absent[next(iter(self._absent))]
 
     def _changes(self, fragments: list[Fragment], changing: list[StoredEvent]) -> dict[int, tuple[bytes, str]]:
-        """Return what becomes of rows, as the name and the data of a message, by the `seq` of the event."""
+        """Return the changes of rows: `seq` of the event -> name and data of a message."""
         found: dict[int, tuple[bytes, str]] = {}
         shown, hidden = {one.seq: one for one in fragments}, {one.seq: one for one in changing}
         for seq in sorted([*shown, *hidden]):
@@ -179,7 +179,7 @@ class LiveRows:
         return Markup().join(replacement(card, self._rows) for card in cards)
 
     def _wanted(self, events: list[StoredEvent]) -> list[StoredEvent]:
-        """Leave out the events that only change the states of calls."""
+        """Return the events without those that only change the states of calls."""
         matches = self._selection.narrowed.matches
         return [event for event in events if matches(event.head) and (self._test is None or self._test(event))]
 
@@ -203,7 +203,7 @@ class LiveRows:
         return message(b"piece", msgspec.json.encode(partial).decode())
 
     def _ended(self, head: EventHead) -> list[bytes]:
-        """Report which unfinished texts the event ends: a message its own, a turn all of its stream."""
+        """Report the unfinished texts that the event ends: a message ends its own, a turn ends all of its stream."""
         if not self._unfinished:
             return []
         if head.kind == "turn":
@@ -216,7 +216,7 @@ class LiveRows:
         return [message(b"whole", msgspec.json.encode({"key": key}).decode()) for key in ended]
 
     async def _beside_if_new(self) -> bytes:
-        """Return what is beside the rows if there are new events; at most once per `BESIDE_PERIOD`."""
+        """Return the message of `beside` if there are new events; at most once per `BESIDE_PERIOD`."""
         latest, now = self._services.journal.latest, anyio.current_time()
         if latest == self._beside_seq or now - self._beside_sent_at < BESIDE_PERIOD:
             return b""
@@ -225,12 +225,12 @@ class LiveRows:
 
 
 def _text_key(head: EventHead) -> str:
-    """Return the key of the text that a message, or a partial of it, is of."""
+    """Return the key that a message and its partials share."""
     return " ".join(str(one) for one in (head.stream, head.kind, head.agent, head.message_id, head.block))
 
 
 def _extent(offset: int | None, text: str) -> dict[str, int]:
-    """Return where the text of a partial begins and ends."""
+    """Return the range of a partial in the whole text, in code points."""
     return {"offset": offset or 0, "end": (offset or 0) + len(text)}
 
 
@@ -246,7 +246,7 @@ def _control(arrived: Arrived) -> bytes:
 
 
 def _widened(selection: Selection) -> Filter:
-    """Return what to subscribe to: the wanted events, and those that change the states of wanted calls."""
+    """Return the filter to subscribe with: the wanted events, and those that change the states of wanted calls."""
     wanted = selection.narrowed
     kinds = wanted.kind
     if not (kinds or wanted.tool) or (kinds and not STATED & {*kinds}):

@@ -1,4 +1,4 @@
-"""The login page, which everybody gets who is not logged in, and the list of logins."""
+"""The login page, for browsers that are not logged in, and the list of logins."""
 
 from __future__ import annotations
 

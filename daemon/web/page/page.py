@@ -22,8 +22,8 @@ FRAGMENT_BYTES = 33_554_432
 """Bytes of rendered events held in memory."""
 COOKIE_SECONDS = 365 * 24 * 3600
 MIN_COMPRESSED = 1_000
-"""Bytes of a style sheet or a script that is worth compressing. Pages are not compressed: they hold what lets a browser
-in beside what agents print, so that their compressed size would tell an agent something of the one."""
+"""Minimum bytes of a style sheet or a script to be compressed. Pages are never compressed: they have secrets that admit
+a browser beside text of agents, and an agent could infer the one from the compressed size of both."""
 _STATIC = StaticFiles(packages=[("tooltap.daemon.web", "static"), ("tooltap.daemon.show", "static")])
 
 

@@ -56,7 +56,7 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         return default if head.name is None else self.tools.get(head.name, default)
 
     def showing(self, text: str) -> Preferences:
-        """Return them with cards open enough to show a text that was searched."""
+        """Return the preferences, changed so that cards are open enough to show a text that was searched."""
         if not text:
             return self
         levels = {name: "summary" for name in ("level", "transcripts") if getattr(self, name) == "title"}

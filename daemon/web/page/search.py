@@ -42,17 +42,17 @@ class ShownHit(NamedTuple):
     seq: int
     session: str
     url: str
-    """Of the timeline around the event."""
+    """Address of the timeline around the event."""
     label: str
     family: str | None
-    """Of the tool, if it is of a call."""
+    """Family of the tool, if the hit is in a call."""
     ts: int | None
     parts: list[tuple[str, bool]]
-    """Its text, piece by piece, and whether the piece was searched for."""
+    """Pieces of the text, each with whether it matches the query."""
 
 
 def shown_hit(found: dict[str, Any]) -> ShownHit:
-    """`found`: a hit of the reply."""
+    """Convert a hit of a reply to `search`."""
     seq, session, tool = found["seq"], found["session"], found.get("tool")
     text, ranges = found["text"], found["ranges"]
     if tool is not None and text.startswith(f"{tool} ") and all(start > len(tool) for start, _ in ranges):
@@ -83,9 +83,9 @@ def _parts(text: str, ranges: list[list[int]]) -> list[tuple[str, bool]]:
 
 
 HITS = 60
-"""Most hits of a page, …"""
+"""Maximum hits on a page."""
 PER_SESSION = 3
-"""… and of them of one session, if several are searched."""
+"""Maximum hits of one session on a page, if several sessions are searched."""
 DAY = 86_400_000
 PERIODS = {"day": DAY, "week": 7 * DAY, "month": 30 * DAY}
 PERIOD_WORDS = {"day": "Last 24 hours", "week": "Last 7 days", "month": "Last 30 days"}
@@ -102,12 +102,12 @@ class SearchQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     project: tuple[Word, ...] = ()
     tool: tuple[Word, ...] = ()
     state: tuple[Status, ...] = ()
-    """Of the sessions."""
+    """Statuses of the sessions."""
     period: Literal["day", "week", "month"] | None = None
-    """How long ago the events happened, at most."""
+    """Maximum age of the events."""
     session: tuple[Word, ...] = ()
     before: Annotated[int, msgspec.Meta(ge=0, le=NEWEST)] | None = None
-    """`next` of the page of newer hits."""
+    """Cursor: `next` of the previous page, whose hits are newer."""
 
     @property
     def filters(self) -> dict[str, tuple[str, ...]]:
@@ -116,7 +116,7 @@ class SearchQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         return {name: (value,) if isinstance(value, str) else value for name, value in given.items() if value}
 
     def url(self, **changes: Any) -> str:
-        """Return the address with other values. An empty one is left out, and so is the place among the hits."""
+        """Return the address with some values changed. Empty values are left out, and so is the cursor `before`."""
         values = {"text": self.text, **self.filters, **changes}
         pairs = [(key, one) for key, value in values.items() for one in _several(value)]
         return f"/search?{urlencode(pairs)}" if pairs else "/search"
@@ -145,35 +145,35 @@ class Group(NamedTuple):
     url: str
     name: str
     about: dict[str, Any]
-    """Its row: `provider`, `lastTs` …; empty if the session is not among those that were described."""
+    """Row of the session: `provider`, `lastTs` …; empty if the reply does not include it."""
     folder: str
     status: str
     words: str
     """The status in words."""
     hits: list[ShownHit]
     all_hits: int
-    """All of its hits, or the older ones on a page of older hits."""
+    """Number of all hits in the session; on a page of older hits, of the older ones."""
     all_url: str
-    """Where all of them are listed."""
+    """Address of the list of them."""
 
 
 class Result(NamedTuple):
     groups: list[Group]
     total: int
     found_in: int
-    """Sessions."""
+    """Number of sessions with hits."""
     is_complete: bool
     """Whether everything was searched and counted."""
     searched: int | None
-    """Percent of the events that are in the index, if some are not."""
+    """Percent of the events that are in the index; None if all are."""
     floor: int | None
-    """Events up to this `seq` are not searched."""
+    """`seq` up to which events are not searched, if any."""
     problem: str
-    """Why the search could not be made, as one sentence."""
+    """Error of the search, as one sentence; empty if there is none."""
     unfiltered: int
-    """Hits without the filters, if there is none with them."""
+    """Number of hits without the filters, if there is none with them."""
     older: str | None
-    """The address of the next page."""
+    """Address of the next page, with older hits."""
 
 
 def routes(services: Services) -> list[BaseRoute]:
@@ -197,7 +197,7 @@ def routes(services: Services) -> list[BaseRoute]:
 
 
 async def search_page(services: Services, query: SearchQuery) -> Result | None:
-    """Search; None if nothing is asked."""
+    """Search; None if the text is empty."""
     if not query.text.strip():
         return None
     now = wall_clock()
@@ -225,7 +225,7 @@ async def search_page(services: Services, query: SearchQuery) -> Result | None:
 
 
 async def choices(journal: Journal, tools: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the values of each filter that can be chosen, and their words. Raises `JournalError`."""
+    """Return the choices of each filter, with their labels. Raises `JournalError`."""
     counted = await journal.count_sessions()
     projects = {project_of({"project": one}): one for one in counted["project"]}
     return {
@@ -277,13 +277,13 @@ def _several(value: Any) -> tuple[Any, ...]:
 
 
 LOOKED_AT = 1_000
-"""Newest sessions whose names are looked through."""
+"""Number of newest sessions whose names are searched."""
 LATEST = 50
-"""Sessions that are listed before anything is typed; the script looks through them at once."""
+"""Number of sessions that are listed before anything is typed; the script filters them at once."""
 SHOWN = 5
-"""Of each part."""
+"""Maximum results shown in each part."""
 ASKED = 20
-"""Hits of a part that are asked for, since a file that was changed often is shown once."""
+"""Hits requested for each part: more than shown, since several hits of one file become one."""
 TEXT = ("message", "reasoning", "tool-result", "notice", "permission-request")
 """Kinds of event whose text is neither a file's name nor a command."""
 
@@ -303,13 +303,13 @@ class NamedSession(NamedTuple):
     """The status in words."""
     ts: int | None
     words_in: str
-    """What the script compares with what is typed."""
+    """Text that the script matches with what is typed, case-folded."""
 
 
 class FoundEvent(NamedTuple):
     hit: ShownHit
     preview: str | None
-    """Of a call: its file."""
+    """Preview of a call, such as the file that it changes."""
     session: str
     """The name of its session."""
 
@@ -320,9 +320,9 @@ class Found(NamedTuple):
     commands: list[FoundEvent]
     texts: list[FoundEvent]
     total: int
-    """Of sessions that match; more than are listed."""
+    """Number of matching sessions, also those not listed."""
     problem: str
-    """Why no event was found, as one sentence."""
+    """Error of the search for events, as one sentence; empty if there is none."""
 
 
 async def find(services: Services, text: str) -> Found:
@@ -376,7 +376,7 @@ async def _preview(journal: Journal, seq: int) -> str | None:
 
 
 def _distinct(found: Iterable[FoundEvent]) -> list[FoundEvent]:
-    """The newest change of each file in each session."""
+    """Return the newest change of each file in each session."""
     seen: dict[tuple[str, str | None], FoundEvent] = {}
     for one in found:
         seen.setdefault((one.hit.session, one.preview), one)

@@ -116,7 +116,7 @@ class CardsQuery(SelectionQuery, kw_only=True, frozen=True):
     """The page around this event."""
     first: Seq | None = None
     last: Seq | None = None
-    """`first` to `last`: a page that the browser had before."""
+    """`first` to `last`: the range of a page that the browser fetches again."""
     also: Annotated[tuple[Seq, ...], msgspec.Meta(max_length=MAX_ALSO)] = ()
     """Later events that belong into cards of this page."""
 
@@ -127,7 +127,7 @@ class LiveQuery(SelectionQuery, kw_only=True, frozen=True):
     has: Annotated[
         tuple[Annotated[str, msgspec.Meta(max_length=1_000)], ...], msgspec.Meta(max_length=MAX_PARTIALS)
     ] = ()
-    """Keys of the texts of which the reader shows partials."""
+    """Keys of texts of which the reader shows partials."""
 
 
 class MapQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -147,7 +147,7 @@ def _url(path: str, values: dict[str, tuple[Any, ...]]) -> str:
 
 
 def _timeline_url(filters: dict[str, tuple[str, ...]], **more: str | int) -> str:
-    """The timeline of one session is the session's page."""
+    """Return the URL of the timeline. For one session, it is that of the session's page."""
     sessions = filters.get("session", ())
     if len(sessions) == 1:
         return session_url(sessions[0], **{name: list(filters[name]) for name in filters if name != "session"}, **more)
@@ -303,7 +303,7 @@ class _Page:
 
 
 def _with_gaps(cards: list[RowHtml], gaps: list[tuple[int, int]]) -> list[Markup]:
-    """The cards, and in the places of damaged events a note."""
+    """Return the cards, with a note in the place of damaged events."""
     notes = [RowHtml(last, template("gap.html", first=first, last=last)) for first, last in gaps]
     return (
         [html for _, html in sorted([*cards, *notes], key=lambda one: one[0])] if notes else [one for _, one in cards]
@@ -329,12 +329,12 @@ def _choices(providers: Iterable[str]) -> dict[str, list[str]]:
 
 
 NEAR_AMONG = 500
-"""The latest sessions, among which similar ones are searched."""
+"""Number of latest sessions that are searched for similar ones."""
 MOST_NEAR = 5
 
 
 async def near_sessions(journal: Journal, wanted: str) -> list[dict[str, Any]]:
-    """Return the sessions whose id or title is like this, the likeliest first. Raises `JournalError`."""
+    """Return the sessions whose id or title is similar, the most similar first. Raises `JournalError`."""
     rows = await journal.sessions(limit=NEAR_AMONG, order="time")
     return await anyio.to_thread.run_sync(_near, rows, wanted)
 
@@ -351,15 +351,15 @@ def _near(rows: list[dict[str, Any]], wanted: str) -> list[dict[str, Any]]:
 
 
 LINK = "?at={0}#e{0}"
-"""Where a bar leads, from the session's page, by the `seq` of its event."""
+"""Link of a bar, relative to the session's page, to be formatted with the `seq` of its event."""
 CHEAP = 2_000
-"""Most events of a session whose overview is made before its page is sent. The page of a longer one asks for it."""
+"""Maximum events of a session whose overview is made before its page is sent. The page of a longer one fetches it."""
 PART = 1_048_576
 """Bytes of events that one read of the journal returns."""
 REMEMBERED = 100_000
-"""Calls and turns of all sessions that are remembered."""
+"""Maximum weight of the remembered overviews, in calls."""
 TURN_WEIGHT = 8
-"""A turn takes as much memory as so many calls."""
+"""Weight of a turn, in calls: the ratio of their memory."""
 
 
 class Overview(NamedTuple):
@@ -370,7 +370,8 @@ class Overview(NamedTuple):
 class _Known:
     def __init__(self, first_seq: int) -> None:
         self.first_seq = first_seq
-        """Of the session. If it changes, some or all of the session was deleted, and the history is rebuilt."""
+        """`seq` of the session's first event. If it changes, some or all of the session was deleted, and the history is
+        rebuilt."""
         self.lock = anyio.Lock()
         self.history = SessionHistory()
         self.reached = 0
@@ -383,14 +384,14 @@ class _Known:
 
 
 class Overviews:
-    """The overviews of all sessions, as far as they are remembered."""
+    """A cache of overviews by session, bounded by `REMEMBERED`."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 
     def is_cheap(self, session: str, events: int) -> bool:
-        """Say whether the overview of a session with so many events can be made while its page waits."""
+        """Return whether the overview of a session with so many events can be made while its page waits."""
         known = self._known.get((self._journal.id, session))
         return events <= CHEAP or (known is not None and known.reached > 0)
 
@@ -441,7 +442,7 @@ def _rendered(known: _Known, session: str, is_live: bool) -> Overview:
 
 
 SESSIONS = 50
-"""Most sessions in one part of the list."""
+"""Maximum sessions in one part of the list."""
 
 
 class Part(NamedTuple):
@@ -457,7 +458,7 @@ class SessionList:
     def __init__(self, services: Services) -> None:
         self._journal = services.journal
         self._newest: tuple[int, Part] | None = None
-        """The first part, and the journal's latest event when it was rendered."""
+        """The journal's latest `seq` when the first part of the list was rendered, and that part."""
 
     @property
     def providers(self) -> set[str]:
@@ -509,14 +510,14 @@ MAX_WAITING = 8
 class SessionHead(NamedTuple):
     title: str
     html: Markup
-    """The facts, and what waits."""
+    """Facts of the session, and requests that wait for a person."""
     session: str
     first_seq: int
     events: int
     is_live: bool
     """Whether the session is running."""
     files: int | None
-    """How many it has changed, if that is known."""
+    """Number of files that the session has changed, if known."""
 
     @classmethod
     async def of(cls, journal: Journal, fragments: Fragments, session: str) -> SessionHead | None:
@@ -539,7 +540,7 @@ class SessionHead(NamedTuple):
 
 
 async def asked_in(journal: Journal, fragments: Fragments, session: str) -> list[Fragment]:
-    """Return what waits for a person in a session, in full. Raises `JournalError`."""
+    """Return the requests of a session that wait for a person, rendered in full. Raises `JournalError`."""
     opened = await journal.open_calls(session)
     asked = [one["seq"] for one in opened["permissions"]][-MAX_WAITING:]
     return await fragments.in_full(asked)

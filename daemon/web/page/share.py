@@ -42,33 +42,33 @@ FORMS: tuple[tuple[Form, str, str], ...] = (
     ("html", "text/html; charset=utf-8", "HTML"),
     ("md", "text/markdown; charset=utf-8", "Markdown"),
 )
-"""Ending of the file, its type, its name."""
+"""Extension, MIME type and name of each format."""
 BODY = 1_048_576
 BODIES = 33_554_432
-"""Bytes of one output body in the file, and of all."""
+"""Maximum bytes of one output body in the file (`BODY`), and of all."""
 CUT = "The session is longer than this file: `tooltap export` writes all of it."
 READ = 262_144
 """Bytes of events that one read of the journal returns."""
 TURNS = 2_000
-"""Turns to choose from."""
+"""Maximum number of turns to choose from."""
 
 Number = Annotated[int, msgspec.Meta(ge=1, le=NEWEST)]
 
 
 class ShareQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What is to be in the file. A part is what is in all the ranges given."""
+    """Content of the exported file. It has the events that are in all the ranges given."""
 
     from_turn: Number | None = None
     to_turn: Number | None = None
     from_: Number | None = msgspec.field(default=None, name="from")
     to: Number | None = None
-    """A range of `seq`."""
+    """`from` to `to`: a range of `seq`."""
     content: Literal["all", "conversation"] = "all"
     redact: Literal["yes", "no"] = "yes"
 
     @property
     def given(self) -> dict[str, Any]:
-        """What is not as usual, for an address."""
+        """Values that are not the defaults, for the query of an address."""
         return {name: value for name, value in msgspec.to_builtins(self).items() if value not in (None, "all", "yes")}
 
 
@@ -85,16 +85,16 @@ class _File(NamedTuple):
 
 
 class _Preview(NamedTuple):
-    """What the file will have."""
+    """A summary of what the file will contain."""
 
     events: int
     counts: list[str]
-    """How many turns, messages, calls and errors."""
+    """Number of turns, messages, calls and errors, in words."""
     first: AnyEvent | None
     last: AnyEvent | None
     masked: list[_Masked]
     left_out: int
-    """Images and long outputs that are too large."""
+    """Number of images and long outputs that are too large."""
     remark: str
 
 
@@ -105,7 +105,7 @@ ABOUT: dict[Form, str] = {
 
 
 def export_url(session: str, form: Form, query: ShareQuery) -> str:
-    """Return the address of a file."""
+    """Return the address of an exported file."""
     given = query.given
     return f"{session_url(session)}/export.{form}{'?' + urlencode(given) if given else ''}"
 
@@ -160,7 +160,7 @@ def _beginning(turns: list[TurnOfSession], number: int) -> int:
 
 
 async def _turns_of(journal: Journal, session: str) -> list[TurnOfSession]:
-    """Return the turns of a session, of a very long one the first. Raises `JournalError`."""
+    """Return the turns of a session; of a very long one, the first. Raises `JournalError`."""
     left = SEARCH_BYTES
     wanted = Filter(session=(session,), kind=("message", "turn"))
     turns, reached = Turns(), journal.oldest - 1
@@ -179,7 +179,7 @@ async def _turns_of(journal: Journal, session: str) -> list[TurnOfSession]:
 
 
 async def _preview(journal: Journal, session: str, title: str, part: ExportedPart) -> _Preview:
-    """Read what an HTML file would have, which has more than one in Markdown."""
+    """Summarize the HTML file, which contains more than the Markdown file."""
     bodies, redaction = bodies_for("html"), Redaction()
     masked_title(title, redaction.mask)
     source = JournalSource(journal, session, part, bodies, redaction)
@@ -211,7 +211,7 @@ def bodies_for(form: Form) -> Bodies:
 async def download(
     journal: Journal, session: str, title: str, form: Form, part: ExportedPart, redaction: Redaction
 ) -> Response:
-    """Send the file. What fails on the way ends the connection, so that no browser keeps half a file as a whole one.
+    """Stream the file. An error on the way ends the connection, so that no browser keeps half a file as a whole one.
     Raises `WebError` if there is nothing to send, and `JournalError`."""
     bodies = bodies_for(form)
     masked = masked_title(title, redaction.mask)

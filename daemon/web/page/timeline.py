@@ -5,9 +5,9 @@ for the state of a call or a text, so this module searches for those, in as many
 read. A page states the range of `seq` that it has searched (`first` to `last`), wherever the events it found are. The
 next page continues from the end of that range, so a search that finds nothing still makes progress.
 
-A filter hides results from their calls, and results come on later pages. The state of a call is nevertheless that of
-the journal: it knows which calls are open, and of the others it has the results. The same holds for turns, whose
-dividers say their number and how they ended.
+The result of a call may be hidden by the filter, or be on a later page. The state of a call is nevertheless taken from
+the journal, which knows the open calls and has the results of the others. The same holds for turns, whose dividers show
+their number and how they ended.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ STATES: tuple[State, ...] = (
 )
 OPEN = ("running", "awaiting-permission")
 CARDS = 50
-"""Events on one page of the timeline."""
+"""Maximum events on one page of the timeline."""
 CARDS_BYTES = 2_097_152
-"""Bytes of one page of the timeline, which has at least one event."""
+"""Maximum bytes of events on one page of the timeline; the first event is included whatever its size."""
 SEARCH_BYTES = 16_777_216
 """Bytes of events searched for a text or a state before a page reports how far it has searched."""
 CHUNK = 262_144
@@ -148,7 +148,7 @@ class Section(NamedTuple):
 
     fragments: Sequence[Fragment]
     states: Mapping[str, str]
-    """Key of a card -> the state of its call or turn, of those whose end is not among the fragments."""
+    """Key of a card -> state of its call or turn, where the end of that is not among the fragments."""
     parents: Mapping[str, str]
     """Key of a subagent -> key of the call that spawned it, where no fragment says so."""
 
@@ -239,7 +239,7 @@ def live_test(selection: Selection) -> Test:
 
 
 def _status(event: StoredEvent) -> str:
-    """Return the status of a result; of any other event nothing."""
+    """Return the status of a result; empty for any other event."""
     head = event.head
     return head.status or "" if head.kind == "tool-result" else ""
 
@@ -276,27 +276,27 @@ def _texts(value: Any) -> Iterator[str]:
 
 CALL_KINDS = ("tool-call", "tool-update", "tool-result", "permission-request", "permission-response")
 PARTS = ("tool-update", "permission-request", "permission-response")
-"""Events about a call that, where the call is not shown, describe it at that time."""
+"""Kinds of events that stand for their call where the call itself is not shown."""
 NEAR = 400
-"""How many calls are searched for the call of a result."""
+"""Maximum events about calls that are searched for the call of a result."""
 NEAR_BYTES = 262_144
 ENDED = "ended"
 """The state of a call that is not open and whose result was not found in as many bytes as may be searched."""
 ANSWERED = "answered"
-"""The state of a request for permission that does not wait any more."""
+"""The state of a permission request that no longer waits."""
 
 
 class States(NamedTuple):
-    """What the journal knows of calls whose results are not among the events given."""
+    """States and results, from the journal, of calls whose results are not among the events given."""
 
     of_cards: dict[str, str]
     """Key of a card -> its state now. Those that the events themselves show are left out."""
     results: list[StoredEvent]
-    """Of the calls among the events."""
+    """Results of the calls among the events."""
 
 
 class Calls(NamedTuple):
-    """What a page needs besides its own events."""
+    """Events and states that complete the calls of a page."""
 
     events: list[StoredEvent]
     states: Mapping[str, str]
@@ -316,8 +316,8 @@ async def calls_of_page(
 
 
 async def states_of(journal: Journal, events: Iterable[StoredEvent], search_bytes: int) -> States:
-    """Find the states of the calls among the events, or that the events are about, and the results of those that ended.
-    Raises `JournalError`."""
+    """Find the states of the calls that are among the events or that the events are about, and the results of those
+    that ended. Raises `JournalError`."""
     heads = [(one.seq, one.head) for one in events]
     ended = {head.key for _, head in heads if head.is_end and not head.synthetic}
     guessed = {head.key for _, head in heads if head.is_end and head.synthetic}
@@ -344,8 +344,8 @@ async def states_of(journal: Journal, events: Iterable[StoredEvent], search_byte
 
 
 async def parents_of(journal: Journal, events: Iterable[StoredEvent]) -> dict[str, str]:
-    """Find the calls of subagents whose events do not state them, because they were known only later: key of a subagent
-    -> key by the session of its call. Raises `JournalError`."""
+    """Find the parent calls of subagents whose events do not state them, because they became known only later: key of a
+    subagent -> key by the session of its call. Raises `JournalError`."""
     heads = [head for head in (one.head for one in events) if head.agent is not None and head.parent is None]
     unknown = {(head.stream, head.agent) for head in heads}
     found: dict[str, str] = {}
@@ -383,13 +383,13 @@ async def _calls_of_results(journal: Journal, selection: Selection, page: Page) 
 
 class _Open(NamedTuple):
     calls: dict[CallKey, str]
-    """The state of each."""
+    """Call -> its state."""
     asked: frozenset[int]
     """`seq` of requests without an answer."""
 
 
 async def _open_states(journal: Journal, streams: set[str]) -> _Open:
-    """Return what is open in these streams, and in others."""
+    """Return the open calls and requests, at least those of these streams."""
     rows = await journal.open_calls(stream=next(iter(streams)) if len(streams) == 1 else None)
     states = {(row["stream"], row["callId"]): str(row["status"]) for row in rows["calls"]}
     asked = {(row["stream"], row["callId"]) for row in rows["permissions"] if "callId" in row}
@@ -402,8 +402,8 @@ async def _open_states(journal: Journal, streams: set[str]) -> _Open:
 async def _results(
     journal: Journal, calls: Mapping[CallKey, int], needed: Iterable[CallKey], search_bytes: int
 ) -> list[StoredEvent]:
-    """Read on from the first of these calls until each needed one has ended, or as many bytes were read. What comes
-    soon behind is read in any case: it may correct a result."""
+    """Read results from the first of these calls on, until each needed call has ended or `search_bytes` were read. The
+    first chunk is read in any case: a result in it may correct an earlier one."""
     wanted = _of_streams(calls, "tool-result")
     left = set(needed)
     found: list[StoredEvent] = []
@@ -430,22 +430,22 @@ def _of_streams(keys: Iterable[CallKey], kind: str) -> Filter:
 READ_BYTES = 262_144
 """Bytes of events that are read to count the turns before or after a page, or to find the end of one."""
 MOST = 2_000
-"""Most events that are read to count turns."""
+"""Maximum events that are read to count turns."""
 OVER = "ended"
-"""The state of a turn that is over, and whose end is not known."""
+"""The state of a turn that is over but whose end was not found."""
 
 
 class Turns(NamedTuple):
     events: list[StoredEvent]
-    """Ends of turns that begin on the page, and what they used."""
+    """Ends of turns that begin on the page, and their usage."""
     states: dict[str, str]
-    """Key of a card -> the state of its turn, of those whose end was not found."""
+    """Key of a card -> state of its turn, where the end of that was not found."""
     numbers: dict[int, int]
-    """`seq` of a turn's beginning -> which turn of its session it is."""
+    """`seq` of a turn's beginning -> number of the turn in its session."""
 
 
 async def turns_of(journal: Journal, events: Iterable[StoredEvent]) -> Turns:
-    """Find what the dividers of a page say. Raises `JournalError`."""
+    """Find the ends, states and numbers that the turn dividers of a page show. Raises `JournalError`."""
     last: dict[str, tuple[int, EventHead]] = {}
     found: list[StoredEvent] = []
     states: dict[str, str] = {}
@@ -486,7 +486,7 @@ async def turn_numbers(journal: Journal, events: Iterable[StoredEvent]) -> dict[
 
 
 def numbered(fragments: Iterable[Fragment], numbers: dict[int, int]) -> list[Fragment]:
-    """Name turns by their numbers."""
+    """Title turns by their numbers."""
     return [one._replace(title=f"Turn {numbers[one.seq]:,}") if one.seq in numbers else one for one in fragments]
 
 
@@ -494,11 +494,11 @@ class _Rest(NamedTuple):
     events: list[StoredEvent]
     is_ended: bool
     is_over: bool
-    """The turn is not the last, or too much comes after it to say."""
+    """True if the turn has ended, if another follows, or if too much comes after it to tell."""
 
 
 async def _rest_of_turn(journal: Journal, stream: str, seq: int) -> _Rest:
-    """Read what a turn used, and its end: of usage the latest of each scope."""
+    """Read the end of a turn, and its usage: the latest event of each scope."""
     wanted = Filter(stream=(stream,), kind=("turn", "usage"))
     events, reached = await journal.read(seq, wanted, max_bytes=READ_BYTES)
     used: dict[str, StoredEvent] = {}
@@ -521,7 +521,8 @@ async def _is_open(journal: Journal, head: EventHead) -> bool:
 
 
 async def _number(journal: Journal, session: str, seq: int) -> int | None:
-    """Count from the end, of which the journal knows the number, or from the beginning."""
+    """Return the number of a turn, counted from the end of the session, whose number of turns the journal knows, or
+    from its beginning; None if both are too far."""
     wanted = Filter(session=(session,), kind=("turn",))
     after, reached = await journal.read(seq - 1, wanted, max_bytes=READ_BYTES)
     if reached >= journal.latest:
@@ -538,5 +539,5 @@ def _begins(events: Iterable[StoredEvent]) -> int:
 
 
 def _is_begin(head: EventHead) -> bool:
-    """Whether a turn of the main agent begins."""
+    """Whether the event begins a turn of the main agent."""
     return head.kind == "turn" and head.agent is None and head.state == "started"

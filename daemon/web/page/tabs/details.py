@@ -19,7 +19,7 @@ STATES = {"open": "open", "suspended": "its tap is disconnected and may return",
 
 
 class Announced:
-    """What the session's own events say: the latest of each."""
+    """Digest of a session's own events: the latest value of each fact."""
 
     KINDS: ClassVar[tuple[str, ...]] = ("session",)
 
@@ -118,7 +118,7 @@ def _stream(info: StreamInfo) -> Stream:
 
 
 def _lines(streams: list[StreamInfo]) -> str:
-    """Every line has exactly one class."""
+    """Describe how many lines there are, and in which classes: every line has exactly one."""
     lines = sum(one.statistics.lines for one in streams)
     with_events = sum(one.statistics.with_events for one in streams)
     unparsed = sum(one.statistics.unparsed for one in streams)

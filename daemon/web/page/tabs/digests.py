@@ -25,7 +25,7 @@ class Place(NamedTuple):
     turn: int
     """Number of the main agent's turn; 0 before the first."""
     name: str = ""
-    """The tool, or what else it was."""
+    """Name of the tool, for a call."""
 
 
 class TurnCount:
@@ -35,7 +35,7 @@ class TurnCount:
         self.number = 0
 
     def note(self, state: str, agent: str | None) -> bool:
-        """Count a `turn` event; whether a turn of the main agent starts."""
+        """Count a `turn` event; return whether it starts a turn of the main agent."""
         starts = state == "started" and agent is None
         self.number += starts
         return starts
@@ -51,7 +51,7 @@ REMEMBERED = 4
 
 class Digest(Protocol):
     KINDS: ClassVar[tuple[str, ...]]
-    """Of the events that `note` wants."""
+    """Kinds of the events that `note` is given."""
 
     def note(self, seq: int, body: bytes) -> None: ...
 

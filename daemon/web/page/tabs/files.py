@@ -19,11 +19,11 @@ from tooltap.normalizers.changes.steps import FILE_TOOLS
 from tooltap.protocol.replies import FileChange, FileDiff, Hunk
 
 CALLS = 100_000
-"""Calls of a session that a hunk can name with turn and time."""
+"""Maximum calls of a session that a hunk can name with turn and time."""
 LINKS = 6
-"""Calls that a hunk links to; the latest ones."""
+"""Maximum calls that a hunk links to; the latest ones."""
 CHARACTERS = 2_000
-"""Of a line in a diff."""
+"""Maximum characters of a line in a diff."""
 CHANGING = frozenset(FILE_TOOLS) - {"Read"}
 OMITTED = {
     "binary": "This is a binary file, so there is no diff.",
@@ -33,13 +33,13 @@ OMITTED = {
 
 class Limits(NamedTuple):
     files: int
-    """In the list."""
+    """Files in the list."""
     opened: int
     """Files whose diff is shown."""
     lines: int
-    """Of one diff."""
+    """Lines of one diff."""
     all_lines: int
-    """Of all diffs."""
+    """Lines of all diffs."""
 
 
 NARROW = Limits(files=200, opened=20, lines=400, all_lines=2_000)
@@ -47,7 +47,7 @@ WIDE = Limits(files=1_000, opened=20, lines=2_000, all_lines=4_000)
 
 
 class ChangedFiles:
-    """What the tab knows of a session."""
+    """Digest of a session: the files that it changed, and the place of each call that changed one."""
 
     KINDS: ClassVar[tuple[str, ...]] = (*KINDS, "turn")
 
@@ -72,7 +72,7 @@ class ChangedFiles:
         self._changes = None
 
     def changes(self) -> list[FileChange]:
-        """Each changed file, by path."""
+        """Return each changed file, by path."""
         if self._changes is None:
             self._changes = self._files.changes()
         return self._changes
@@ -88,7 +88,7 @@ class ShownHunk(NamedTuple):
     where: str
     made_by: list[Place]
     more: int
-    """Earlier calls that are not linked."""
+    """Number of earlier calls that are not linked."""
     changes: list[diffs.FileDiff]
 
 
@@ -101,7 +101,7 @@ class ShownFile(NamedTuple):
     hunks: list[ShownHunk] | None
     """None if the file is not open."""
     hidden: int
-    """Lines of the diff that are not shown."""
+    """Number of lines of the diff that are not shown."""
 
 
 def files_values(known: ChangedFiles, opened: Sequence[str], limits: Limits, *, open_first: bool) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def files_values(known: ChangedFiles, opened: Sequence[str], limits: Limits, *, 
 
 
 def _chosen(changes: list[FileChange], opened: Sequence[str], limit: int) -> list[FileChange]:
-    """The first files, and the open ones wherever they are."""
+    """Return the first files, and opened ones wherever they are in the list."""
     return [*changes[:limit], *(one for one in changes[limit:] if one.path in opened)]
 
 
@@ -140,7 +140,7 @@ def _closed(change: FileChange) -> ShownFile:
 
 
 def _open(known: ChangedFiles, change: FileChange, limit: int) -> tuple[ShownFile, int]:
-    """Return it with its diff, and how many lines of that are shown."""
+    """Return a file with its diff, and how many lines of that are shown."""
     diff = known.diff(change.path)
     hunks: list[ShownHunk] = []
     left = limit

@@ -17,14 +17,14 @@ from tooltap.normalizers.wire.values import record, records, string
 from tooltap.protocol.events import AnyEvent, ToolCall, ToolResult, ToolUpdate, Turn, decode
 
 TEXT = 300
-"""Characters of an entry."""
+"""Maximum characters of an entry."""
 PLAN = 20_000
-"""Characters of a proposed plan."""
+"""Maximum characters of a proposed plan."""
 ENTRIES = 500
 STEPS = 1_000
 AGENTS = 100
 OPEN = 1_000
-"""Calls without a result that are remembered."""
+"""Maximum calls without a result that are remembered."""
 TOOLS = frozenset({"TodoWrite", "TodoRead", "Task", "ExitPlanMode"})
 
 
@@ -54,7 +54,7 @@ class TodoList:
         self.entries: dict[str, Entry] = {}
         self.steps: deque[Step] = deque(maxlen=STEPS)
         self.earlier = 0
-        """Steps that are not remembered any more."""
+        """Number of earlier steps that were dropped."""
 
     def become(self, place: Place, entries: dict[str, Entry]) -> None:
         changes = [
@@ -70,7 +70,7 @@ class TodoList:
 
 
 class Proposal(NamedTuple):
-    """A plan that the agent wanted to be approved."""
+    """A plan that the agent submitted for approval."""
 
     place: Place
     text: str
@@ -182,8 +182,8 @@ def _first_list(output: dict[str, Any], given: dict[str, Any]) -> list[Any] | No
 
 
 def _entries(todos: list[Any]) -> dict[str, Entry]:
-    """By their text: not every list names its entries, and an agent may name them in the call and not in the result.
-    Of entries with the same text, the second is another one."""
+    """Key entries by their text: not every list has ids, and an agent may state them in the call and not in the result.
+    A repeated text gets a number."""
     found: dict[str, Entry] = {}
     for todo in records(todos)[:ENTRIES]:
         entry = _entry(todo)
@@ -207,7 +207,7 @@ def _key(task: dict[str, Any]) -> str:
 
 NARROW_STEPS, WIDE_STEPS = 50, 500
 CHANGES = 30
-"""Of one step."""
+"""Maximum changes shown of one step."""
 SHOWN_LISTS = 20
 ANSWERS = {
     "waiting": "waits for an answer",
@@ -241,7 +241,7 @@ class ShownList(NamedTuple):
     done: int
     steps: Sequence[ShownStep]
     hidden: int
-    """Earlier steps."""
+    """Number of earlier steps that are not shown."""
 
 
 def plan_values(known: TodoLists, *, wide: bool) -> dict[str, Any]:

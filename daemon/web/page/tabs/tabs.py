@@ -34,20 +34,20 @@ class Tab(NamedTuple):
     title: str
     url: str
     number: int | None
-    """Of what it has; None where that is not counted."""
+    """Count shown on the tab; None where there is none."""
 
 
 class TabQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     fragment: Literal["", "1", "wide"] = ""
     """`1`: as it is beside the conversation; `wide`: as it is on a page of its own, without the page."""
     known: Annotated[str, msgspec.Meta(max_length=100)] = ""
-    """The version that the reader has: if it is still the latest one, there is no answer (204)."""
+    """The version that the reader has: if it is still the latest one, the response is empty (204)."""
     open: Annotated[tuple[Annotated[str, msgspec.Meta(max_length=4_096)], ...], msgspec.Meta(max_length=MAX_OPEN)] = ()
     """Paths of files whose diff is wanted."""
 
 
 def tabs_of(session: str, files: int | None) -> list[Tab]:
-    """Return the tabs of a session; `files`: how many it has changed, as far as that is known."""
+    """Return the tabs of a session. `files`: number of files that it has changed, if known."""
     return [
         Tab(name, title, session_tab_url(session, name), files if name == "files" else None)
         for name, title in TITLES.items()
@@ -64,7 +64,7 @@ def routes(services: Services) -> list[BaseRoute]:
 
 
 class _TabRoute(PageRoute):
-    """The name of the tab follows a slash that is not encoded; a slash in the name of a session is."""
+    """The route of a tab: its name follows an unencoded slash. A slash in the name of a session is encoded."""
 
     def __init__(self, name: TabName, endpoint: Endpoint) -> None:
         super().__init__(f"/sessions/{{session:path}}/{name}", endpoint)

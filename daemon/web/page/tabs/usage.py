@@ -19,36 +19,37 @@ from tooltap.protocol.frames import UsageRequest
 from tooltap.protocol.replies import UsageResult, UsageRow
 
 DRAWN = 600
-"""Points; with more, each shows the highest of its neighbours."""
+"""Maximum points of the drawn curve; with more, each shows the highest of its neighbors."""
 TURN_LINES = 40
-"""More lines than these would hide the curve."""
+"""Maximum lines between turns; more would hide the curve."""
 TOP = 12
-"""Above the curve, for words."""
+"""Height above the curve, for labels."""
 
 
 class Mark(NamedTuple):
     x: float
     word: str
-    """Empty if there is no room for it."""
+    """Label; empty if there is no room for it."""
     anchor: str
-    """Where the word is: `start`, right of the line, or `end`."""
+    """`text-anchor` of the label: `start`, right of the line, or `end`."""
 
 
 class Curve(NamedTuple):
     width: int
     height: int
     line: str
-    """The path of the curve."""
+    """SVG path of the curve."""
     area: str
     marks: list[Mark]
-    """Compactions."""
+    """Marks of compactions."""
     turns: list[float]
 
 
 def curve_of(
     points: Sequence[Point], compactions: Sequence[Compaction], size: int | None, width: int, height: int
 ) -> Curve | None:
-    """Return the curve; None if there are too few points for one. `size`: of the window, which is the full height."""
+    """Return the curve; None if there are too few points for one. `size`: of the context window, drawn at full
+    height."""
     if len(points) < 2:
         return None
     most = max(size or 0, *(point.used for point in points), 1)
@@ -78,7 +79,7 @@ def _thinned(points: Sequence[Point]) -> Sequence[Point]:
 
 
 def _marks(drawn: Sequence[Point], compactions: Sequence[Compaction], step: float, width: int) -> list[Mark]:
-    """A compaction stands between the requests before and after it."""
+    """Place each compaction between the requests before and after it."""
     marks: list[Mark] = []
     room = -1.0
     for one in compactions:
@@ -95,11 +96,11 @@ def _marks(drawn: Sequence[Point], compactions: Sequence[Compaction], step: floa
 
 
 POINTS = 4_096
-"""Of the curve; with more, two neighbours become the higher one."""
+"""Maximum points kept of the curve; with more, neighbors are merged in pairs into the higher one."""
 COMPACTIONS = 500
 TURNS = 2_000
 AGENTS = 1_000
-"""Subagents whose task is remembered."""
+"""Maximum subagents whose task is remembered."""
 LABEL = 60
 
 
@@ -115,7 +116,7 @@ class Compaction(NamedTuple):
     place: Place
     has_failed: bool
     before: int | None
-    """Tokens, if the agent states them."""
+    """Tokens before the compaction, if the agent states them."""
     after: int | None
 
 
@@ -134,17 +135,17 @@ class Spending:
     def __init__(self) -> None:
         self.points: list[Point] = []
         self.size: int | None = None
-        """Of the context window, in tokens."""
+        """Size of the context window, in tokens."""
         self.compactions: deque[Compaction] = deque(maxlen=COMPACTIONS)
         self.turns: deque[SpentTurn] = deque(maxlen=TURNS)
         self._ledger = Ledger()
         self._count = TurnCount()
         self._compacted_at = -1
-        """How many points there were at the last compaction."""
+        """Value of `_seen` at the last compaction."""
         self._seen = 0
-        """All points, also those that were joined."""
+        """Number of all points, also those that were merged."""
         self._tasks: dict[str, str] = {}
-        """Call -> the task that it gave a subagent."""
+        """Id of a call -> the task that it gave a subagent."""
         self._parents: dict[str, str] = {}
 
     def note(self, seq: int, body: bytes) -> None:
@@ -173,7 +174,7 @@ class Spending:
                 pass
 
     def task_of(self, agent: str) -> str:
-        """Return what a subagent was to do; empty if it is not known."""
+        """Return the task of a subagent; empty if it is not known."""
         return self._tasks.get(self._parents.get(agent, agent), "")
 
     def _note_turn(self, seq: int, event: Turn) -> None:
@@ -226,12 +227,12 @@ def _tokens(stated: object) -> int | None:
 
 
 ROWS = 50
-"""Models, and agents, in a table."""
+"""Maximum rows of the tables by model and by agent."""
 NARROW_TURNS, WIDE_TURNS = 50, 500
 NARROW_CURVE, WIDE_CURVE = (318, 84), (960, 180)
 """Width and height. A page has both: a phone shows the first, and other screens the second."""
 LISTED = 20
-"""Compactions in the list; the latest ones."""
+"""Maximum compactions in the list; the latest ones."""
 
 
 class Costs(NamedTuple):
@@ -240,11 +241,11 @@ class Costs(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What one model, or one agent, had."""
+    """The usage of one model or one agent."""
 
     name: str
     agent: str | None
-    """The id of a subagent."""
+    """Id of the subagent; None for the main agent, and for a model."""
     row: UsageRow
 
 
@@ -257,7 +258,7 @@ class TurnRow(NamedTuple):
     cached: int
     output: int
     is_counted: bool
-    """The agent has reported tokens or a cost of it."""
+    """True if the agent has reported tokens or a cost for the turn."""
     cost: Cost | None
     context_used: int | None
     context_size: int | None
