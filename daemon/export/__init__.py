@@ -1,1 +1,1 @@
-"""Makes files of sessions: sources of events, redaction, and one module for each format."""
+"""Exports sessions as files: sources of events, redaction, and one module for each format."""

@@ -37,16 +37,16 @@ from tooltap.protocol.events import AnyEvent, Message, PermissionRequest, ToolCa
 
 HELD_CARDS = 2_000
 HELD_BYTES = 33_554_432
-"""Limits of the cards that are held in memory before they are written."""
+"""Maximum bytes of cards that are held in memory before they are written; `HELD_CARDS` is their maximum number."""
 HELD_CALLS = 1_000
-"""Latest calls that are remembered for the renderers of their results, and latest results."""
+"""Maximum calls that are remembered for the renderers of their results, and maximum results; the latest ones."""
 UNKNOWN = "application/octet-stream"
 STYLES = (("tokens.css", "cards.css", "content.css", "session.css", "minimap.css"), ("export.css",))
-"""Those of what is shown, then those of exported pages."""
+"""Style sheets of what is shown, then those of exported pages."""
 
 
 class ExportedPage:
-    """`level`: how much of a card is open at first."""
+    """Writes events as an HTML file, in parts. `level`: how much of a card is open at first."""
 
     def __init__(self, title: str, *, level: Level, bodies: Bodies) -> None:
         self._title = title
@@ -61,7 +61,8 @@ class ExportedPage:
         self._overview = Overview()
 
     def add(self, event: AnyEvent, bodies: Mapping[str, ExportedBody]) -> str:
-        """Add an event with a `seq` and return the HTML to write next. `bodies`: those that go into the file."""
+        """Add an event with a `seq` and return the HTML to write next. `bodies`: the output bodies to include in the
+        file."""
         begun = Markup() if self._events else self._begin(event)
         self._events += 1
         self._overview.add(event)
@@ -95,7 +96,7 @@ class ExportedPage:
         return _template("export_begin.html", title=self._title, event=event, style=Markup(style), digest=digest)
 
     def _written(self, max_cards: int, max_bytes: int) -> Markup:
-        """Return the HTML of the first cards, until no more than that are held."""
+        """Return the HTML of the first cards, so many that at most `max_cards` and `max_bytes` are held."""
         cards, written = self._nesting.cards, []
         while cards and (len(cards) > max_cards or self._held > max_bytes):
             card = self._nesting.pop()
@@ -169,17 +170,17 @@ def _template(name: str, **values: Any) -> Markup:
 
 
 LINK = "#e{0}"
-"""Where a bar leads, by the `seq` of its event."""
+"""Link of a bar, to be formatted with the `seq` of its event."""
 HELD = 20_000
-"""Turns that are held; the outline covers no more."""
+"""Maximum turns held in memory; the outline covers no more."""
 HELD_TEXT = 400
-"""Characters of a message that are looked at."""
+"""Maximum characters of a message that are read for the overview."""
 SHOWN = 500
-"""Turns that it lists."""
+"""Maximum turns listed in the outline."""
 
 
 class Overview:
-    """Holds only what it shows of the events, so its memory is bounded."""
+    """Collects the overview from events. It keeps only what it shows, so its memory is bounded."""
 
     def __init__(self) -> None:
         self._turns = Turns()
@@ -194,13 +195,13 @@ class Overview:
         self._history.add([StoredEvent(event.seq or 0, encode(brief))])
 
     def minimap(self) -> Markup:
-        """Render the map; nothing for a session without calls."""
+        """Render the minimap; empty for a session without calls."""
         if not self._history.calls:
             return Markup()
         return _template("minimap.html", map=drawn(self._history, is_live=False), link=LINK)
 
     def outline(self) -> Markup:
-        """Render the turns; nothing for a session without turns."""
+        """Render the outline; empty for a session without turns."""
         turns = self._turns.all
         if not turns:
             return Markup()

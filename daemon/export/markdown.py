@@ -1,13 +1,13 @@
 """Exports events as one Markdown file, to be read as text or rendered: turns are headings, prompts are quotes, answers
-stay as they are, each call is a line with what it got and gave below it, shortened.
+stay as they are, each call is a line with its shortened input and output below it.
 
     page = MarkdownPage(title)
     for event in events:
         write(page.add(event, {}))
     write(page.end())
 
-A call is written with its result, so it waits for that, and what comes after waits with it, up to a limit. Bodies and
-images are named, and not in the file.
+A call is written together with its result, so it waits for the result, and whatever follows the call waits with it, up
+to a limit. Output bodies and images are named, but not included.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tooltap.daemon.show.timeline import Turns
 from tooltap.protocol.events import AnyEvent, ToolCall, ToolResult, ToolUpdate
 
 HELD = 2_000
-"""Calls and texts that wait for the result of a call before them."""
+"""Maximum entries held back by a call that waits for its result."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """A part of the file, in its place: a text, or a call until its result is known."""
+    """An entry of the file, in order: a text, or a call until its result is known."""
 
     text: str = ""
     call: ToolCall | None = None
@@ -61,7 +61,7 @@ class MarkdownPage:
         return self._written(0) + f"*Events {first:,} to {last:,} are damaged in the journal.*\n\n"
 
     def end(self, *remarks: str) -> str:
-        """Return the rest. Without events there is no file. `remarks`: remarks on the file."""
+        """Return the rest of the Markdown. Without events there is no file. `remarks`: remarks on the file."""
         left_out = counted(self._bodies.left_out, "image or long output is", "images and long outputs are")
         sentences = [f"{counted(self._events, 'event')}, exported by tooltap. Times are UTC.", *remarks]
         if self._bodies.left_out:
@@ -100,7 +100,8 @@ class MarkdownPage:
             self._entries.append(_Entry(text))
 
     def _written(self, most: int) -> str:
-        """Return the Markdown of the first entries, until a call that waits; no more than `most` wait."""
+        """Return the Markdown of the first entries, up to a call that waits for its result; at most `most` entries are
+        held back."""
         written = []
         while self._entries and (self._entries[0].call is None or len(self._entries) > most):
             entry = self._entries.popleft()

@@ -1,4 +1,4 @@
-"""Removes secrets from what goes into an exported file, and says which: how many of each kind, with examples."""
+"""Masks secrets in what goes into an exported file, and reports them: how many of each kind, with examples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEGINNING = 4
 EXAMPLES = 3
 """Examples of each kind."""
 CUT_WORD = 16
-"""Characters of the last word of a title that is cut, from which on it may be a part of a secret."""
+"""Maximum characters of a truncated title's last word; a longer one may be a part of a secret, and is dropped."""
 
 
 class Example(NamedTuple):
@@ -26,11 +26,11 @@ class Example(NamedTuple):
     """The beginning of the secret, if it is long; the rest is hidden."""
     length: int
     seq: int | None
-    """The event that has it; None: the title."""
+    """`seq` of the event that has the secret; None for the title."""
 
 
 class Redaction:
-    """`masks`: False: secrets are counted, and stay."""
+    """Finds, counts and masks secrets. With `masks=False` they are counted, but left as they are."""
 
     def __init__(self, *, masks: bool = True) -> None:
         self.masks = masks
@@ -38,7 +38,7 @@ class Redaction:
         self.examples: defaultdict[str, list[Example]] = defaultdict(list)
 
     def mask(self, data: bytes, seq: int | None = None) -> bytes:
-        """Mask an event or an output body of it. One that is binary has no secrets."""
+        """Mask an event or one of its output bodies. Binary data is returned as it is."""
         try:
             data.decode()
         except UnicodeDecodeError:
@@ -51,12 +51,12 @@ class Redaction:
         return mask_secrets(data) if spans and self.masks else data
 
     def remark(self) -> str:
-        """Say in the file what was done."""
+        """Return a sentence for the file about what was masked."""
         return remark(self.counts) if self.masks else "Secrets are not masked in this file."
 
 
 def remark(counts: Counter[str]) -> str:
-    """Say how many secrets are masked, and of which kinds."""
+    """Return a sentence: how many secrets are masked, and of which kinds."""
     if not counts:
         return "No secret was found to be masked."
     kinds = ", ".join(f"{kind} {number:,}" for kind, number in sorted(counts.items()))
@@ -66,8 +66,9 @@ def remark(counts: Counter[str]) -> str:
 def masked_event(body: bytes, mask: Callable[[bytes], bytes]) -> AnyEvent:
     """Decode an event without its secrets, and without the provider's own object, which no exported file shows.
 
-    The preview of a call is cut, maybe within a secret, which nothing would recognise then: it is made from the
-    masked input again. `mask` returns the same object where there is no secret."""
+    The preview of a call is truncated, maybe within a secret, which could not be recognized then: it is derived again
+    from the masked input. `mask` returns the same object where there is no secret.
+    """
     shown = None
     if b'"_raw":' in body or b'"preview":' in body:
         fields = msgspec.json.decode(body)
@@ -84,7 +85,7 @@ def masked_event(body: bytes, mask: Callable[[bytes], bytes]) -> AnyEvent:
 
 
 def masked_title(title: str, mask: Callable[[bytes], bytes]) -> str:
-    """Mask a title. One that was cut within a long word, maybe a secret, loses that word."""
+    """Mask a title. If it was truncated within a long word, which may be a secret, that word is dropped."""
     words = title.split(" ")
     if title.endswith("…") and len(words[-1]) > CUT_WORD:
         title = " ".join([*words[:-1], "…"])

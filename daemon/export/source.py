@@ -62,7 +62,8 @@ class Exporter(Protocol):
         """Add an event with a `seq`. `bodies`: the output bodies to which it refers that have room, by output id."""
 
     def add_gap(self, first: int, last: int) -> str:
-        """Note that the events from `first` to `last`, two `seq`, are damaged; empty before the first event."""
+        """Note that the events from `first` to `last`, two `seq`, are damaged. The text is empty before the first
+        event."""
 
     def end(self, *remarks: str) -> str:
         """Complete the file. `remarks`: sentences on it, such as how many secrets are masked."""
@@ -160,7 +161,7 @@ class FileSource:
         return Path(self._directory.name) / hashlib.sha256(output_id.encode()).hexdigest()
 
     def _event(self, line: bytes | LongLine) -> AnyEvent | None:
-        """The line as an event; None if it is not one."""
+        """Parse a line as an event; None if it is not one."""
         if isinstance(line, LongLine) or not line.strip():
             return None
         try:
@@ -183,13 +184,13 @@ Batch: TypeAlias = list[tuple[AnyEvent, dict[str, ExportedBody]]]
 
 
 class ExportedPart(NamedTuple):
-    """What of a session is exported."""
+    """The part of a session to export."""
 
     first: int = 0
     last: int | None = None
-    """The range of `seq`."""
+    """`first` to `last`: a range of `seq`."""
     content: Literal["all", "conversation"] = "all"
-    """`conversation`: what the user and the agent said to each other, without calls and subagents."""
+    """`conversation`: only messages between the user and the agent, without calls and subagents."""
 
     def has(self, stored: StoredEvent) -> bool:
         return self.content == "all" or stored.head.agent is None

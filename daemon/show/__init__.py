@@ -1,1 +1,1 @@
-"""What is shown of events, calls, turns and sessions. It knows neither HTTP nor the page."""
+"""Decides what is shown of events, calls, turns and sessions. It knows neither HTTP nor the page."""

@@ -26,7 +26,7 @@ from rich.style import Style
 from tooltap.daemon.system.sanitize import visible
 
 REPLAYED = 65_536
-"""Longest text, in characters, in which cursor movements are carried out. In longer text a line shows only what follows
+"""Maximum characters of a text in which cursor movements are carried out. In longer text a line shows only what follows
 its last carriage return."""
 WIDTH = 200
 """Columns up to which a sequence may move the cursor; programs may request any number. Text is not wrapped."""
@@ -41,7 +41,7 @@ _SEQUENCE = re.compile(
 _MOVEMENT = re.compile(r"[\r\x08]|\x1b\[[0-9;]*[A-HJKf]")
 _COLOUR = re.compile(r"([345]8);(?:5;(\d{1,3})|2;;?(\d{1,3});(\d{1,3});(\d{1,3}))")
 _STYLES = 8
-"""Most SGR sequences without a reset between them that are stored for a character."""
+"""Maximum SGR sequences, since the last reset, that are stored for a character."""
 
 
 def final_screen(written: str) -> str:
@@ -72,19 +72,20 @@ class _Row:
         self.characters: list[str] = []
         self.styles: list[str] = []
         self.blank = 0
-        """How many characters at the beginning are known to be erased: nobody needs to erase them again."""
+        """Number of leading characters that are known to be erased, so that erasing again skips them."""
 
 
 class _Screen:
     """Rows of characters and their SGR sequences, and the cursor. Rows grow when text is written.
 
-    What a sequence does takes no longer than what was written since the last one like it: programs may erase a long
-    line or many lines again and again."""
+    The cost of erasing is bounded by what was written since the last erasure: programs may erase a long line, or many
+    lines, again and again.
+    """
 
     def __init__(self) -> None:
         self._rows = [_Row()]
         self._written: set[int] = set()
-        """Rows that something was written to since all were erased."""
+        """Indexes of rows with text written since all rows were erased."""
         self._row = 0
         self._column = 0
         self._style = ""
@@ -245,7 +246,7 @@ STYLES = {
 
 _SGR = re.compile(r"(\x1b\[[0-9;]*m)")
 _TOO_LONG = re.compile(r"[0-9]{4,}")
-"""Numbers without a meaning; Python refuses to read those of more than 4,300 digits."""
+"""Numbers too large to mean anything. Python refuses to parse those of more than 4,300 digits."""
 
 
 def spans(written: str) -> Markup:

@@ -1,7 +1,7 @@
-"""The values of which all that is shown is made: how much to show (`RenderContext`), blocks of bodies, cards of tools.
+"""The values that bodies and cards are made of: how much to show (`RenderContext`), blocks of bodies, cards of tools.
 
-A function that makes a block returns none for an empty value, so that a body is simply its blocks joined. The level
-bounds lists, which then say how many items are hidden. How a block is written is the matter of a skin.
+A function that makes a block returns no block for an empty value, so that a body is simply its blocks joined. The level
+bounds lists, which then say how many items are hidden. A skin decides how a block is written.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Level: TypeAlias = Literal["title", "summary", "full"]
 LEVELS: tuple[Level, ...] = ("title", "summary", "full")
 
 HEADER = 100
-"""Most characters of each text in a header."""
+"""Maximum characters of each text in a header."""
 SUMMARY_LINES = 12
 SUMMARY_CHARACTERS = 2_000
 BRIEF = 1_000
-"""Most characters of a text on one line, such as a path or a pattern; the raw view has all of them."""
+"""Maximum characters of a text on one line, such as a path or a pattern; the raw view has all of them."""
 
 
 class CallOfResult(NamedTuple):
@@ -51,7 +51,7 @@ class RenderContext(NamedTuple):
     cwd: str | None = None
     """The folder that paths in previews are relative to."""
     room: int = HEADER
-    """Most characters of the preview of a call."""
+    """Maximum characters of the preview of a call."""
 
     @property
     def is_full(self) -> bool:
@@ -64,7 +64,7 @@ class Excerpt(NamedTuple):
     text: str
     hidden_lines: int = 0
     hidden_characters: int = 0
-    """How much of the event's text is hidden, in lines or else in characters."""
+    """Size of the hidden rest: in lines (`hidden_lines`), or else in characters."""
     whole: OutputRef | None = None
     """The output body with the whole text, if the text is cut in the event itself."""
     url: str | None = None
@@ -98,7 +98,7 @@ def brief(value: str) -> str:
 SUMMARY_ITEMS = 20
 FULL_ITEMS = 500
 SHORT = 300
-"""Most characters of a text on one line."""
+"""Maximum characters of a text on one line."""
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"})
 """MIME types shown as images. SVG is not among them: it is a document and may contain scripts."""
 
@@ -107,7 +107,7 @@ Item = TypeVar("Item")
 
 class Block(NamedTuple):
     kind: str
-    """Of which template it has the values."""
+    """Name of the block's template."""
     values: dict[str, Any]
     """Texts, numbers, excerpts, links, and bodies."""
 
@@ -118,7 +118,7 @@ Body: TypeAlias = tuple[Block, ...]
 class Link(NamedTuple):
     url: str
     text: str
-    """What is shown of it."""
+    """Text of the link."""
 
 
 class Limited(NamedTuple, Generic[Item]):
@@ -242,7 +242,7 @@ def _attached(one: Attachment, context: RenderContext) -> _Attached:
 
 
 def nothing(payload: OpenStruct, context: RenderContext) -> Body:
-    """Say nothing: the registry then shows the payload as a tree."""
+    """Return no body: the registry then shows the payload as a tree."""
     return ()
 
 

@@ -1,4 +1,4 @@
-"""The bodies of events, but for the inputs of calls: of results and updates of any tool, then of all other events.
+"""The bodies of all events except the inputs of calls: of results and updates of any tool, then of all other events.
 
 A result shows in this order: tooltap's notes about it, its error, its display or else its output, its attachments. The
 `display` of a result is what the user sees instead of the output; a rule, a rewriter or the provider sets it.
@@ -63,9 +63,9 @@ REPLACES: dict[bool | None, tuple[str, str]] = {
     False: ("corrects the one before", "The agent's own correction: a later line says how the call really ended."),
     None: ("replaces an earlier one", "Replaces an earlier result, which was inferred or is corrected."),
 }
-"""By whether the replaced result was inferred: the fact in the header, and what it means."""
+"""Whether the replaced result was inferred (None: unknown) -> the fact in the header, and its explanation."""
 NOTABLE = 50
-"""Milliseconds between call and result from which on they are shown."""
+"""Minimum milliseconds between call and result for which the duration is shown."""
 UNKNOWN_VIEW = "What the model saw is not known, because the agent's stream does not state it."
 
 
@@ -208,14 +208,14 @@ NOTHING = "The model did not see it."
 
 
 def is_different(event: ToolResult) -> bool:
-    """Return whether the user reads something else than the model did, as far as the stream says what the model saw."""
+    """Return whether the user sees something else than the model, as far as the stream states what the model saw."""
     if event.model_view is None:
         return False
     return event.model_view.differs or (event.display is not None and event.display.mime_type is None)
 
 
 def model_view_body(event: ToolResult, context: RenderContext) -> Body:
-    """Show what the model saw, folded; nothing if the stream does not say it."""
+    """Show what the model saw, folded; nothing if the stream does not state it."""
     if event.model_view is None:
         return ()
     decoded = msgspec.to_builtins(event)
@@ -252,7 +252,7 @@ def _elsewhere(block: dict[str, Any]) -> Body:
 
 
 def _not_here(output_id: str) -> bytes | None:
-    """Bodies are not read for a card: it links to them."""
+    """Return None for every output body: a card links to bodies instead of reading them."""
     return None
 
 
@@ -287,7 +287,7 @@ def typed_text(
 TEXTS = ("stdout", "stderr", "content", "text", "message", "output", "result")
 """Keys of outputs whose texts are shown, if the stream does not say what the model saw."""
 ERRORS = ("errorMessage", "stderr", "message", "text", "stdout")
-"""Keys of outputs that say why a call failed; the first that does counts."""
+"""Keys of outputs that may say why a call failed, in order of precedence."""
 
 
 def user_text(event: ToolResult) -> str:
@@ -305,7 +305,7 @@ def user_text(event: ToolResult) -> str:
 
 
 def seen_text(event: ToolResult) -> str:
-    """Return what the model saw of a result or, if that is not known, the texts of its output."""
+    """Return what the model saw of a result or, if that is unknown, the texts of its output."""
     if event.silent:
         return ""
     seen = model_text(msgspec.to_builtins(event), _not_here)
@@ -316,7 +316,7 @@ def seen_text(event: ToolResult) -> str:
 
 
 def error_text(event: ToolResult) -> str:
-    """Return what the agent says of a call that did not complete; empty for one that did."""
+    """Return the agent's error text for a call that did not complete; empty for one that did."""
     if event.status == "completed":
         return ""
     found = (string(event.output.get(key)) or "" for key in ERRORS)
@@ -355,7 +355,7 @@ def _shows_questions(context: RenderContext) -> bool:
 
 
 def _whole(value: str | None, context: RenderContext, pointer: str) -> Body:
-    """Show a text that the header shows only the beginning of."""
+    """Show the whole of a text if the header shows only its beginning."""
     return plain(value, context, pointer) if value and short(value, HEADER) != value else ()
 
 

@@ -1,6 +1,6 @@
 """Changes of files as signed lines, made from two texts, a unified diff, Claude Code's hunks, or the input of a call.
 
-Only lines that are shown are searched for what changed inside them.
+Changes inside a line are searched only in lines that are shown.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tooltap.protocol.tools import TOOLS, DiffInput, EditInput, Modification, Mu
 from tooltap.protocol.tools import Change as PatchChange
 
 COMPARISONS, COMPARISONS_PER_LINE = 100_000, 20
-"""Comparisons of lines for two texts: at most, and for each of their lines. Where they do not suffice, all old lines
-stand before all new ones."""
+"""Maximum comparisons of lines for two texts: in all, and for each of their lines. Beyond that, all old lines stand
+before all new ones."""
 COMPARISONS_INSIDE = 2_000
-"""Comparisons of words for one pair of lines."""
+"""Maximum comparisons of words for one pair of lines."""
 COMPARED_CHARACTERS = 300
-"""Characters of a line up to which it is searched for what changed inside."""
+"""Maximum characters of a line in which changes inside the line are searched."""
 COMPARED_PAIRS = 200
-"""Pairs of lines of one hunk that are searched for what changed inside."""
+"""Maximum pairs of lines of one hunk in which changes inside the line are searched."""
 CONTEXT = 3
 """Unchanged lines shown around changed ones."""
 
@@ -58,7 +58,7 @@ class FileDiff(NamedTuple):
     moved_to: str = ""
     note: str = ""
     hidden: int = 0
-    """How many lines are not shown."""
+    """Number of lines that are not shown."""
     added: int = 0
     removed: int = 0
 
@@ -133,7 +133,8 @@ def hunks_of_diff(text: str) -> list[DiffHunk]:
 
 
 def _numbered(signed: Iterable[str], old: int | None, new: int | None) -> list[DiffLine]:
-    """Lines that begin with their sign; an unchanged one may lack its space. `old`, `new`: the first numbers."""
+    """Parse lines that begin with their sign; an unchanged one may lack its space. `old`, `new`: the first line
+    numbers."""
     lines: list[DiffLine] = []
     for text in signed:
         sign = text[:1] if text[:1] in ("+", "-", "\\") else " "

@@ -18,22 +18,22 @@ from tooltap.protocol.events import ToolResult
 class Fact(NamedTuple):
     text: str
     name: str = ""
-    """Of what is drawn in its own way, or replaced by a later fact: `exit`, `added`, `removed`, `took`, `cost`,
-    `context`."""
+    """Set for facts that are drawn in their own way, or replaced by a later fact of that name: `exit`, `added`,
+    `removed`, `took`, `cost`, `context`."""
 
 
 def said(*texts: str | None) -> tuple[Fact, ...]:
-    """Return plain facts, without those that are None."""
+    """Return facts without a name, for each text that is not None."""
     return tuple(Fact(text) for text in texts if text is not None)
 
 
 COMPARED = 100_000
-"""Most characters of texts that are compared to count changed lines."""
+"""Maximum characters of texts that are compared to count changed lines."""
 Payload: TypeAlias = dict[str, Any]
 
 
 def outcome_facts(event: ToolResult, context: RenderContext) -> tuple[Fact, ...]:
-    """Return the facts of the tool's own kind."""
+    """Return the facts that are specific to the tool."""
     family = family_of(event.name)
     if family == "shell":
         return tuple(_shell(event.output))
@@ -77,7 +77,7 @@ def _search(output: Payload) -> str | None:
 
 
 def _plan(context: RenderContext) -> str | None:
-    """Say how far a list of steps is, which the call states."""
+    """Return the progress of the steps in the call's input: `3 of 5 done`."""
     steps = records(context.call.input.get("todos")) if context.call else []
     done = sum(step.get("status") == "completed" for step in steps)
     return f"{done} of {len(steps)} done" if steps else None
@@ -121,7 +121,7 @@ def _lines(step: Step) -> tuple[int, int]:
 TAIL = 4_000
 """Characters at the end of an output that are searched."""
 LINE = 300
-"""Most characters of a line that is searched."""
+"""Maximum characters of a line that is searched."""
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,20}m")
 _WORDS = ("failed", "passed", "skipped")
 _COUNTS = re.compile(r"\b(\d{1,7}) (failed|failures?|errors?|passed|passing|failing|skipped|pending|ignored)\b")
@@ -158,7 +158,7 @@ _RAN = re.compile(r"^(?:Ran (\d{1,7}) tests? in |OK \((\d{1,7}) tests?, |Tests: 
 
 
 def summary_of(output: str) -> str:
-    """Return the counts of the last run in the output; empty if no runner of the table has printed it."""
+    """Return the counts of the last run in the output; empty if no known test runner has printed any."""
     counts: dict[str, int] = {}
     ran = 0
     for line in output[-TAIL:].splitlines():
@@ -178,7 +178,7 @@ def summary_of(output: str) -> str:
 
 
 def _counts(line: str) -> dict[str, int]:
-    """Return how many of which the line states."""
+    """Return the counts in a summary line: `failed`, `passed` or `skipped` -> number."""
     if (node := _NODE.match(line)) is not None:
         return {f"{node[1]}ed": int(node[2])}
     found: dict[str, int] = {}

@@ -46,9 +46,9 @@ HIGHLIGHTING = 0.25
 """Seconds of CPU time after which the rest is not coloured: on some lines, such as `[ [ [` in Markdown, lexers take
 quadratic time or more (Pygments 2.21)."""
 MARKDOWN = 65_536
-"""Longest Markdown, in characters, that is parsed; ordinary text of this length takes half a second."""
+"""Maximum characters of Markdown that is parsed; ordinary text of this length takes half a second."""
 BRACKETS = 5_000
-"""Most `[` in Markdown that is parsed; the parser searches the rest of the text for the end of each."""
+"""Maximum number of `[` in Markdown that is parsed: for each, the parser searches the rest of the text for its end."""
 
 _TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "code", "pre", "blockquote"),
@@ -157,7 +157,7 @@ def _environment() -> Environment:
 
 
 def environment(*packages: str) -> Environment:
-    """Return the templates of these packages, with the filters that they share."""
+    """Return the environment with the templates of these packages, and the filters that they share."""
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(one) for one in packages]),
         autoescape=True,
@@ -262,7 +262,7 @@ def _lexer_of_name(name: str) -> Lexer | None:
 READABLE = 4.5
 """Contrast that WCAG 2 requires of text at level AA."""
 STEPS = 50
-"""Steps from one colour to another."""
+"""Steps of the search between two colours."""
 TINT = 1.3
 """Highest contrast of a background with the page's."""
 
@@ -317,7 +317,7 @@ def _page() -> Iterator[str]:
 
 
 def _source() -> Iterator[str]:
-    """Rules for the classes of Pygments' tokens."""
+    """Yield CSS rules for the classes of Pygments' tokens."""
     light, dark = get_style_by_name(LIGHT.style), get_style_by_name(DARK.style)
     for token, name in STANDARD_TYPES.items():
         if not name or token in Token.Text:
@@ -336,7 +336,7 @@ def _source() -> Iterator[str]:
 
 
 def _terminal() -> Iterator[str]:
-    """Rules for the classes of `terminal.spans`."""
+    """Yield CSS rules for the classes of `ansi.spans`."""
     for number, (name, value) in STYLES.items():
         yield _rule(f"pre .ansi{number}", **{name: value})
     yield _rule("pre .inv_foreground", **_both("color", *(_text(one, one.text) for one in (LIGHT, DARK))))
@@ -377,7 +377,8 @@ def tint(colour: str, background: str) -> str:
 
 
 def _first(one: str, other: str, passes: Callable[[str], bool]) -> str:
-    """Return the first colour on the way from one to the other that passes. All after it pass as well."""
+    """Return the first mix of two colours, on the way from `one` to `other`, that passes. All mixes after it pass as
+    well."""
     share = bisect_left(range(STEPS), True, key=lambda step: passes(_mixed(one, other, step / STEPS)))
     return _mixed(one, other, share / STEPS)
 

@@ -1,12 +1,12 @@
 """The overview of a session: its minimap, and the outline of its turns and their subagents.
 
-    history = History()
-    history.add(events)          # in the order of `seq`; later more of them, those that it has are skipped
+    history = SessionHistory()
+    history.add(events)          # in the order of `seq`; may be called again, and skips events that were added before
     html = template("minimap.html", map=drawn(history, is_live=False), link="#e{0}")
 
-`SessionHistory` is what happened, as far as the overview needs it: calls, turns, subagents, and what waited for a
-person. Of most events only the head is decoded. Everything is bounded: of a session with more calls than `CALLS`,
-neighbours are merged, and of one with more turns than `TURNS`, the oldest are only counted.
+`SessionHistory` collects what the overview needs: calls, turns, subagents, and requests that waited for a person. Of
+most events only the head is decoded. Everything is bounded: of a session with more calls than `CALLS`, neighbors are
+merged, and of one with more turns than `TURNS`, the oldest are only counted.
 
 On the map the main agent has a lane, and each subagent one below, at most `LANES` in all: where there are more
 subagents, those that did not run at the same time share one. A lane has a bar for each call. Where there are more than
@@ -37,21 +37,21 @@ KINDS = (
     *("session", "turn", "message", "tool-call", "tool-update", "tool-result"),
     *("permission-request", "permission-response", "usage"),
 )
-"""The kinds of events that it needs."""
+"""Kinds of events that the overview needs."""
 CALLS = 10_000
 TURNS = 200
 AGENTS = 1_000
 WAITS = 2_000
 LATEST = 2**53
-"""Times beyond are no times: agents write them."""
+"""Upper bound of valid times; agents may write any number."""
 NAME = 80
-"""Code points of the name of a call or a subagent."""
+"""Maximum code points of the name of a call or a subagent."""
 
 
 class TimedCall(msgspec.Struct):
     seq: int
     agent: str
-    """The subagent; empty for the main agent."""
+    """Id of the subagent; empty for the main agent."""
     name: str
     preview: str
     start: int
@@ -59,11 +59,11 @@ class TimedCall(msgspec.Struct):
     end_seq: int = 0
     failed: bool = False
     calls: int = 1
-    """How many calls it represents."""
+    """Number of calls that were merged into this one."""
 
 
 class Wait(msgspec.Struct):
-    """What an agent asked a person."""
+    """A request of an agent that waits, or waited, for a person."""
 
     seq: int
     agent: str
@@ -73,27 +73,27 @@ class Wait(msgspec.Struct):
 
 
 class Work(msgspec.Struct):
-    """What a turn or a subagent did."""
+    """Usage, calls and errors of a turn or a subagent."""
 
     spent: Spent
     calls: int = 0
     errors: int = 0
-    """Calls that failed, and the turn if it did."""
+    """Number of failed calls, plus one if the turn failed."""
 
 
 class TurnWork(msgspec.Struct):
     number: int
-    """From 1. 0: what came before the first turn."""
+    """From 1; 0 for what precedes the first turn."""
     seq: int
     start: int
     share: Work
     end: int | None = None
     state: str = "started"
-    """As in a `turn` event; empty: the next turn has begun without its end."""
+    """As in a `turn` event; empty if the next turn has begun without the end of this one."""
     prompt: str = ""
-    """The beginning of what the user said."""
+    """The beginning of the user's first message."""
     answer: str = ""
-    """The beginning of what the agent said."""
+    """The beginning of the agent's first message."""
     duration: int | None = None
     """Milliseconds, as the agent states them."""
 
@@ -106,14 +106,14 @@ class SubagentWork(msgspec.Struct):
     start: int
     share: Work
     turn: int
-    """The turn in which it started, by its place in the journal."""
+    """Number of the latest turn in the journal when the subagent first appeared."""
     end: int = 0
     parent: str | None = None
     """Id of the call that spawned it."""
 
 
 class _Task(msgspec.Struct):
-    """A call that spawned a subagent, or may have."""
+    """A call that may have spawned a subagent."""
 
     title: str
     agent: str
@@ -123,23 +123,23 @@ class _Task(msgspec.Struct):
 class SessionHistory:
     def __init__(self) -> None:
         self.seq = 0
-        """Of the last event that was added."""
+        """`seq` of the last event that was added."""
         self.calls: list[TimedCall] = []
         self.turns: list[TurnWork] = []
         self.earlier_turns = 0
-        """How many of the oldest turns are not in `turns`."""
+        """Number of the oldest turns that were dropped from `turns`."""
         self.agents: dict[str, SubagentWork] = {}
         self.waits: list[Wait] = []
         self.first: int | None = None
         self.last: int | None = None
-        """Times of the first and the last event that has one."""
+        """`first`, `last`: the earliest and the latest time of an event."""
         self._ledger = Ledger()
         self._by_key: dict[tuple[str, str], TimedCall] = {}
         self._asked: dict[tuple[str, str], tuple[Wait, str]] = {}
-        """Open questions by stream and id, and the ids of their calls."""
+        """(stream, permission id) -> the open request, and the id of its call."""
         self._tasks: dict[str, _Task] = {}
         self._prompt = ""
-        """What the user said outside of a turn."""
+        """The beginning of a user's message that came before its turn."""
         self._now = 0
 
     def add(self, events: Iterable[StoredEvent]) -> None:
@@ -168,7 +168,7 @@ class SessionHistory:
 
     def turn_of(self, agent: SubagentWork) -> int:
         """Return the number of the turn that a subagent belongs to: that of the call which spawned it, if it is known,
-        else the one in which it happened."""
+        else the latest one that had begun."""
         parent, above = agent.parent, 0
         while parent is not None and above < 8:
             task = self._tasks.get(parent)
@@ -181,7 +181,7 @@ class SessionHistory:
         return began[-1] if began else agent.turn
 
     def title_of(self, agent: SubagentWork) -> str:
-        """Return what a subagent was asked; empty if that is not known."""
+        """Return the task of a subagent; empty if it is not known."""
         task = self._tasks.get(agent.parent or agent.id)
         return "" if task is None else task.title
 
@@ -189,7 +189,7 @@ class SessionHistory:
 
     @property
     def _turn(self) -> TurnWork:
-        """The latest turn; one without a number for what comes before the first."""
+        """The latest turn; before the first one, a turn with the number 0."""
         if not self.turns:
             self.turns.append(TurnWork(0, self.seq, self._now, self._new_share(), end=self._now, state=""))
         return self.turns[-1]
@@ -292,7 +292,7 @@ class SessionHistory:
             found[0].end, found[0].end_seq = max(self._now, found[0].start), seq
 
     def _merge_calls(self) -> None:
-        """Halve the calls that have ended, by merging neighbours of one agent that ended alike."""
+        """Halve the calls that have ended, by merging neighbors of one agent with the same outcome."""
         kept: list[TimedCall] = []
         last: dict[tuple[str, bool], TimedCall] = {}
         for call in self.calls:
@@ -340,20 +340,20 @@ _RULES: dict[str, Callable[[SessionHistory, int, EventHead], None]] = {
 WIDTH = 1200
 LANES = 6
 BARS = 600
-"""Most bars of all lanes."""
+"""Maximum number of bars in all lanes."""
 NARROWEST = 2.0
 MARKS = 150
-"""Most lines where turns begin."""
+"""Maximum number of lines where turns begin."""
 FRAMES = 50
-"""Most frames around times in which somebody was waited for."""
+"""Maximum number of frames around times in which an agent waited for a person."""
 NOTICED = 3_000
-"""Milliseconds. A question that was answered sooner has no frame: a rule has answered it."""
+"""Minimum milliseconds of a wait that has a frame: a request that was answered sooner was answered by a rule."""
 MAIN_TOP, MAIN_HEIGHT = 8, 12
 LANE_TOP, LANE_STEP, LANE_HEIGHT = 28, 12, 8
 
 
 class Bar(NamedTuple):
-    """A call, or several of them."""
+    """One call, or several merged ones."""
 
     seq: int
     x: float
@@ -363,20 +363,20 @@ class Bar(NamedTuple):
     running: bool
     title: str
     seconds: int
-    """From the beginning of the map."""
+    """Seconds from the beginning of the map."""
     calls: int = 1
 
 
 class Lane(NamedTuple):
     name: str
-    """The names of its subagents; empty for the main agent."""
+    """Names of the lane's subagents; empty for the main agent."""
     y: int
     height: int
     bars: list[Bar]
 
 
 class Mark(NamedTuple):
-    """Where a turn begins."""
+    """The beginning of a turn."""
 
     seq: int
     x: float
@@ -398,14 +398,14 @@ class Frame(NamedTuple):
 
 class SessionMap(NamedTuple):
     start: int | None
-    """Milliseconds since the epoch; None: nothing in it has a time."""
+    """Milliseconds since the epoch; None if no event has a time."""
     height: int
     lanes: list[Lane]
     marks: list[Mark]
     frames: list[Frame]
     outline: list[OutlineEntry]
     earlier_turns: int
-    """How many of the oldest turns are not in the outline."""
+    """Number of the oldest turns that are not in the outline."""
     calls: int
     width: int = WIDTH
 
@@ -502,7 +502,8 @@ def _extent_of_lane(lane: int) -> tuple[int, int]:
 
 
 def _merged(lanes: list[list[_Placed]]) -> list[list[list[_Placed]]]:
-    """Return the bars of each lane, each as the calls that it represents."""
+    """Return the bars of each lane, each as a list of its calls. The distance for merging is doubled until `BARS`
+    suffice."""
     apart = 0.0
     while True:
         found = [_joined(lane, apart) for lane in lanes]
@@ -512,7 +513,7 @@ def _merged(lanes: list[list[_Placed]]) -> list[list[list[_Placed]]]:
 
 
 def _joined(lane: list[_Placed], apart: float) -> list[list[_Placed]]:
-    """Join calls that end alike and begin less than `apart` after one another; those that run stay alone."""
+    """Merge calls with the same outcome that begin within `apart` of the first one; running calls are never merged."""
     if not apart:
         return [[one] for one in lane]
     groups: list[list[_Placed]] = []
@@ -595,30 +596,30 @@ def _frames(history: SessionHistory, axis: _Axis, numbers: dict[str, int]) -> li
 IDLE = 20_000
 BUSY = 60_000
 APART = 200
-"""Milliseconds."""
+"""Minimum distance of a call from what precedes it, in milliseconds."""
 
 
 class Moment(NamedTuple):
-    """Something begins or ends. Moments are sorted by their time, then by their place in the journal."""
+    """The beginning or end of a call or a wait. Moments are sorted by time, then by `seq`."""
 
     ts: int
     seq: int
     is_call: bool = False
-    """Whether a call begins."""
+    """True if a call begins."""
     running: int = 0
-    """How many more calls run from here on."""
+    """Change of the number of running calls."""
     waiting: int = 0
-    """How many more questions are open from here on."""
+    """Change of the number of open requests."""
 
 
 def places(moments: Sequence[Moment], width: float) -> list[float]:
-    """Return where each of these sorted moments is, from 0 to `width`. Time is compressed, so that what happened has
-    room. Between two moments it takes its length, except that
+    """Return the position of each of these sorted moments, from 0 to `width`. The time axis is compressed, so that busy
+    times have room. The distance of two moments is proportional to the time between them, except that
 
-    - where nothing runs, or all that runs waits for a person, it takes at most `IDLE`;
-    - where a call runs, what is longer than `BUSY` counts by its logarithm;
-    - every call begins at least `APART` after what was before, so that calls of one moment, or without times, lie side
-      by side.
+    - where no call runs, or all that run wait for a person, it is at most `IDLE`;
+    - where a call runs, the part of it beyond `BUSY` grows logarithmically;
+    - every call begins at least `APART` after the moment before, so that calls with the same time, or without times,
+      lie side by side.
     """
     reached, found = 0.0, []
     running = waiting = 0
@@ -641,9 +642,9 @@ def _length(milliseconds: int, *, is_busy: bool) -> float:
 
 
 SHOWN = 300
-"""Most turns that are listed, the latest."""
+"""Maximum turns in the outline; the latest ones."""
 SUBAGENTS = 12
-"""Most subagents that are listed of one turn."""
+"""Maximum subagents in the outline of one turn."""
 State: TypeAlias = Literal["running", "waiting", "failed", "cancelled", ""]
 
 
@@ -656,11 +657,11 @@ class SubEntry(NamedTuple):
 class OutlineEntry(NamedTuple):
     seq: int
     number: int
-    """0: what came before the first turn."""
+    """Number of the turn; 0 for what precedes the first one."""
     prompt: str
-    """Its beginning; empty if the stream does not have it."""
+    """The beginning of the prompt; empty if the stream does not have it."""
     answer: str
-    """Its beginning."""
+    """The beginning of the first answer."""
     state: State
     calls: int
     errors: int
@@ -668,7 +669,7 @@ class OutlineEntry(NamedTuple):
     """Milliseconds."""
     cost: Cost | None
     facts: list[str]
-    """What it did and cost, in words."""
+    """Calls, errors, duration and cost, in words."""
     subagents: list[SubEntry]
     more_subagents: int
 

@@ -59,7 +59,7 @@ SLOTS: tuple[Slot, ...] = ("input", "live", "output", "children", "turn")
 
 
 TURN = "/turn"
-"""Ends the key of a turn. No key of a call has no space."""
+"""Suffix of a turn's key. A call's key cannot be the same: it contains a space."""
 
 
 class Fragment(NamedTuple):
@@ -76,30 +76,30 @@ class Fragment(NamedTuple):
     status: str
     """The status of a call or result, or the level of a notice; else empty."""
     body: Body | Markup
-    """As values, or as a skin has written it."""
+    """As values, or as HTML that a skin has written."""
     is_minor: bool = False
     """Bookkeeping, shown less prominently."""
     family: str = ""
-    """Of a call's tool."""
+    """Family of the tool, of a call or result."""
     address: str = ""
     """URL of the event's page."""
     key: str | None = None
-    """Key of the call that this is the card of."""
+    """Key of the call or turn whose card this is."""
     into: str | None = None
-    """Key of the call into whose card the fragment belongs."""
+    """Key of the call or turn into whose card the fragment belongs."""
     slot: Slot | None = None
     session_key: str | None = None
-    """`key` by the session of the call: a subagent's events may be in a stream of their own."""
+    """Like `key`, but with the session of the call as its scope: the events of a subagent may be in another stream."""
     into_session: str | None = None
-    """Of an event of a subagent: the key by the session of the call that spawned it."""
+    """Of an event of a subagent: key of the call that spawned it, with the session as its scope."""
     agent: str | None = None
-    """Key of the subagent whose call is not known yet."""
+    """Key of the event's subagent, while the call that spawned it is not known."""
     ties: str | None = None
-    """Key of the subagent whose call this event states, also for its earlier events."""
+    """Key of the subagent whose parent call this event states; it holds for the subagent's earlier events, too."""
 
 
 class Shown(NamedTuple):
-    """What is shown of an event, wherever it stands. Its texts are whole: who shows them cuts them to their room."""
+    """What is shown of an event, in any surrounding. Texts are whole; the skin cuts them to its room."""
 
     icon: str
     title: str
@@ -128,7 +128,7 @@ def key_of(scope: str, call_id: str) -> str:
 
 
 def card_key(seq: int) -> str:
-    """Return the key of the card of an event that is no call. No key of a call begins so."""
+    """Return the key of the card of an event that is not a call. Keys of calls never begin with a space."""
     return f" {seq}"
 
 
@@ -182,7 +182,7 @@ def _key_of(event: Event) -> str | None:
 
 
 def _turn_of(event: Event) -> str | None:
-    """Return the key of the main agent's turn that the event says something of."""
+    """Return the key of the main agent's turn to which a usage or the end of a turn belongs."""
     is_of_turn = isinstance(event, Usage) or (isinstance(event, Turn) and event.state != "started")
     return f"{event.stream}{TURN}" if is_of_turn and event.agent is None else None
 
@@ -225,7 +225,8 @@ def _tool_call(event: ToolCall, context: RenderContext) -> Shown:
 
 
 def _longer_preview(event: ToolCall, context: RenderContext) -> str:
-    """Return the preview as long as there is room for. Events cut it after 40 characters, and make paths relative."""
+    """Derive the preview of a call from its input, up to `context.room`. The event's own is cut after 40 characters,
+    and has relative paths."""
     cut = event.preview or ""
     longer = preview(event.name, event.input, context.cwd, context.room) or ""
     return longer if longer and (context.cwd is not None or longer.startswith(cut)) else cut

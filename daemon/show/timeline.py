@@ -4,20 +4,20 @@
     rows = rows_of(cards)
 
 Results, updates, permission requests and responses go to their call; the events of a subagent go to the call that
-spawned it. That call is in the same stream, or in another one of the same session: agents keep the sessions of their
-subagents in files of their own. Then it may come later than the subagent's events, and so may the event that says which
-call it is. Any other fragment whose call has not come before is a card of its own.
+spawned it. That call may be in another stream of the same session, since agents keep the sessions of their subagents in
+files of their own. It may then come later than the subagent's events, and so may the event that says which call it is.
+Any other fragment whose call has not come before is a card of its own.
 
-Runs of reads and searches are one row.
+Consecutive reads and searches are folded into one row.
 
-A timeline grows by the same rules (`Growing`):
+`Growing` updates a timeline by the same rules:
 
     growing = Growing(is_quiet=True)
     growing.begin(fragments, states, parents)     # what is shown already
     change = growing.add(fragment)                # what the next event changes
 
-Rows that have grown are the same as after a reload, but for one thing: the last row is not folded, because it is still
-being looked at.
+Rows that have grown are the same as after a reload, except that the last row is not folded, because the reader is still
+looking at it.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from tooltap.protocol.events import (
 )
 
 FOLDED = ("read", "search")
-"""Families of calls that are folded: they only look at something."""
+"""Families of calls that are folded: they change nothing."""
 MAX_DEPTH = 8
-"""Levels of subagents; a deeper event is a card of its own."""
+"""Maximum nesting of subagents; a deeper event is a card of its own."""
 OPEN = frozenset(["pending", "running", "awaiting-permission"])
 """States of a call that has not ended."""
 
@@ -62,11 +62,11 @@ PLACES = {"cost": 1, "context": 2, "took": 3}
 
 
 class Lifted(NamedTuple):
-    """A fact that a card has of an event in one of its slots."""
+    """A fact shown in a card's header, and the event in the card that it is from."""
 
     fact: Fact
     of: int
-    """`seq` of that event; 0 for the card's own."""
+    """`seq` of the event that has the fact; 0 for the card's own event."""
 
 
 _Wanted: TypeAlias = tuple[Literal["call", "agent"], str]
@@ -76,27 +76,27 @@ _Wanted: TypeAlias = tuple[Literal["call", "agent"], str]
 class Card:
     fragment: Fragment
     status: str
-    """The status of the call now."""
+    """The current status of the call or turn."""
     home: Card | None = None
-    """The card whose slot it is in."""
+    """The card that contains this one in a slot."""
     inside: dict[Slot, list[Card]] = field(default_factory=dict)
 
     @property
     def depth(self) -> int:
-        """Return how many calls have spawned the subagent whose event it is."""
+        """Return the nesting of subagents above the card."""
         above = 0 if self.home is None else self.home.depth
         return above + (self.fragment.slot == "children" and self.home is not None)
 
     @property
     def height(self) -> int:
-        """Levels of subagents in it."""
+        """Return the levels of subagents in the card."""
         children = self.inside.get("children", ())
         return max((1 + one.height for one in children), default=0)
 
     @property
     def facts(self) -> list[Lifted]:
-        """The facts in its header: its own, all of its results, and of what a turn used and of its end those with
-        names, the latest of each name."""
+        """Return the facts in the header: the card's own, all of its results, and the named ones of a turn's usage and
+        end, the latest of each name."""
         found = [Lifted(fact, 0) for fact in self.fragment.facts]
         for one in self.inside.get("output", ()):
             found += [Lifted(fact, one.fragment.seq) for fact in one.fragment.facts]
@@ -109,11 +109,11 @@ class Card:
 
     @property
     def calls(self) -> int:
-        """Return how many calls are in it, of its subagent and theirs."""
+        """Return the number of calls in the card, at any depth."""
         return sum(isinstance(one.fragment.event, ToolCall) for one in self.below())
 
     def below(self) -> Iterator[Card]:
-        """Yield every card in it."""
+        """Yield every card in this one, at any depth."""
         stack = [one for cards in self.inside.values() for one in cards]
         while stack:
             one = stack.pop()
@@ -121,8 +121,8 @@ class Card:
             stack += [inner for cards in one.inside.values() for inner in cards]
 
     def take(self, card: Card, slot: Slot) -> None:
-        """Put a card into a slot. Only the latest update stays, and the latest usage of each scope; a result removes
-        the one that it replaces."""
+        """Put a card into a slot. An update replaces the one before, a usage that of the same scope, and a result the
+        one that it names (`replaces`)."""
         card.home = self
         event = card.fragment.event
         kept = self.inside.get(slot, [])
@@ -146,20 +146,20 @@ class Card:
 
 
 class Nesting:
-    """Builds cards from fragments in the order of the journal. `parents`: key of a subagent -> key by the session of
-    the call that spawned it, where no event that is added says so."""
+    """Nests fragments in cards, in the order of the journal. `parents`: key of a subagent -> key of the call that
+    spawned it, with the session as its scope, where no added event says so."""
 
     def __init__(self, parents: Mapping[str, str] | None = None) -> None:
         self.cards: deque[Card] = deque()
         self._calls: dict[str, Card] = {}
         self._calls_of_session: dict[str, Card] = {}
         self._waiting: defaultdict[_Wanted, dict[int, Card]] = defaultdict(dict)
-        """Cards of their own that belong to a call that has not come, or to an agent whose call is not known."""
+        """Top-level cards that belong to a call that has not come yet, or to a subagent whose call is not known."""
         self._parents = dict(parents or {})
 
     def add(self, fragment: Fragment) -> tuple[Card, list[Card]]:
-        """Add the next fragment by `seq`. Return its card, and the cards that are among the children of a call now: it
-        may be one of them."""
+        """Add the next fragment by `seq`. Return its card, and all cards that became children of a call by this, maybe
+        including that card."""
         nested: list[Card] = []
         if fragment.agent in self._parents:
             fragment = _tied(fragment, self._parents[fragment.agent])
@@ -186,8 +186,8 @@ class Nesting:
         return self._calls.get(key)
 
     def set_states(self, states: Mapping[str, str]) -> None:
-        """Set the states of calls whose results are not added, and of requests, by the keys of their cards. What is
-        about a call that is not here has the state of that call."""
+        """Set the states of calls whose results are not added, and of requests, by the keys of their cards. An update
+        whose call is not here gets the state of that call."""
         for key, state in states.items():
             if key in self._calls:
                 self._calls[key].status = state
@@ -202,7 +202,7 @@ class Nesting:
             card.status = state or card.status
 
     def pop(self) -> Card:
-        """Remove and return the first card. Nothing is nested in it any more."""
+        """Remove and return the first card. Later fragments are not nested in it."""
         card = self.cards.popleft()
         self._forget(card)
         return card
@@ -216,7 +216,8 @@ class Nesting:
             self._waiting[wanted][card.fragment.seq] = card
 
     def _collect(self, wanted: _Wanted, session_key: str) -> list[Card]:
-        """Nest the cards that have waited for a call, or for the call of their agent to be known, and return them."""
+        """Nest the cards that have waited for a call, or for the call of their subagent to be known, and return
+        them."""
         home = self._calls_of_session.get(session_key)
         moved: dict[Card, None] = {}
         for card in list(self._waiting.pop(wanted, {}).values()):
@@ -249,8 +250,8 @@ def nest(
     states: Mapping[str, str] | None = None,
     parents: Mapping[str, str] | None = None,
 ) -> list[Card]:
-    """Nest the fragments of one page, which are in the order of `seq`. `states`: of calls whose results are not among
-    them; `parents`: as for `Nesting`."""
+    """Nest the fragments of one page, in the order of `seq`. `states`: of calls whose results are not among the
+    fragments; `parents`: as for `Nesting`."""
     nesting = Nesting(parents)
     for fragment in fragments:
         nesting.add(fragment)
@@ -265,12 +266,12 @@ def _wanted_by(fragment: Fragment) -> _Wanted | None:
 
 
 def _tied(fragment: Fragment, session_key: str) -> Fragment:
-    """A fragment of a subagent, with its call."""
+    """Return a subagent's fragment with the call that spawned the subagent."""
     return fragment._replace(into=fragment.into or session_key, into_session=session_key, slot="children", agent=None)
 
 
 def _is_room(home: Card, card: Card) -> bool:
-    """Return whether the card may be in that one: not too deep, and not in itself."""
+    """Return whether a card may be nested in another: not too deep, and not in itself."""
     above: Card | None = home
     while above is not None:
         if above is card:
@@ -292,11 +293,11 @@ def _status_after(fragment: Fragment) -> str:
 
 
 FEWEST = 2
-"""Calls in a fold, at least."""
+"""Minimum calls in a fold."""
 
 
 class TimelineRow(NamedTuple):
-    """A card, or a fold: consecutive calls that only looked at something."""
+    """A card, or a fold of consecutive calls that changed nothing."""
 
     cards: Sequence[Card]
 
@@ -310,18 +311,18 @@ class TimelineRow(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return what the calls of a fold looked at."""
+        """Return the label of a fold."""
         return label_of(self.cards)
 
     @property
     def took(self) -> str | None:
-        """Return how long a fold took, if that is known and long enough."""
+        """Return the duration of a fold; None if it is unknown or too short."""
         return _time_of(self.cards)
 
 
 def rows_of(cards: Iterable[Card], *, is_quiet: bool = False, folds: bool = True) -> list[TimelineRow]:
-    """Arrange cards as rows. `is_quiet`: leave out what turns used, and what describes sessions. Nothing that failed or
-    still runs is folded away."""
+    """Arrange cards as rows. `is_quiet`: leave out usage and descriptions of sessions. A call that failed or still runs
+    is not folded."""
     kept = [card for card in cards if not (is_quiet and is_aside(card))]
     return [TimelineRow(run) for run in (_runs(kept) if folds else ([card] for card in kept))]
 
@@ -335,7 +336,7 @@ def is_aside(card: Card) -> bool:
 
 
 def only_looked(family: str, status: str) -> bool:
-    """Return whether a call only looked at something and completed, so that it may be folded."""
+    """Return whether a call was a read or a search and completed, so that it may be folded."""
     return family in FOLDED and status == "completed"
 
 
@@ -350,7 +351,7 @@ def is_foldable(card: Card) -> bool:
 
 
 def label_of(run: Sequence[Card]) -> str:
-    """Say what a run of calls looked at: `14 files in services/ — 6 searches, 8 reads`."""
+    """Return the label of consecutive reads and searches: `14 files in services/ — 6 searches, 8 reads`."""
     paths = {path: None for card in run if (path := _path_of(card))}
     counts = looks([card.fragment.family for card in run])
     where = _where(list(paths))
@@ -365,7 +366,8 @@ def looks(families: Sequence[str]) -> str:
 
 
 def _where(paths: Sequence[str]) -> str:
-    """`dunning.py`, `14 files in services/`; empty without paths."""
+    """Return the file, or the number of files and their folder: `dunning.py`, `14 files in services/`; empty without
+    paths."""
     if len(paths) < 2:
         return PurePosixPath(paths[0]).name if paths else ""
     folders = [path.split("/")[:-1] for path in paths]
@@ -388,7 +390,7 @@ def _path_of(card: Card) -> str:
 
 
 def _time_of(run: Sequence[Card]) -> str | None:
-    """Return the time from the first call to the last result, if that is known."""
+    """Return the time from the first call to the last result; None if it is unknown or too short."""
     began = run[0].fragment.event.ts
     ended = [one.fragment.event.ts for card in run for one in card.inside.get("output", ())]
     known = [ts for ts in ended if ts is not None]
@@ -396,7 +398,7 @@ def _time_of(run: Sequence[Card]) -> str | None:
 
 
 def _runs(cards: Sequence[Card]) -> Iterator[list[Card]]:
-    """Yield calls that are folded into one row together, and every other card alone."""
+    """Yield runs of calls that are folded into one row, and every other card alone."""
     run: list[Card] = []
     for card in cards:
         if run and can_join(card, run[0]):
@@ -417,7 +419,7 @@ def _closed(run: list[Card]) -> Iterator[list[Card]]:
 
 
 def can_join(card: Card, other: Card) -> bool:
-    """Return whether a card belongs into one fold with another one beside it, which can be folded."""
+    """Return whether a card can be in one fold with `other`, a foldable neighbor."""
     return is_foldable(card) and _by(card) == _by(other)
 
 
@@ -430,9 +432,10 @@ def _by(card: Card) -> tuple[str, str | None]:
 
 MOST_CARDS = 500
 MOST_BYTES = 1_048_576
-"""Rows that are remembered, and the bytes of their bodies. What belongs to an older row is shown as a separate one."""
+"""Maximum rows (`MOST_CARDS`) and bytes of their bodies that are remembered. What belongs to an older row is shown as a
+separate one."""
 PATHS = ("file_path", "path")
-"""Keys of an input that are needed of a row."""
+"""Keys of an input that a remembered row needs."""
 PAYLOADS: dict[str, Any] = {
     "input": {},
     "output": {},
@@ -451,30 +454,30 @@ PAYLOADS: dict[str, Any] = {
     "mcp_servers": None,
     "models": None,
 }
-"""Fields of events that may be long, and what is in their place."""
+"""Fields of events that may be long -> their replacement in a remembered row."""
 ANSWERED = "answered"
-"""The state of a request that does not wait any more."""
+"""The state of a request that no longer waits."""
 
 
 class RowChanges(NamedTuple):
-    """What an event changes, in this order."""
+    """The changes by an event, to be applied in this order."""
 
     card: Card
-    """Its card, which is a separate row unless the others say where it is."""
+    """Card of the event. It is a row of its own, unless another field places it."""
     replaced: Sequence[Card]
     """Cards whose header or slots have changed, other than `children`."""
     nested: Mapping[Card, Sequence[Card]]
-    """Call -> the cards that are among its children now."""
+    """Call -> cards that have become its children."""
     counted: Sequence[Card]
-    """Calls in which there are more calls now."""
+    """Calls whose number of nested calls has changed."""
     fold: TimelineRow | None
-    """Rows that have become one, or were one and are more now."""
+    """A fold that is new or has grown."""
     is_left_out: bool
-    """The card has no row."""
+    """True if the card has no row."""
 
 
 class Growing:
-    """`is_quiet`: leave out what turns used, and what describes sessions."""
+    """A timeline that events are added to. `is_quiet`: leave out usage and descriptions of sessions."""
 
     def __init__(self, *, is_quiet: bool) -> None:
         self._is_quiet = is_quiet
@@ -482,29 +485,29 @@ class Growing:
         self._about: defaultdict[str, list[Card]] = defaultdict(list)
         """Key of a call -> requests and updates about it."""
         self._folded: tuple[int, int] | None = None
-        """`seq` of the last fold and how many calls it had."""
+        """`seq` of the last fold that was reported, and its number of calls."""
         self._bytes = 0
 
     def begin(self, fragments: Iterable[Fragment], states: Mapping[str, str], parents: Mapping[str, str]) -> None:
-        """Take what is shown already, as for `nest`."""
+        """Take the fragments that are already shown. The arguments are those of `nest`."""
         self._nesting = Nesting(parents)
         for fragment in fragments:
             self._take(fragment)
         self._nesting.set_states(states)
 
     def has(self, key: str) -> bool:
-        """Return whether the card of a call is here."""
+        """Return whether the card of a call is remembered."""
         return self._nesting.find(key) is not None
 
     def remember(self, fragments: Iterable[Fragment]) -> None:
-        """Take events of an earlier call, whose row is before all others."""
+        """Add the events of an earlier call, before all other rows."""
         before = len(self._nesting.cards)
         for fragment in fragments:
             self._take(fragment)
         self._nesting.cards.rotate(len(self._nesting.cards) - before)
 
     def add(self, fragment: Fragment) -> RowChanges:
-        """Take the next event by `seq`."""
+        """Add the next event by `seq`, and return what it changes."""
         card, nested = self._take(fragment)
         homes = {one.home: None for one in nested if one.home is not None}
         by_home = {home: [one for one in nested if one.home is home] for home in homes}
@@ -518,9 +521,9 @@ class Growing:
         return change
 
     def set_state(self, key: str, state: str | None, *, is_end: bool, is_answered: bool) -> list[Card]:
-        """Set the state of a call by an event that is not shown. Return the cards that have changed. `is_end`: by its
-        result; nothing else changes the state of a call that has ended. `is_answered`: its request does not wait any
-        more."""
+        """Set the state of a call by an event that is not shown; return the cards that have changed. `is_end`: the
+        event is the result, which alone changes the state of a call that has ended. `is_answered`: the call's request
+        no longer waits."""
         call = self._nesting.find(key)
         about = [call] if call is not None else [one for one in self._about[key] if _is_update(one)]
         changed = []
@@ -540,14 +543,15 @@ class Growing:
         return added
 
     def _answer(self, key: str) -> list[Card]:
-        """Note that the requests of a call do not wait any more. Return the cards that show it."""
+        """Mark the requests of a call as answered; return the cards that show them."""
         asked = [one for one in self._about[key] if one.status == "asked"]
         for one in asked:
             one.status = ANSWERED
         return [one.home or one for one in asked]
 
     def _fold(self, card: Card) -> TimelineRow | None:
-        """Return the row that the calls before the last one have become."""
+        """Return the fold that the rows before this card form, if the card is the last row and the fold is new or has
+        grown."""
         rows = self._nesting.cards if card.home is None else card.home.inside.get("children", ())
         if not rows or card is not rows[-1]:
             return None
@@ -572,7 +576,7 @@ class Growing:
 
 
 def _without_payload(event: Event) -> Event:
-    """An event without what only its body shows: it is remembered as long as its row."""
+    """Return the event without the fields that only its body shows, to be remembered with its row."""
     emptied = {name: value for name, value in PAYLOADS.items() if name in event.__struct_fields__}
     if isinstance(event, ToolCall):
         emptied["input"] = {key: event.input[key] for key in PATHS if key in event.input}
@@ -584,7 +588,7 @@ def _is_update(card: Card) -> bool:
 
 
 def _upwards(card: Card) -> Iterable[Card]:
-    """Yield a call, and those that have spawned it."""
+    """Yield a card and those above it that have children."""
     above: Card | None = card
     while above is not None:
         if "children" in above.inside:
@@ -596,9 +600,9 @@ def _upwards(card: Card) -> Iterable[Card]:
 
 
 WORDS = 80
-"""Characters of the prompt."""
+"""Maximum characters of the prompt."""
 ERRORS = 5
-"""Failed calls of a turn that are named."""
+"""Maximum failed calls of a turn that are named."""
 
 
 @dataclass(slots=True)
@@ -616,7 +620,7 @@ class TurnOfSession:
     """`seq` and tool of the first failed calls."""
     state: str = "started"
     stated: int | None = None
-    """Milliseconds that it took, by the agent's word."""
+    """Duration in milliseconds, as stated by the agent."""
     began: int | None = None
     ended: int | None = None
 
@@ -628,13 +632,13 @@ class TurnOfSession:
 
 
 class Turns:
-    """Add the events of a session in their order; `all` has its turns."""
+    """Divides the events of a session, added in order, into turns (`all`)."""
 
     def __init__(self) -> None:
         self.all: list[TurnOfSession] = []
 
     def add(self, event: AnyEvent) -> TurnOfSession | None:
-        """Return the turn that begins with the event, if one does."""
+        """Add an event. Return the turn that begins with it, if any."""
         if event.replay:
             return None
         begun = self._begun(event)

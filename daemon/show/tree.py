@@ -1,5 +1,5 @@
-"""Payloads without a renderer: as a tree of their keys, or as lines; which keys their struct does not know; and the
-texts and objects inside of a provider's object."""
+"""Generic forms of payloads: a tree of their keys, or lines; the keys that their struct does not know; and the texts
+and objects in a provider's object."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tooltap.daemon.show.blocks import Body, Excerpt, RenderContext, block, exce
 from tooltap.protocol.payloads import OpenStruct, fields_of
 
 META = frozenset({"_happy", "_raw"})
-"""Keys of a payload that are not the tool's."""
+"""Keys that tooltap adds to a payload."""
 OURS = META | {"_acp", "_mcp"}
-"""Keys that no tree shows."""
+"""Keys that tooltap adds, and that no tree shows."""
 DEPTH = 12
-"""Levels of a tree, or of lines; deeper values are shown as JSON."""
+"""Maximum levels of a tree, or of lines; deeper values are shown as JSON."""
 SUMMARY_VALUES = 12
 FULL_VALUES = 2_000
-"""Values in one tree; the raw view has the rest."""
+"""Maximum values in one tree; the raw view has the rest."""
 
 
 class Node(NamedTuple):
@@ -28,7 +28,7 @@ class Node(NamedTuple):
     text: Excerpt
     children: list[tuple[str, Node]]
     hidden: int
-    """How many children are not shown."""
+    """Number of children that are not shown."""
 
 
 def text_or_tree(value: Any, context: RenderContext, pointer: str) -> Body:
@@ -75,8 +75,8 @@ def _node(value: Any, context: RenderContext, pointer: str, budget: list[int], d
 
 
 def unknown_keys(payload: OpenStruct, known: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return what the payload has and its struct does not know, at every depth; without values that only repeat known
-    ones under the provider's own names. `known`: a payload that is shown beside it."""
+    """Return the keys and values that the payload's struct does not know, at every depth, without values that only
+    repeat known ones under the provider's own names. `known`: a payload that is shown beside it."""
     beside = {key: value for key, value in (known or {}).items() if key not in OURS}
     strings: set[str] = set()
     scalars: set[tuple[str, str]] = set()
@@ -148,14 +148,14 @@ def _spelling(key: str) -> str:
 
 
 PLACES = 500
-"""Texts and objects that are looked at in one provider's object."""
+"""Maximum texts and objects that are examined in one provider's object."""
 
 
 class ValuePath(NamedTuple):
-    """A value in a provider's object, and the keys that lead to it."""
+    """A value in a provider's object, and its path."""
 
     path: str
-    """Such as `tool_use_result.stdout`; empty for the object itself."""
+    """Keys that lead to the value, such as `tool_use_result.stdout`; empty for the object itself."""
     value: Any
 
 
@@ -207,7 +207,7 @@ def objects_in(value: Any) -> list[ValuePath]:
 
 
 def _places(value: Any) -> Iterator[ValuePath]:
-    """Yield the value and all that is in it, outer ones first."""
+    """Yield the value and all values in it, outer ones first."""
     waiting = [ValuePath("", value)]
     for _ in range(PLACES):
         if not waiting:

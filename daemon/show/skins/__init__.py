@@ -1,1 +1,1 @@
-"""The forms in which what is shown is written: HTML for pages, display lines for clients."""
+"""The output formats of what is shown: HTML for pages, Markdown for files, display lines for clients."""

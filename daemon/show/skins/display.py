@@ -67,7 +67,7 @@ def display_text(shown: Iterable[DisplayEvent]) -> str:
 
 
 def display_body(body: bytes) -> bytes | None:
-    """The encoded display line of an encoded event, both without `seq`."""
+    """Return the encoded display line of an encoded event, both without `seq`; None where nothing is shown."""
     try:
         event = decode(body)
     except msgspec.ValidationError:
@@ -77,7 +77,8 @@ def display_body(body: bytes) -> bytes | None:
 
 
 def _envelope(event: Event, *fields: str) -> dict[str, Any]:
-    """`fields`: those that the display line shares with the event, and whose strings may be truncated."""
+    """Return the common fields of a display line. `fields`: event fields that it keeps and that may be truncated; only
+    their `outputs` are kept."""
     return {
         "id": event.id,
         "stream": event.stream,

@@ -31,14 +31,14 @@ class RowHtml(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """How rows are rendered."""
+    """Options for rendering rows."""
 
     is_quiet: bool = False
-    """Leave out what turns used, and what describes sessions."""
+    """Leave out usage and descriptions of sessions."""
     is_open: bool = False
-    """Nothing is folded at first: the reader searched for what is here."""
+    """Fold nothing at first: the reader has searched, and a fold would hide hits."""
     at: int | None = None
-    """The event that the reader came for. A fold that has it is open."""
+    """`seq` of the event that the reader was linked to; a fold that contains it is open."""
     folds: bool = True
 
     def of(self, cards: Iterable[Card]) -> list[RowHtml]:
@@ -59,7 +59,7 @@ class Rows(NamedTuple):
         )
 
     def _part(self, card: Card) -> Markup:
-        """Render what is in a slot of another card."""
+        """Render a card inside a slot of another card."""
         if card.inside or card.fragment.slot in ("live", None):
             return self.html_of(card)
         return article(card.fragment, is_inside=True)
@@ -114,13 +114,13 @@ def card_html(card: Card) -> Markup:
 
 
 def patches(change: RowChanges, rows: Rows) -> Markup:
-    """Render what an event changes, as elements for the browser to carry out in this order. Each names cards by the ids
-    of their elements.
+    """Render the changes by an event, as elements that the browser applies in order. They name cards by element ids.
 
-    `replace`: the card inside is in the place of the one `at`, which keeps what is in the slots `keep`.
-    `children`: the cards `rows` are among the children of the card `at`, by `seq`; the element inside is their place,
-    where there is none, and has how many calls there are.
-    `fold`: the rows `rows`, which follow each other, are in the row inside. `none`: the event's card has no row.
+    - `replace`: the card inside replaces the card `at`, but the contents of the slots `keep` stay.
+    - `children`: the cards `rows` move to the children of the card `at`, sorted by `seq`. The element inside is the
+      slot, for a card without one, and has the new number of calls.
+    - `fold`: the consecutive rows `rows` become the row inside.
+    - `none`: the event's card has no row.
     """
     found = [replacement(card, rows) for card in change.replaced]
     for card in change.counted:
@@ -136,8 +136,8 @@ def patches(change: RowChanges, rows: Rows) -> Markup:
 
 
 def replacement(card: Card, rows: Rows) -> Markup:
-    """Render a card that has changed, for the browser to put in the place of the former one. Its children stay there,
-    and while it runs also what it has printed."""
+    """Render a changed card, for the browser to put in place of the former one. The former one's children stay, and
+    while the call runs also its live output."""
     keep = "children live" if card.status in OPEN else "children"
     return _REPLACE.format(f"e{card.fragment.seq}", keep, rows.html_of(card, with_children=False))
 
@@ -147,7 +147,7 @@ _REPLACE = Markup('<div data-patch="replace" data-at="{}" data-keep="{}">{}</div
 
 
 class _Children(NamedTuple):
-    """What a subagent did."""
+    """The rendered children of a call: the events of its subagent."""
 
     html: Markup
     calls: int
@@ -163,8 +163,9 @@ def article(
     children: _Children | None = None,
     is_inside: bool = False,
 ) -> Markup:
-    """Return the HTML of a card. `inside`: the cards in its slots, but for `children`; `status`: of the call, if it has
-    changed; `facts`: if they are not only its own; `is_inside`: it is in a slot, and that card has its facts."""
+    """Return the HTML of a card. `inside`: the cards in its slots, except `children`; `status`: of the call, if it has
+    changed; `facts`: if they are not only the fragment's own; `is_inside`: the card is in a slot of another one, which
+    shows its facts."""
     return template(
         "card.html",
         card=fragment,
@@ -180,7 +181,7 @@ def article(
 
 
 def _target(fragment: Fragment) -> str:
-    """Return the path that a call read; empty if it reads none."""
+    """Return the path of the file that a call read; empty for other calls."""
     event = fragment.event
     if not isinstance(event, ToolCall) or fragment.family != "read":
         return ""

@@ -1,5 +1,5 @@
-"""Events as Markdown: prompts are quotes, answers stay as they are, each call is a line with what it got and gave below
-it, shortened. Bodies and images are named, and not in the text.
+"""Events as Markdown: prompts are quotes, answers stay as they are, each call is a line with its shortened input and
+output below it. Output bodies and images are named, but not included.
 
     blocks = call_blocks(call, None)                # each is to be followed by an empty line
     blocks = call_blocks(call, result)
@@ -7,8 +7,8 @@ it, shortened. Bodies and images are named, and not in the text.
 
 An agent's Markdown keeps its meaning, and nothing in it escapes its block (`inert`). Headings become bold text, so that
 only the file itself has any. HTML becomes text; images become links, because they would be loaded from elsewhere;
-definitions of links become text, because they would hold for the whole file. Fences that are left open are closed. The
-result is parsed again until nothing of that is left; a text for which this does not end is put into a fence.
+definitions of links become text, because they would hold for the whole file. Fences that are left open are closed. This
+is repeated until the parsed result has none of these; a text for which that does not end is put into a fence.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tooltap.protocol.events import (
 
 SHOWN_LINES = 20
 SHOWN_CHARACTERS = 2_000
-"""Most of an input or an output that is shown."""
+"""Maximum characters of an input or an output that are shown."""
 DIFF_LINES = 200
 FACTS = ("exit", "took")
 """Names of the facts of a result that are shown."""
@@ -76,7 +76,7 @@ def event_blocks(event: AnyEvent) -> Iterator[str]:
 
 
 def _by(event: AnyEvent) -> str:
-    """Return whose event it is, unless it is the main agent's."""
+    """Return a prefix that names a subagent's event; empty for the main agent."""
     return "" if event.agent is None else "Subagent: "
 
 
@@ -91,7 +91,7 @@ def _attached(attachments: list[Attachment] | None) -> Iterator[str]:
 
 
 def call_blocks(call: ToolCall, result: ToolResult | None, state: str = "") -> Iterator[str]:
-    """Yield the line of a call, what it got, and what it gave. `state`: of a call without a result."""
+    """Yield the line of a call, its input, and its output. `state`: of a call without a result."""
     shown = shown_of(call, CONTEXT)
     if shown is None:
         return
@@ -161,20 +161,21 @@ def _diff(change: FileDiff) -> str:
 
 
 LONGEST = 32_768
-"""Characters of Markdown that is parsed; a longer text is put into a fence."""
+"""Maximum characters of Markdown that is parsed; a longer text is put into a fence."""
 BRACKETS = 5_000
-"""Most `[` in Markdown that is parsed."""
+"""Maximum number of `[` in Markdown that is parsed."""
 ROUNDS = 12
 SENTINEL = "tooltap-end-of-text"
 ACTIVE = frozenset({"heading_open", "html_block", "html_inline", "image"})
-"""Tokens that no text may have."""
+"""Types of tokens that a contained text must not have."""
 _BACKTICKS = re.compile(r"`+")
 _HEADING = re.compile(r"#{1,6}(?=[ \t]|$)")
 _SPECIAL = re.compile(r"[\\`*_\[\]<>#|~&$]")
 
 
 def inert(text: str) -> str:
-    """Return Markdown that is contained. It ends without a newline."""
+    """Return Markdown without headings, HTML, images, definitions and open blocks; it cannot affect what follows. It
+    ends without a newline."""
     shown = visible(text).strip("\n")
     if len(shown) > LONGEST or shown.count("[") > BRACKETS:
         return fenced(shown, "markdown")
@@ -208,7 +209,7 @@ def code_span(text: str) -> str:
 
 
 def line(text: str) -> str:
-    """Return a text as plain text, for a line of Markdown that it does not begin."""
+    """Escape a text to be shown literally within a line of Markdown, but not at its beginning."""
     return _SPECIAL.sub(r"\\\g<0>", " ".join(visible(text).split()))
 
 
@@ -223,12 +224,12 @@ def _parsed(text: str) -> tuple[list[Token], dict[str, Any]]:
 
 @cache
 def _parser() -> MarkdownIt:
-    """Every reader's Markdown: HTML is HTML, so that it is found."""
+    """Return a parser like that of common readers. HTML is enabled, so that it is found."""
     return MarkdownIt("commonmark", {"html": True, "maxNesting": 100}).enable(["table", "strikethrough"])
 
 
 def _is_inert(tokens: list[Token], env: dict[str, Any]) -> bool:
-    """Return whether none of that is left, so that a text after it begins a paragraph."""
+    """Return whether no active token and no definition is left, and a text after this one begins a new paragraph."""
     kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or ()}
     last = [(token.type, token.level, token.content) for token in tokens[-3:]]
     is_contained = last == [("paragraph_open", 0, ""), ("inline", 1, SENTINEL), ("paragraph_close", 0, "")]
@@ -236,8 +237,8 @@ def _is_inert(tokens: list[Token], env: dict[str, Any]) -> bool:
 
 
 def _repair(lines: list[str], tokens: list[Token], env: dict[str, Any]) -> bool:
-    """Change the lines so that less of them is a heading, HTML, an image, a definition or open; say whether any was
-    changed."""
+    """Rewrite lines that have headings, HTML, images, definitions or open blocks; return whether any was changed. One
+    pass may not suffice."""
     before = list(lines)
     for token in tokens:
         first, end = token.map or (0, 0)
@@ -268,7 +269,7 @@ def _unhead(lines: list[str], at: range, *, is_underlined: bool) -> None:
 
 
 def _without_end(heading: str) -> str:
-    """Return the words of a heading without the `#` that may end it."""
+    """Return the words of a heading without the optional closing `#`."""
     words = heading.rstrip("#")
     return words.rstrip() if not words or words[-1] in " \t" else heading
 

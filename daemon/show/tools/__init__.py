@@ -1,1 +1,1 @@
-"""What is shown of calls: a module for each family of tools."""
+"""The bodies of tool calls: a module for each family of tools."""

@@ -1,4 +1,4 @@
-"""What agents ask users: questions with options, permissions, plans; and titles."""
+"""Bodies of calls that ask the user: questions with options, permissions, plans; and of titles."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def options_body(options: list[Any], context: RenderContext) -> Body:
 
 
 def _choice(option: dict[str, Any]) -> _Option:
-    """An option without a name is explained by its kind."""
+    """Return an option. One without a name has its id instead, and is explained by its kind."""
     identity = string(option.get("id")) or string(option.get("optionId")) or "?"
     name = string(option.get("name")) or identity
     kind = string(option.get("kind")) or ""
@@ -73,7 +73,7 @@ def _choice(option: dict[str, Any]) -> _Option:
 
 
 ANSWER = 10_000
-"""Longest answer, in characters, in which options are recognized."""
+"""Maximum characters of an answer in which options are recognized."""
 
 # -- questions ----------------------------------------------------------------------------------------------------
 
@@ -84,9 +84,9 @@ class _Item(NamedTuple):
     several: bool
     options: list[_Option]
     hidden: int
-    """How many options are not shown."""
+    """Number of options that are not shown."""
     answer: Body
-    """In the user's own words, or of an unknown form."""
+    """The rest of the answer: the user's own words, or an unknown form."""
 
 
 def question_input(payload: AskUserQuestionInput, context: RenderContext) -> Body:
@@ -111,8 +111,8 @@ def question_output(result: Answers, context: RenderContext) -> Body:
 def questions_body(
     questions: Sequence[Question | dict[str, Any]], answers: dict[str, Any] | None, context: RenderContext
 ) -> Body:
-    """Show questions. `answers`: question, or its id -> answer; None while there are none. An answer whose question
-    is not in `questions` is shown as a question of its own."""
+    """Show questions. `answers`: question text or id -> answer; None while there are none. An answer whose question is
+    not in `questions` is shown as a question of its own."""
     left = dict(answers or {})
     parsed = [one if isinstance(one, Question) else Question.from_payload(one) for one in questions]
     shown = limited(parsed, context)
@@ -131,7 +131,7 @@ def answers_body(answers: dict[str, Any], context: RenderContext) -> Body:
 
 
 def _item(question: Question, answers: dict[str, Any], context: RenderContext) -> _Item:
-    """Take the question's answer out of `answers`."""
+    """Make the item of a question, and remove its answer from `answers`."""
     names = (question.question, string(question.extra.get("id")), question.header)
     answer = next((answers.pop(name) for name in names if name is not None and name in answers), None)
     offered = [

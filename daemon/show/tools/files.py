@@ -29,7 +29,7 @@ from tooltap.protocol.tools import (
 
 SUMMARY_FILES = 12
 FULL_LINES = 5_000
-"""Lines of all changes of a card; the raw view has the rest."""
+"""Maximum lines of all changes of a card; the raw view has the rest."""
 TAGS = {"+": "ins", "-": "del", " ": "span", "\\": "em"}
 
 
@@ -111,7 +111,7 @@ def _texts(context: RenderContext, texts: Sequence[tuple[str, str | None]]) -> B
 
 
 class NotebookEditInput(ToolInput):
-    """As Claude Code sends it."""
+    """Input of `NotebookEdit`, as Claude Code sends it."""
 
     notebook_path: str | None = None
     cell_id: str | None = None
@@ -178,7 +178,7 @@ def _files(payload: FileInput, context: RenderContext, facts: Sequence[tuple[str
 
 
 def _extent(file: FileText) -> Body:
-    """Say which lines of how many these are, unless they are all."""
+    """Show the range of lines and the total, unless all lines are shown."""
     if not file.totalLines or file.numLines is None or file.numLines >= file.totalLines:
         return ()
     first = file.startLine or 1

@@ -51,7 +51,7 @@ from tooltap.protocol.tools import (
 )
 
 SHOWN = 5_000
-"""Most hits or paths of one card."""
+"""Maximum hits or paths of one card."""
 _NOT_LITERAL = re.compile(r"\[[^\]]*\]|\\\w|\(\?[:=!<]+|[^\\][*+?{]")
 _LITERAL = re.compile(r"(?:[^\\^$.|?*+()\[\]{}]|\\[^\w\s])+")
 
@@ -95,7 +95,8 @@ def glob_output(result: GlobResult, context: RenderContext) -> Body:
 
 
 def ls_output(result: LsResult, context: RenderContext) -> Body:
-    """Show the entries. Objects among them are shown by name and kind here, and whole in the tree of unknown keys."""
+    """Show the entries of a folder. Entries that are objects are shown by name and kind; the tree of unknown keys has
+    them whole."""
     names = None if result.entries is None else [_name(entry) for entry in result.entries]
     return _paths(names, "entry", context) + _text(result.text, context)
 

@@ -18,7 +18,7 @@ class FollowerInput(ToolInput):
     shell_id: str | None = None
     session_id: int | str | None = None
     chars: str | None = None
-    """What is typed in; empty where the agent only asks for the output."""
+    """Text to type; empty where the agent only polls for output."""
 
 
 class FollowerResult(BashResult):

@@ -58,7 +58,7 @@ def todo_read_output(result: TodoResult, context: RenderContext) -> Body:
 
 
 def _message(result: TodoResult, context: RenderContext) -> Body:
-    """Show the tool's message to the model, where there is no list and at level `full`."""
+    """Show the tool's message to the model, if there is no list, or at level `full`."""
     return plain(result.message, context, "/output/message") if result.todos is None or context.is_full else ()
 
 
@@ -87,7 +87,7 @@ def _changes(todos: list[Todo], before: list[Todo], context: RenderContext) -> B
 
 
 def _since(todos: list[Todo], before: list[Todo] | None) -> list[str]:
-    """Return what is new about each entry; empty where it has not changed or there was no list."""
+    """Return what has changed of each entry: `new`, `was …`, or empty if it is unchanged or there was no list."""
     if not before:
         return ["" for _ in todos]
     states = {_key(todo): todo.status or "" for todo in before}
@@ -155,7 +155,7 @@ class TaskOutcome(TaskResult):
 
 
 PREVIEW = 40
-"""Characters of a description that the header shows."""
+"""Maximum characters of a description in the header."""
 
 
 def task_input(payload: TaskArguments, context: RenderContext) -> Body:
