@@ -1,22 +1,21 @@
 """The search index, a SQLite file: its tables, the ids of documents, and how documents are added and dropped.
 
-The index has nothing that the journal has not. So a file that is damaged, of another format, or of another journal is
-deleted, and rebuilt in the background.
+Everything in the index is derived from the journal. So a file that is damaged, of another format, or of another journal
+is deleted, and rebuilt in the background.
 
-Parts. Documents are in parts, for consecutive events. Each part has a table of SQLite's full-text search with the words
-(`text_1`, …), and a table with the `seq` and the label of each document (`docs_1`, …); a label is a kind and a tool.
-Both have the same ids. The full-text table keeps no text (`content=''`), so no document can be taken out of it: a part
-of which events were deleted is dropped and rebuilt.
+Parts. Documents are divided into parts, each for a range of consecutive events. A part has a table of SQLite's
+full-text search with the words (`text_1`, …), and a table with the `seq` and the label of each document (`docs_1`, …);
+a label is a kind and a tool. Both have the same ids. The full-text table is contentless (`content=''`), so no single
+document can be deleted: a part of which events were deleted is dropped and rebuilt.
 
-Ids. A document's id says when it happened, and whose it is: `second << SLOT_BITS | slot`. So a part has its documents
-in the order in which they happened, whenever they were ingested, and their ids alone tell the hits of one session from
-another's. A slot belongs to one source of the part; a source takes another slot for each further document of the same
-second while there are spare ones, and then the next second. An id is unique in its part; with the part it becomes a
-key, which says the order of all documents.
+Ids. A document's id encodes its time and its source: `second << SLOT_BITS | slot`. So ids order the documents of a part
+by time, whenever they were ingested, and hits are assigned to sessions by their ids alone. A slot belongs to one source
+of the part; a source takes another slot for each further document of the same second while there are spare ones, and
+then the next second. An id is unique in its part; id and part make a key, which orders all documents.
 
 Writing. Documents are added in batches, by one thread. A batch and the `seq` up to which events are indexed are one
-transaction, so a daemon that is killed continues where it was. `upto`, or the `built` of a part that is built again,
-says which events it has; none is added twice.
+transaction, so a daemon that was killed continues where it was. The high-water mark (`upto`, or `built` of a part that
+is being rebuilt) says which events are indexed; none is added twice.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from tooltap.normalizers.stream.searchable import VERSION, Searchable, searchabl
 from tooltap.traces.recording.own_file import open_own
 
 FORMAT = f"1.{VERSION}"
-"""Format of the tables, and of the texts of events. An index of another one is rebuilt."""
+"""Format of the tables, and version of the extracted texts. An index of another format is rebuilt."""
 TOKENIZER = "unicode61 remove_diacritics 2"
 WAL_LIMIT = 16 * 1024 * 1024
 
@@ -79,7 +78,7 @@ def open_file(path: Path, journal: str) -> sqlite3.Connection:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection in autocommit mode, to a file that `open_file` has made."""
+    """Return a connection in autocommit mode, to a file that `open_file` has made."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
     # Losing the latest documents to a power failure costs no more than to make them again.
     connection.execute("PRAGMA synchronous=NORMAL")
@@ -96,13 +95,13 @@ def delete_file(path: Path) -> None:
 
 
 def free_pages(connection: sqlite3.Connection) -> None:
-    """Give what was dropped back to the file system, and empty the write-ahead log, which still has it."""
+    """Return freed pages to the file system, and truncate the write-ahead log, which still has what was dropped."""
     connection.execute("PRAGMA incremental_vacuum").fetchall()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def size_of(connection: sqlite3.Connection) -> int:
-    """Bytes of the file in use."""
+    """Return the bytes of the file that are in use."""
     pages, free, size = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )
@@ -150,15 +149,16 @@ def _is_of(connection: sqlite3.Connection, journal: str) -> bool:
 SLOT_BITS = 12
 SLOTS = 1 << SLOT_BITS
 SPARE = 2_048
-"""Slots of a part that sources may take beyond their first one."""
+"""Maximum slots of a part that sources may take beyond their first ones."""
 PART_BITS = 6
-"""Enough to tell parts apart that have documents of the same second. A key has 53 bits, all that JavaScript reads."""
+"""Bits of a key for its part, which distinguish parts with documents of the same second. A key has 53 bits, all that
+JavaScript can represent."""
 PARTS = 1 << PART_BITS
 LAST_SECOND = (1 << 53 - PART_BITS - SLOT_BITS) - 1
 
 
 def first_id(second: int) -> int:
-    """The least id of this second, and of later ones."""
+    """Return the least id of this second, and of later ones."""
     return _within(second) << SLOT_BITS
 
 
@@ -175,13 +175,13 @@ def second_of(key: int) -> int:
 
 
 def high_before(key: int, part: int) -> int:
-    """The greatest id that a part's documents before a key may have."""
+    """Return the greatest id that a part's documents before a key may have."""
     number, of_part = key >> PART_BITS, key % PARTS
     return number if part % PARTS < of_part else number - 1
 
 
 class Ids:
-    """Gives ids to the documents of one part, in the order of their `seq`. The same documents get the same ids, in
+    """Assigns ids to the documents of one part, in the order of their `seq`. The same documents get the same ids, in
     however many batches they come."""
 
     def __init__(self, connection: sqlite3.Connection, part: int) -> None:
@@ -195,7 +195,7 @@ class Ids:
             owner[slot] = source
         self._used = len(owner)
         self._latest: dict[int, tuple[int, int]] = {}
-        """Source -> the latest second of its documents, and how many are of it."""
+        """Source -> the latest second of its documents, and their number in that second."""
         for (number,) in self._execute(f"SELECT id FROM docs_{part} ORDER BY id"):
             source, second = owner[number % SLOTS], number >> SLOT_BITS
             latest, count = self._latest.get(source, (second, 0))
@@ -204,8 +204,8 @@ class Ids:
         self._start = 0 if high is None else (high >> SLOT_BITS) + 1
 
     def take(self, source: int, second: int | None) -> int | None:
-        """The id of the next document. Without a time it is as old as the one before it in its source. None if the part
-        has no room for another source. All documents that have an id must be in the table."""
+        """Return the id of the next document. Without a time it gets the second of the latest one in its source. None
+        if the part has no room for another source. All documents that have an id must be in the table."""
         own = self._slots.get(source)
         if own is None:
             if len(self._slots) >= SLOTS - SPARE:
@@ -229,7 +229,8 @@ class Ids:
         return latest << SLOT_BITS | slot
 
     def _slot(self, source: int, own: list[int], place: int) -> int | None:
-        """The slot for the document in this place among those of one second; None if the source may have no more."""
+        """Return the slot for the document number `place` of one second, from 0; None if the source may have no
+        more."""
         if place < len(own):
             return own[place]
         if own and self._used - len(self._slots) >= SPARE:
@@ -241,7 +242,7 @@ class Ids:
         return slot
 
     def _taken(self, own: list[int], second: int) -> int:
-        """Number of documents a source has of a second."""
+        """Return the number of a source's documents in a second."""
         rows = self._execute(
             f"SELECT id FROM docs_{self.part} WHERE id BETWEEN ? AND ?", (first_id(second), last_id(second))
         )
@@ -250,7 +251,7 @@ class Ids:
 
 
 def _within(second: int) -> int:
-    """Clamp a second to what an id has room for: agents write times, so any number can come."""
+    """Clamp a second to the range of ids: times come from agents, and may be any number."""
     return min(max(second, 0), LAST_SECOND)
 
 
@@ -259,7 +260,7 @@ def _within(second: int) -> int:
 PART_DOCUMENTS = 50_000
 """Documents after which a part is closed and the next one begun. Rebuilding a part takes about a second."""
 HASH_BYTES = 8_388_608
-"""Words held in memory during a batch."""
+"""Maximum bytes of words held in memory during a batch."""
 NAMES_IN_MEMORY = 10_000
 
 _Execute: TypeAlias = Callable[..., Any]
@@ -271,18 +272,18 @@ class StalePart(NamedTuple):
     id: int
     first: int
     last: int
-    """The events that it covers, by `seq`."""
+    """`first` to `last`: the `seq` of the events that it covers."""
     built: int
-    """It has the documents up to this `seq`."""
+    """`seq` up to which it has been rebuilt."""
 
 
 class Source(NamedTuple):
-    """A stream's events of one session."""
+    """The events of one session in one stream."""
 
     id: int
     stream: str
     named: str
-    """The session, as its events name it."""
+    """Name of the session in these events."""
     first: int
     """`seq` of its oldest event."""
 
@@ -300,19 +301,19 @@ class Index:
         self.upto = int(get(self._connection, "upto"))
         """`seq` up to which events are indexed."""
         self.floor = int(get(self._connection, "floor"))
-        """`seq` up to which events are not indexed any more, because the index would be too large."""
+        """`seq` up to which events were dropped, to bound the size of the index."""
 
     def close(self) -> None:
         self._connection.close()
 
     def interrupt(self) -> None:
-        """Make what another thread does here fail, and be rolled back."""
+        """Abort what another thread does here: it raises, and is rolled back."""
         self._connection.interrupt()
 
     # -- adding -------------------------------------------------------------------------------------------------
 
     def add(self, events: Sequence[StoredEvent], upto: int) -> None:
-        """Add the events after `self.upto`, which are all up to `upto`."""
+        """Add the events after `self.upto`: all of them up to `upto`."""
         with self._transaction() as execute:
             part, left = self._open_part(), events
             while True:
@@ -329,7 +330,7 @@ class Index:
         self.upto = upto
 
     def mark(self) -> tuple[int, int] | None:
-        """`seq` and CRC-32 of the last event that was added: a journal without it is not the one that was indexed."""
+        """Return `seq` and CRC-32 of the last added event: a journal without it is not the one that was indexed."""
         found = get(self._connection, "mark")
         if found is None:
             return None
@@ -337,7 +338,7 @@ class Index:
         return int(seq), int(crc)
 
     def _open_part(self) -> int:
-        """The newest part; a new one if that is full."""
+        """Return the newest part, or a new one if that is full."""
         row = self._connection.execute("SELECT id, docs, closed FROM parts ORDER BY id DESC LIMIT 1").fetchone()
         if row is not None and not row[2] and row[1] < PART_DOCUMENTS:
             return int(row[0])
@@ -360,7 +361,7 @@ class Index:
         self._command(part, "hashsize", HASH_BYTES)
 
     def _close(self, part: int) -> None:
-        """Merge what the batches have written, which makes the part smaller and quicker to search."""
+        """Close a part, and merge its index segments, which makes it smaller and quicker to search."""
         self._connection.execute(f"INSERT INTO text_{part} (text_{part}) VALUES ('optimize')")
         self._connection.execute("UPDATE parts SET closed=1 WHERE id=?", (part,))
 
@@ -368,7 +369,8 @@ class Index:
         self._connection.execute(f"INSERT INTO text_{part} (text_{part}, rank) VALUES (?, ?)", (name, value))
 
     def _insert(self, part: int, events: Sequence[StoredEvent]) -> tuple[int, int]:
-        """How many documents were added, and how many of the events were read until the part had no room left."""
+        """Insert documents. Return how many were added, and how many of the events were taken before the part had no
+        room left."""
         if self._ids is None or self._ids.part != part:
             self._ids = Ids(self._connection, part)
         texts: list[tuple[int, str]] = []
@@ -451,8 +453,8 @@ class Index:
         ]
 
     def forget(self, deleted: Sequence[tuple[Source, int | None]]) -> None:
-        """Events of these sources were deleted, up to before the `seq` that each has, or all. The parts that have some
-        of them are dropped, and built again where they have others."""
+        """Remove deleted events. Each source has the `seq` of its first event that is left, or None if none is. Parts
+        with deleted events are emptied, to be rebuilt if they have others."""
         stale: set[int] = set()
         with self._transaction() as execute:
             for source, first in deleted:
@@ -471,7 +473,7 @@ class Index:
             free_pages(self._connection)
 
     def _parts_with(self, source: Source, before: int | None) -> Iterator[int]:
-        """The parts that have documents of a source with `seq` < `before`; None: any."""
+        """Yield the parts with documents of a source before a `seq`; None: with any."""
         parts = self._connection.execute(
             "SELECT DISTINCT parts.id, parts.last FROM slots JOIN parts ON parts.id=slots.part"
             " WHERE source=? AND first<?",
@@ -487,14 +489,14 @@ class Index:
                 yield part
 
     def stale(self) -> StalePart | None:
-        """A part that is to be built again, the newest first."""
+        """Return the newest part that has to be rebuilt; None if there is none."""
         row = self._connection.execute(
             "SELECT id, first, last, built FROM parts WHERE built IS NOT NULL ORDER BY id DESC LIMIT 1"
         ).fetchone()
         return None if row is None else StalePart(*row)
 
     def build(self, part: StalePart, events: Sequence[StoredEvent], built: int) -> None:
-        """Add the events of a part after `part.built`, which are all up to `built`."""
+        """Add the events of a part after `part.built`: all of them up to `built`."""
         with self._transaction() as execute:
             documents, added = self._insert(part.id, events)
             assert added == len(events)  # there are no more sources than before
@@ -509,7 +511,7 @@ class Index:
                 self._drop(part.id)
 
     def shrink(self, most: int) -> bool:
-        """Drop the oldest part if the file is larger than `most` bytes; whether it was."""
+        """Drop the oldest of several parts if the index is larger than `most` bytes; return whether one was dropped."""
         if size_of(self._connection) <= most:
             return False
         rows = self._connection.execute("SELECT id, last FROM parts ORDER BY id LIMIT 2").fetchall()

@@ -1,8 +1,8 @@
-"""Keeps the index up to date in the background: what was committed is added, what was deleted is taken out.
+"""Keeps the index up to date in the background: committed events are added, deleted ones are removed.
 
-It reads the journal as subscribers do, in its own thread, and gives way to commits: while events arrive it adds a
-batch only now and then, and catches up afterwards. Nothing else needs the index. An index that cannot be written is
-retried later, a damaged one is rebuilt, and neither affects commits.
+It reads the journal as subscribers do, in its own thread, and yields to commits: while events arrive it adds a batch
+only now and then, and catches up afterwards. Nothing else needs the index. An index that cannot be written is retried
+later, a damaged one is rebuilt, and neither affects commits.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.filters import Filter
 
 BATCH = 2_000
-"""Events of a transaction."""
+"""Maximum events of a transaction."""
 BUSY_BATCH = 500
-"""Events of a transaction while others arrive: commits wait for Python's lock, which a small batch holds for a
-moment."""
+"""Maximum events of a transaction while others arrive: commits wait for the GIL, which a small batch holds only
+briefly."""
 BATCH_BYTES = 2_097_152
 PERIOD = 0.5
-"""Seconds between two looks for new events."""
+"""Seconds between two polls for new events."""
 GIVING_WAY = 1.0
-"""Seconds between two batches while events arrive."""
+"""Minimum seconds between two batches while events arrive."""
 QUIET = 0.1
-"""Seconds without a new event after which none count as arriving."""
+"""Seconds without a new event until events no longer count as arriving."""
 RETRY = 30.0
-"""Seconds until an index that cannot be written is tried again."""
+"""Seconds until a failed index is retried."""
 CHECK_PERIOD = 3_600.0
-"""Most seconds between two checks for deleted events."""
+"""Maximum seconds between two checks for deleted events."""
 RETENTION_CHECK = 600.0
-"""Seconds until that check after retention has deleted some."""
+"""Maximum seconds between two such checks after retention has deleted some."""
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ _log = get_logger("search")
 
 
 class Indexer:
-    """`path_of`: the file of the index of a journal, by the journal's id; raises `OSError`."""
+    """`path_of`: returns the file of the index, by the journal's id; raises `OSError`."""
 
     def __init__(self, journal: Journal, path_of: Callable[[str], Path], most_bytes: int) -> None:
         self._journal = journal
@@ -62,26 +62,26 @@ class Indexer:
         self._checked = self._next_check = 0.0
         """Times of the last check for deleted events, and of the next one."""
         self._seen = -1
-        """The newest event at the last look."""
+        """Latest `seq` of the journal at the last poll."""
         self._arrived = self._worked = 0.0
         self._is_busy = False
-        """Events arrive."""
+        """True while events arrive."""
         self._statistics: dict[str, int] = {"documents": 0, "parts": 0, "bytes": 0}
         self._is_damaged = False
         self._rebuilt = -RETRY
         """Time at which a damaged index was last rebuilt."""
         self.is_idle = False
-        """There was nothing to do at the last look."""
+        """True if the last step had nothing to do."""
         self.generation = 0
-        """Rises when the file is replaced."""
+        """Incremented when the file is replaced, so that readers open it again."""
         self.rebuilds = 0
         """Number of times a damaged index was rebuilt."""
         self.problem = ""
-        """One sentence: why the index cannot be written."""
+        """Why the index cannot be written, as one sentence; empty if it can."""
 
     @property
     def path(self) -> Path | None:
-        """The file, once it is open."""
+        """Return the file of the index; None until it is open."""
         return None if self._index is None else self._index.path
 
     @property
@@ -97,7 +97,8 @@ class Indexer:
         return {**found, **({"problem": self.problem} if self.problem else {})}
 
     def note_deleted(self, *, soon: bool) -> None:
-        """Events were deleted. `soon`: by a user, who wants them to be gone."""
+        """Schedule a check for deleted events. `soon`: a user has deleted them, and expects that no search finds
+        them."""
         self.is_idle = False
         self._next_check = min(self._next_check, 0.0 if soon else self._checked + RETENTION_CHECK)
 
@@ -116,7 +117,7 @@ class Indexer:
             await anyio.sleep(wait)
 
     def note_damaged(self) -> None:
-        """A reader found the file damaged."""
+        """Have the index rebuilt, because a reader found the file damaged."""
         self._is_damaged = True
 
     async def close(self) -> None:
@@ -128,7 +129,7 @@ class Indexer:
             self._index.close()
 
     async def _fail(self, error: Exception) -> float:
-        """Report an error, or make a damaged index again. Returns how long to wait."""
+        """Report an error, or have a damaged index rebuilt. Return the seconds to wait."""
         self.is_idle = False
         if isinstance(error, sqlite3.Error) and is_corrupt(error):
             self._is_damaged = True
@@ -147,7 +148,7 @@ class Indexer:
     # -- one step -----------------------------------------------------------------------------------------------
 
     async def _step(self) -> bool:
-        """Do one piece of work; whether more is left."""
+        """Do one step of work; return whether more is left."""
         self.is_idle = False
         if self._is_damaged:
             _log.warning("the search index is damaged; rebuilding it", index=str(self.path))
@@ -179,7 +180,7 @@ class Indexer:
         return self._is_busy and now < self._worked + GIVING_WAY
 
     async def _add(self, index: Index) -> bool:
-        """Add the next events; whether there were any."""
+        """Add the next events; return whether there were any."""
         if index.upto >= self._journal.latest:
             return False
         events, upto = await self._read(index.upto, self._journal.latest)
@@ -189,7 +190,7 @@ class Indexer:
         return True
 
     async def _build(self, index: Index) -> bool:
-        """Build some of a part again; whether there was one to be built."""
+        """Rebuild some of a stale part; return whether there was one."""
         part = await self._call(index.stale)
         if part is None:
             return False
@@ -198,7 +199,7 @@ class Indexer:
         return True
 
     async def _read(self, after: int, up_to: int) -> tuple[list[StoredEvent], int]:
-        """About a batch of events; and the `seq` up to which there are no others."""
+        """Return about a batch of events, and the `seq` up to which they are all there are."""
         events, searched = await self._journal.read(after, up_to=up_to, max_bytes=BATCH_BYTES)
         most = BUSY_BATCH if self._is_busy else BATCH
         if len(events) > most:
@@ -209,7 +210,8 @@ class Indexer:
     # -- deleted events -----------------------------------------------------------------------------------------
 
     async def _check(self, index: Index) -> None:
-        """Find out which events were deleted. Of a stream's events of one session the oldest go first."""
+        """Find deleted events, and remove them from the index. A stream's oldest events of a session are deleted first,
+        so only its first one is looked up."""
         self._checked = time.monotonic()
         self._next_check = self._checked + CHECK_PERIOD  # before: what is deleted meanwhile is looked for once more
         deleted: list[tuple[Source, int | None]] = []
@@ -237,7 +239,7 @@ class Indexer:
         self._statistics = await self._call(self._index.statistics)
 
     async def _is_of_another(self, index: Index) -> bool:
-        """Whether the journal was restored from a copy since, so that its events are others."""
+        """Return whether the journal was restored from a copy, and has other events than were indexed."""
         if index.upto > self._journal.latest:
             return True
         mark = await self._call(index.mark)

@@ -1,15 +1,15 @@
 """Queries of the index: the newest hits, how many there are in each session, and snippets of them.
 
-What a user typed, words and "quoted phrases", becomes an expression: an event must have all of them. Everything is made
-a phrase, so SQLite takes nothing that was typed as syntax. `journal.db` is the phrase of two words next to each other.
-The last word may be the beginning of one, as it is while somebody types.
+What a user typed, words and "quoted phrases", becomes an FTS5 expression: an event must have all of them. Each word is
+quoted as a phrase, so nothing that was typed is taken as syntax; `journal.db` is the phrase of two adjacent words. The
+last word may be a prefix, since somebody may still be typing it.
 
 The newest hit is the one that happened last, whenever it was ingested. Parts are searched in the order of their newest
-documents, until no other part can have a newer hit than those found, or the time is over. If the search was cut off,
-`complete` is false.
+documents, until no other part can have a newer hit than those found, or until the time limit. If the search was cut
+off, `complete` is false.
 
-The index keeps no text. To highlight, the texts of hits are extracted from their events again and tokenized in memory,
-by the same tokenizer. That also finds out whether the words are in an event at all.
+The index keeps no text. To highlight, the texts of hits are extracted from their events again, and tokenized in memory
+by the same tokenizer. This also drops hits whose event does not have the words.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from tooltap.daemon.search.index import SLOTS, TOKENIZER, connect, first_id, hig
 from tooltap.normalizers.stream.searchable import SPACE, spaced
 
 LONGEST_QUERY = 1_000
-"""Code points."""
+"""Maximum code points of a query."""
 MOST_WORDS = 16
-"""Words and phrases; more are left out."""
+"""Maximum words and phrases; further ones are ignored."""
 SHORTEST_PREFIX = 3
-"""Letters of a word that may be the beginning of another one."""
+"""Minimum letters of a last word that is searched as a prefix."""
 
 _PARTS = re.compile(r'"([^"]*)"?|([^\s"]+)')
 
 
 def expression_of(query: str) -> str:
-    """The expression for what a user typed; empty if there is nothing to search for: no letter and no digit."""
+    """Return the FTS5 expression for what a user typed; empty if that has no letter and no digit."""
     phrases = []
     is_open = False
     for found in _PARTS.finditer(query[:LONGEST_QUERY].replace("\0", " ")):
@@ -54,7 +54,7 @@ def expression_of(query: str) -> str:
 
 
 def _last_word(text: str) -> int:
-    """Length of the letters and digits at the end."""
+    """Return the number of letters and digits at the end of a text."""
     for length, one in enumerate(reversed(text)):
         if not one.isalnum():
             return length
@@ -64,11 +64,11 @@ def _last_word(text: str) -> int:
 # -- hits ------------------------------------------------------------------------------------------------------------
 
 STEPS = 2_000
-"""Instructions of SQLite between two looks at the clock."""
+"""SQLite instructions between two checks of the time limit."""
 
 
 class Wanted(NamedTuple):
-    """A query; None: any."""
+    """A query. A field that is None does not restrict it."""
 
     expression: str
     sessions: Sequence[str] | None = None
@@ -80,17 +80,17 @@ class Wanted(NamedTuple):
     """Working directories: the whole path, the path of a folder around it, or the last part of its name."""
     since: int | None = None
     until: int | None = None
-    """Milliseconds since the epoch."""
+    """`since` and `until`: milliseconds since the epoch."""
 
 
 class Hit(NamedTuple):
-    """An event that has the words."""
+    """An event that matches."""
 
     key: int
-    """Its place in the order of time."""
+    """Position in the order of time."""
     seq: int
     session: str
-    """Its name now, which may have come later than the event."""
+    """Current name of the session; the event may have an earlier one."""
 
 
 class _Row(NamedTuple):
@@ -107,7 +107,7 @@ class _Part(NamedTuple):
     id: int
     low: int
     high: int
-    """The least and the greatest id that are wanted of it."""
+    """`low` to `high`: the ids that are wanted."""
 
 
 class _Count(NamedTuple):
@@ -117,7 +117,7 @@ class _Count(NamedTuple):
     key: int
     id: int
     part: int
-    """Id and part of the newest hit."""
+    """`id` and `part` of the newest hit."""
 
 
 class Tally(NamedTuple):
@@ -128,21 +128,21 @@ class Tally(NamedTuple):
     cwd: str | None
     hits: int
     latest: int
-    """`seq` of the newest."""
+    """`seq` of the newest hit."""
 
 
 class _Scope(NamedTuple):
-    """The wanted documents, whatever their words."""
+    """The restrictions of a query other than its words, resolved to ids."""
 
     labels: str | None
-    """Their labels, with commas between; None: any."""
+    """Ids of the labels, joined by commas; None: any."""
     sources: frozenset[int] | None
     first: int
     last: int
-    """Between which `seq` they are, if only some sources are wanted."""
+    """`first` to `last`: the `seq` of the wanted sources' events; unbounded if all sources are wanted."""
     low: int
     high: int
-    """Between which ids they are."""
+    """`low` to `high`: the ids of documents in the wanted time."""
 
 
 class IndexReader:
@@ -160,8 +160,8 @@ class IndexReader:
     def hits(
         self, wanted: Wanted, before: int, limit: int, most_of_session: int | None, seconds: float
     ) -> tuple[list[Hit], bool]:
-        """The newest hits with a key less than `before`, newest first, and whether everything was searched that had to
-        be."""
+        """Return the newest hits with a key less than `before`, newest first, and whether the search was completed in
+        time."""
         found: list[_Row] = []
         full: frozenset[int] = frozenset()
         with self._limited(seconds) as limited:
@@ -181,8 +181,8 @@ class IndexReader:
         )
 
     def tallies(self, wanted: Wanted, before: int, seconds: float) -> tuple[list[Tally], bool]:
-        """All hits with a key less than `before` counted by session, the session with the newest hit first; and whether
-        all were counted."""
+        """Return the number of all hits with a key less than `before` by session, the session with the newest hit
+        first; and whether all were counted in time."""
         counts: dict[int, _Count] = {}
         with self._limited(seconds) as limited:
             scope = self._scope(wanted)
@@ -193,7 +193,7 @@ class IndexReader:
         return self._by_session(counts), is_complete
 
     def _count(self, expression: str, scope: _Scope, part: _Part, counts: dict[int, _Count]) -> None:
-        """Add the hits of a part: by the slots in their ids, which is half the work of looking each of them up."""
+        """Add the hits of a part, grouped by the slots in their ids: half the work of looking up each document."""
         slots, is_whole = self._slots(part.id, scope)
         where, values = _matching(part, scope, None if is_whole else slots)
         for slot, hits, newest in self._connection.execute(
@@ -233,7 +233,7 @@ class IndexReader:
         }
 
     def _sessions_of(self, found: Sequence[_Row]) -> dict[int, str]:
-        """The session of each source."""
+        """Return the session of each source."""
         return dict(
             self._connection.execute(
                 "SELECT id, session FROM sources WHERE id IN (SELECT value FROM json_each(?))",
@@ -265,7 +265,7 @@ class IndexReader:
         return found
 
     def _thinned(self, found: list[_Row], most: int) -> tuple[list[_Row], frozenset[int]]:
-        """The first `most` hits of each session, and the sources of the sessions that have as many."""
+        """Return the first `most` hits of each session, and the sources of the sessions that have so many."""
         sessions = self._sessions_of(found)
         counts: Counter[str | None] = Counter()
         kept = []
@@ -281,7 +281,7 @@ class IndexReader:
         return kept, frozenset(source for (source,) in rows.fetchall())
 
     def _parts(self, scope: _Scope, before: int) -> Iterator[_Part]:
-        """The parts that may have hits, those with the newest documents first."""
+        """Yield the parts that may have hits, those with the newest documents first."""
         for number, low, high in self._connection.execute(
             "SELECT id, low, high FROM parts WHERE docs>0 AND first<=? AND last>=? AND low<=? AND high>=?"
             " ORDER BY high DESC, id DESC",
@@ -293,7 +293,7 @@ class IndexReader:
                 yield part
 
     def _slots(self, part: int, scope: _Scope, without: frozenset[int] = frozenset()) -> tuple[dict[int, int], bool]:
-        """The source of each slot of a part that is wanted, and whether all are."""
+        """Return the wanted slots of a part (slot -> source), and whether all slots are wanted."""
         rows = dict(self._connection.execute("SELECT slot, source FROM slots WHERE part=?", (part,)).fetchall())
         wanted = {
             slot: source
@@ -372,7 +372,7 @@ _IN_FOLDER = (
 
 
 def _matching(part: _Part, scope: _Scope, slots: Mapping[int, int] | None) -> tuple[str, dict[str, Any]]:
-    """The rest of a query after what it selects, and its parameters. `slots`: those that are wanted; None: any."""
+    """Return an SQL query from `FROM` on, and its parameters. `slots`: the wanted ones; None: any."""
     text, join, condition = f"text_{part.id}", "", ""
     values: dict[str, Any] = {"low": part.low, "high": part.high}
     if scope.labels is not None:  # CROSS: the words are looked up first, whatever the planner thinks
@@ -393,20 +393,20 @@ def _sum(one: _Count | None, other: _Count) -> _Count:
 # -- snippets ---------------------------------------------------------------------------------------------------------
 
 LENGTH = 160
-"""Code points of a snippet."""
+"""Maximum code points of a snippet."""
 LEAD = 40
-"""Code points of a snippet before the first word that was found."""
+"""Maximum code points of a snippet before its first match."""
 BEGIN, END = "\x02", "\x03"
-"""Marks around a word; no text has them."""
+"""Marks around a match; no text contains them."""
 
 
 class Snippet(NamedTuple):
-    """A piece of a text."""
+    """An excerpt of a text."""
 
     text: str
     """One line; `…` where something is left out."""
     ranges: list[tuple[int, int]]
-    """Code points of it that were searched for: start and end."""
+    """Matches in `text`: start and end, in code points."""
 
 
 class Highlighter:
@@ -420,7 +420,7 @@ class Highlighter:
         self._connection.close()
 
     def snippets(self, texts: Sequence[str], expression: str) -> list[Snippet | None]:
-        """A snippet of each text; None for one that the expression does not match."""
+        """Return a snippet of each text; None for one that does not match the expression."""
         execute = self._connection.execute
         self._connection.executemany(
             "INSERT INTO texts (rowid, text) VALUES (?, ?)",
@@ -454,7 +454,7 @@ def _snippet(marked: str) -> Snippet:
 
 
 def _ranges(marked: str) -> tuple[str, list[tuple[int, int]]]:
-    """The text without marks, on one line, and the ranges that were marked."""
+    """Return the text without marks, on one line, and the ranges that were marked."""
     parts, ranges, at = [], [], 0
     head, *rest = marked.split(BEGIN)
     parts.append(head)
@@ -469,7 +469,7 @@ def _ranges(marked: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _start(ranges: Sequence[tuple[int, int]]) -> int:
-    """The start of the range from which most ranges fit into a snippet."""
+    """Return the start of the range from which most ranges fit into a snippet."""
     best, most, last = 0, 0, 0
     for first, (start, _) in enumerate(ranges):
         while last < len(ranges) and ranges[last][1] <= start + LENGTH - LEAD:

@@ -28,11 +28,11 @@ from tooltap.normalizers.stream.searchable import Searchable, searchable
 from tooltap.traces.recording.own_file import LockedError, lock_own, private_folder
 
 HIT_SECONDS = 1.0
-"""Time limit of looking for the newest hits."""
+"""Time limit, in seconds, for finding the newest hits."""
 COUNT_SECONDS = 0.5
-"""Time limit of counting all hits."""
+"""Time limit, in seconds, for counting all hits."""
 OPENING_SECONDS = 2.0
-"""Time for which a search waits for an index that is being opened."""
+"""Seconds for which a search waits for an index that is being opened."""
 NEWEST = 2**62
 
 T = TypeVar("T")
@@ -61,18 +61,18 @@ class Answer(NamedTuple):
     complete: bool
     """False if the search or the count was cut off."""
     next: int | None
-    """Hits may follow: `before` for them."""
+    """Cursor: `before` for the next hits; None if there are none."""
     upto: int
-    """`seq` of the newest event that was searched."""
+    """`seq` up to which events were searched."""
     behind: int
     """Number of newer `seq` that are not indexed yet."""
     floor: int
-    """Events up to this `seq` are not in the index, because it would be too large."""
+    """`seq` up to which events were dropped, to bound the size of the index."""
 
 
 class Search:
     def __init__(self, journal: Journal, path_of: Callable[[str], Path], most_bytes: int) -> None:
-        """As `Indexer`; `most_bytes`: of the index, 0 for none."""
+        """The arguments are those of `Indexer`. `most_bytes`: maximum size of the index; 0: no index."""
         self._journal = journal
         self._indexer = Indexer(journal, path_of, most_bytes) if most_bytes else None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="search-reader")
@@ -86,7 +86,7 @@ class Search:
             await self._indexer.run()
 
     def note_deleted(self, *, soon: bool) -> None:
-        """As `Indexer.note_deleted`."""
+        """See `Indexer.note_deleted`."""
         if self._indexer is not None:
             self._indexer.note_deleted(soon=soon)
 
@@ -97,7 +97,7 @@ class Search:
         return {**self._indexer.statistics(), "behind": self._behind(self._indexer.upto)}
 
     async def close(self) -> None:
-        """Returns when nothing is written any more."""
+        """Stop, and return when nothing is written any more."""
         if self._indexer is not None:
             await self._indexer.close()
         await asyncio.to_thread(self._pool.shutdown)
@@ -121,7 +121,7 @@ class Search:
         return Answer(hits, tallies, is_complete, next_before, upto, self._behind(upto), floor)
 
     async def count(self, wanted: Wanted, *, before: int | None) -> tuple[list[Tally], bool]:
-        """All hits by session, and whether all were counted. Raises `UnavailableError`."""
+        """Return the number of all hits by session, and whether all were counted in time. Raises `UnavailableError`."""
         return await self._ask(
             await self._open_indexer(), IndexReader.tallies, wanted, NEWEST if before is None else before, COUNT_SECONDS
         )
@@ -142,7 +142,8 @@ class Search:
     async def _hits(
         self, indexer: Indexer, wanted: Wanted, before: int, limit: int, most_of_session: int | None
     ) -> tuple[list[FoundEvent], int | None, bool]:
-        """Hits whose events are in the journal, where the next ones begin, and whether the search was not cut off."""
+        """Return hits whose events are in the journal, the cursor for the next hits, and whether the search was
+        completed in time."""
         found: list[FoundEvent] = []
         while True:
             room = limit - len(found)
@@ -158,7 +159,7 @@ class Search:
                 return found, before, True
 
     async def _read(self, hits: Sequence[Hit], expression: str) -> list[FoundEvent]:
-        """The events that are still there and have the words."""
+        """Return the hits whose events still exist and match the expression."""
         events: list[tuple[Hit, bytes]] = []
         for hit in hits:
             try:
@@ -205,7 +206,8 @@ class Search:
 
 
 def _in_order(hits: Sequence[Hit], found: Sequence[FoundEvent]) -> list[FoundEvent]:
-    """Newest first. The index knows seconds, of which some were full; the events themselves know better."""
+    """Sort hits by the times of their events, newest first. The index has only seconds, and moves documents of full
+    seconds."""
     seconds = {one.seq: second_of(one.key) for one in hits}
     times = {one.seq: seconds[one.seq] * 1000 if one.event.ts is None else one.event.ts for one in found}
     return sorted(found, key=lambda one: (times[one.seq], one.seq), reverse=True)

@@ -1,1 +1,2 @@
-"""Which of its two readers sees what of an event, and the user's rules for it. Knows the journal's interface."""
+"""The views of an event for its two readers, the model and the user, and the user's rules for them. Knows the journal's
+interface."""

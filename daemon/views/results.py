@@ -1,11 +1,12 @@
 """Apply the user's rules to one stream's results, before they are journaled.
 
 The view that a rule makes depends only on the rule and the result, and is journaled with the result. A line that a
-killed daemon had not committed arrives again, and is then shown by the rules of that time; a committed line is not
-looked at again. A command that makes a view is only noted here: it runs once the result is durable (`rewriter.py`).
+killed daemon had not committed arrives again, and is then shown by the rules of that time; rules are not applied again
+to a committed line. A command that makes a view is only recorded here: it runs once the result is durable
+(`rewriter.py`).
 
-Calls are remembered until they end, because a rule may show a call's input. The oldest are forgotten when there are too
-many.
+Calls are remembered until they end, because a rule may show a call's input. If there are too many, the oldest are
+forgotten.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tooltap.protocol.events import Display, OutputRef, ToolCall, ToolResult, To
 from tooltap.protocol.filters import Filter
 
 FIELD_CHARS = 200
-"""Code points of one value in a template."""
+"""Maximum code points of one value in a template."""
 PLAIN = "text/plain"
 RAN = ("completed", "failed")
 CALLS = ("tool-call", "tool-update")
@@ -62,7 +63,7 @@ UNKNOWN_CALL = _Call({}, None, None, 0)
 
 
 class StreamViews:
-    """Applies the rules to the results of one stream. `daemon`: the one that makes the views."""
+    """Applies the rules to the results of one stream. `daemon`: id of the daemon that runs the commands."""
 
     def __init__(self, policy: Policy, limits: Limits, daemon: str) -> None:
         self._daemon = daemon
@@ -73,7 +74,7 @@ class StreamViews:
         self._rewrites: list[Rewrite] = []
 
     def apply(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """The outputs, with views in the results. A long view becomes an output body."""
+        """Return the outputs, with views in the results. A long view becomes an output body."""
         rules = self._policy.rules
         if not rules and not self._calls:
             return outputs
@@ -91,11 +92,11 @@ class StreamViews:
 
     @property
     def pending(self) -> dict[str, str]:
-        """Ids of the results that are to be rewritten, for `StreamInfo.rewriting`."""
+        """Id of each result to be rewritten -> this daemon, for `StreamInfo.rewriting`."""
         return {one.result.id: self._daemon for one in self._rewrites}
 
     def take_rewrites(self) -> list[Rewrite]:
-        """The rewrites noted since the last call; start them when the results are durable."""
+        """Return the rewrites recorded since the last call; start them when the results are durable."""
         rewrites, self._rewrites = self._rewrites, []
         return rewrites
 
@@ -157,14 +158,14 @@ class StreamViews:
 
 
 def view_id(result_id: str) -> str:
-    """Id of the event that carries the view a command made of a result. No line produces it, so the id derives from the
-    result's."""
+    """Return the id of the event that carries the view a command made of a result. No line produces that event, so its
+    id derives from the result's."""
     place, _, index = result_id.rpartition(":")
     return f"{place}d:{index}"
 
 
 def with_display(event: ToolResult | ToolUpdate, display: Display, limits: Limits) -> list[Output]:
-    """The event with a view, whose text is complete. A text too long for the event becomes an output body."""
+    """Return the event with a view, whose text is complete. A text too long for the event becomes an output body."""
     text = (display.text or "").encode()
     cut = {pointer: ref for pointer, ref in (event.outputs or {}).items() if not pointer.startswith("/display/")}
     shown = msgspec.structs.replace(event, display=display, outputs=cut or None)
@@ -179,7 +180,7 @@ def with_display(event: ToolResult | ToolUpdate, display: Display, limits: Limit
 
 
 def _view(rule: Rule, event: ToolResult, call: _Call, text: Text) -> Display | None:
-    """The view that the rule makes; None if it equals what is shown anyway."""
+    """Return the view that the rule makes; None if it equals what is shown anyway."""
     if rule.template and event.status == "completed":
         filled = _fill(rule.template, event, call, text)
         if filled is not None and filled != text.text:
@@ -191,7 +192,7 @@ def _view(rule: Rule, event: ToolResult, call: _Call, text: Text) -> Display | N
 
 
 def _fill(template: Template, event: ToolResult, call: _Call, text: Text) -> str | None:
-    """The filled template; None if a field is unknown: half a sentence would be worse than the result."""
+    """Return the filled template; None if a field is unknown: the result is better than half a sentence."""
     parts: list[str] = []
     for literal, field in template:
         parts.append(literal)
@@ -219,7 +220,7 @@ def _value(field: str, event: ToolResult, call: _Call, text: Text) -> Any:
 
 
 def rewrite_of(rule: Rule, event: ToolResult, asked: dict[str, Any]) -> Rewrite:
-    """`asked`: input of the call."""
+    """Return the rewrite of a result, with the request for the command. `asked`: input of the call."""
     text = result_text(event.output, event.outputs)
     request = {
         "tool": event.name,

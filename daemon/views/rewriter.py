@@ -2,13 +2,13 @@
 
 A command starts once the result is durable. It reads the call and the assistant view as JSON on its standard input;
 what it prints is the view, which is journaled as a `tool-update`. If it makes no view (it fails, takes too long, prints
-too much), the assistant view is shown, and a notice says why; one that prints nothing or what the model saw wants no
-view.
+too much), the assistant view is shown, and a notice says why. A command declines, without a notice, by printing nothing
+or just what the model saw.
 
-Each result gets one view or one notice, whenever the daemon is killed: the commit of the result names it as one whose
-view is pending, and the commit of what became of it takes the name away. So a view
-is pending exactly while its result is named there, and the next daemon knows which commands to run; what they need is
-read from the journal. A command that was running when the daemon was killed is run again.
+Each result gets one view or one notice, whenever the daemon is killed: the commit of the result marks its view as
+pending (`StreamInfo.rewriting`), and the commit of the view or notice removes the mark. The next daemon runs the
+commands of pending views, with input that it reads from the journal. A command that was running when the daemon was
+killed is run again.
 
 A command may do anything: hang, flood, crash, fork. It gets its own process session, and everything left in that
 session is killed when the run ends, however it ends. Processes that have left the session do not delay the run.
@@ -46,13 +46,13 @@ from tooltap.protocol.filters import Filter
 
 CHUNK = 65_536
 STDERR_BYTES = 1_000
-"""Bytes of standard error that are reported: the last ones."""
+"""Maximum bytes of standard error that are reported: the last ones."""
 TICK = 0.05
-"""Seconds between checks whether a command has ended whose output stays open."""
+"""Seconds between checks whether a command whose output stays open has exited."""
 
 
 class RewriteError(Exception):
-    """The command made no view. The message is the same for the same reason; `detail` says more."""
+    """The command made no view. The message is the same for all failures of one kind; `detail` describes this one."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason)
@@ -156,7 +156,8 @@ def _talk(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, max_b
 
 
 def _write(stream: IO[bytes], data: memoryview) -> int:
-    """Write to the command; returns the number of bytes done with. A command may answer without reading everything."""
+    """Write to the command, and return the number of bytes consumed: all, if it no longer reads. A command may answer
+    without reading everything."""
     try:
         return os.write(stream.fileno(), data[:CHUNK])
     except BrokenPipeError:
@@ -164,27 +165,27 @@ def _write(stream: IO[bytes], data: memoryview) -> int:
 
 
 Outcomes: TypeAlias = Mapping[str, Sequence[Output]]
-"""Id of a result -> what is journaled about its view: the view, a notice, or nothing if none is wanted."""
+"""Id of a result -> what is journaled about its view: the view, a notice, or nothing if the command declined."""
 
 # -- which commands run ----------------------------------------------------------------------------------------------
 
 UNUSABLE = "it cannot be used"
 WAITING_BYTES = 16 * 1024 * 1024
-"""Bytes of results that wait for their command; further results are shown unchanged."""
+"""Maximum bytes of results that wait for their command; further results are shown unchanged."""
 WAITING_RESULTS = 1_000
-"""Results that wait for their command or are with it; further results are shown unchanged."""
+"""Maximum results that wait for their command or are being rewritten; further results are shown unchanged."""
 STREAMS_SEARCHED = 1_000
-"""Streams that are searched for missing views: those with the newest commits."""
+"""Maximum streams that are searched for missing views: those with the newest commits."""
 
 _log = get_logger("rewriter")
 
 
 class _NoViewError(RewriteError):
-    """The command wants no view."""
+    """The command declined to make a view."""
 
 
 class Rewriter:
-    """`settle` commits what became of views of one stream's results. `bounds` may be replaced at any time."""
+    """`settle` commits the outcomes of one stream's views. `bounds` may be replaced at any time."""
 
     def __init__(
         self,
@@ -203,7 +204,7 @@ class Rewriter:
         self._waiting: deque[Rewrite] = deque()
         self._waiting_bytes = 0
         self._working: set[str] = set()
-        """Ids of the results that wait or are with their commands."""
+        """Ids of the results that wait for their command or are being rewritten."""
         self._running = 0
         self._is_stopped = False
         self._shown = self._unshown = 0
@@ -230,8 +231,8 @@ class Rewriter:
             self._tasks.start_soon(self._try_to_settle, rewrites[0].result.stream, refused)
 
     async def make_missing(self, journal: Journal, rules: Rules, infos: Iterable[StreamInfo] = ()) -> None:
-        """Start the commands whose views are missing, although nobody makes them: a daemon was killed, or a view could
-        not be committed. To be called at startup and now and then, and with the `infos` of streams that are resumed.
+        """Start the commands of pending views that no running daemon makes: the daemon was killed, or the view could
+        not be committed. To be called at startup and periodically, and with the `infos` of streams that are resumed.
         Raises `JournalError`."""
         others = await journal.daemons() - {journal.daemon}
         for info in infos or await journal.streams(limit=STREAMS_SEARCHED):
@@ -297,7 +298,7 @@ class Rewriter:
                 self._idle.set()
 
     async def _outcome(self, one: Rewrite) -> Sequence[Output]:
-        """The view, or what says that there is none."""
+        """Return the view, or a notice that there is none; nothing if the command declined."""
         try:
             return await self._rewrite(one)
         except RewriteError as error:
@@ -307,7 +308,7 @@ class Rewriter:
             return self._without_view(one, RewriteError(UNUSABLE, str(error)))
 
     async def _try_to_settle(self, stream: str, outcomes: Outcomes) -> None:
-        """Commit what became of views. If that fails, the commands are run again later."""
+        """Commit the outcomes of views. If that fails, the commands are run again later."""
         failpoint("view-commit")
         try:
             await self._settle(stream, outcomes)
@@ -340,7 +341,8 @@ class Rewriter:
         return with_display(_update(one.result, self._clock()), display, self._limits)
 
     def _without_view(self, one: Rewrite, error: RewriteError) -> list[Output]:
-        """Leave the assistant view, and return what says so. Logged once for each command and reason."""
+        """Return a notice that there is no view; nothing if the command declined. Log each reason once for each
+        command."""
         if self._is_stopped:
             return []
         self._unshown += 1
@@ -357,7 +359,7 @@ class Rewriter:
         return [] if isinstance(error, _NoViewError) else [self._notice(one.result, error)]
 
     def _notice(self, result: ToolResult, error: RewriteError) -> Output:
-        """The notice that there will be no view. It has the id that the view would have: there is one of them."""
+        """Return the notice that there is no view. It has the view's id, since only one of the two is journaled."""
         notice = Notice(
             **_envelope(result, self._clock()),
             level="warning",
@@ -393,23 +395,24 @@ def _envelope(result: ToolResult, now: int) -> dict[str, Any]:
 # -- pending views ----------------------------------------------------------------------------------------------------
 
 READ = 500
-"""Events read at once."""
+"""Maximum events read at once."""
 
 
 class PendingViews(NamedTuple):
-    """The results whose views are pending, by the work that is left."""
+    """Results whose views are pending, by what is to be done."""
 
     rewrites: list[Rewrite]
     without_rule: list[ToolResult]
-    """No rule asks for these views any more."""
+    """Results that no rule rewrites any more."""
     gone: set[str]
-    """Ids of results that are not stored any more."""
+    """Ids of results that were deleted."""
     failed: list[tuple[ToolResult, Exception]]
     """Results for which the command's request cannot be made, and why."""
 
 
 async def find_pending(journal: Journal, stream: str, ids: Iterable[str], rules: Rules) -> PendingViews:
-    """Read what the commands of a stream's results need. `ids`: of the results. Raises `JournalError`."""
+    """Read from the journal the results whose views are pending, and the input for their commands. `ids`: of the
+    results. Raises `JournalError`."""
     gone = set(ids)
     results: list[ToolResult] = []
     calls: set[str] = set()

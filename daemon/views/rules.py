@@ -80,7 +80,7 @@ class Rules:
         return bool(self._tools)
 
     def of(self, name: str) -> Rule | None:
-        """The rule for a tool, by its canonical name; None if its results are shown unchanged."""
+        """Return the rule for a tool, by its canonical name; None if its results are shown unchanged."""
         known = name if name in self._tools or name in _CANONICAL else EVERY_TOOL
         if known == EVERY_TOOL and name.startswith(MCP):
             known = MCP

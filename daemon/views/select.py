@@ -1,5 +1,4 @@
-"""What each reader sees of an event: what the model sees, what the user sees, or everything; and the text of a
-result."""
+"""The views of an event: what the model sees, what the user sees, or everything; and the text of a result."""
 
 from __future__ import annotations
 
@@ -15,7 +14,9 @@ View: TypeAlias = Literal["assistant", "display", "raw"]
 
 
 def view_of(event: dict[str, Any], view: View) -> dict[str, Any]:
-    """`raw`: the event as journaled.
+    """Return a view of an event.
+
+    `raw`: the event as journaled.
 
     `assistant`: without the provider's own object, and without what only the user saw. Of a result it has
     `modelView` in place of the output, unless texts in it are still to be put together. If the stream does not say
@@ -70,7 +71,7 @@ async def put_together(event: dict[str, Any], journal: Journal, limit: int) -> d
 
 
 async def whole_body(journal: Journal, output_id: str) -> bytes | None:
-    """Return all of an output body; None if it is gone. Raises `JournalError`."""
+    """Return all of an output body; None if it was deleted. Raises `JournalError`."""
     parts: list[bytes] = []
     size, total = 0, 1
     while size < total:
@@ -95,19 +96,20 @@ TEXTS = (
     ("value",),
     ("errorMessage",),
 )
-"""Keys of the text of a tool that prints nothing; the first that is present counts."""
+"""Keys that may hold the text of a result without `stdout` and `stderr`, in order of precedence."""
 
 
 class Text(NamedTuple):
     text: str
     """The text, as far as the event holds it."""
     bytes: int
-    """Size of the whole text; so is `lines`."""
+    """Bytes of the whole text, as `lines` are its lines."""
     lines: int
 
 
 def result_text(output: dict[str, Any], outputs: dict[str, OutputRef] | None) -> Text:
-    """The text of a result, or its JSON if it has none. `outputs`: the event's, for the size of a text that was cut."""
+    """Return the text of a result, or its JSON if it has none. `outputs`: the event's, for the size of a text that was
+    cut."""
     printed = [_text(output, "/output", (key,), outputs) for key in ("stdout", "stderr")]
     if any(printed):
         return _joined([one for one in printed if one is not None and one.text])
@@ -117,12 +119,12 @@ def result_text(output: dict[str, Any], outputs: dict[str, OutputRef] | None) ->
 
 
 def written_text(call_input: dict[str, Any], outputs: dict[str, OutputRef] | None) -> Text | None:
-    """The text that a call writes to a file."""
+    """Return the text that a call writes to a file."""
     return _text(call_input, "/input", ("content",), outputs)
 
 
 def without_meta(payload: dict[str, Any]) -> dict[str, Any]:
-    """Only the tool's own keys, without those that tooltap adds."""
+    """Return only the tool's own keys, without those that tooltap adds."""
     return {key: value for key, value in payload.items() if key not in ("_happy", "_raw")}
 
 
