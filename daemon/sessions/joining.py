@@ -69,7 +69,7 @@ DISPLAY_TOOLS = "display-tools"
 
 
 class HeldResult(NamedTuple):
-    """A call of a display tool whose result is held back."""
+    """The result of a display tool's call, which is held back."""
 
     stream: str
     call_id: str
@@ -116,7 +116,8 @@ class Displays:
         return bool(self._shown)
 
     def hold(self, live: NextCommit) -> None:
-        """Hold back what a display server has just reported, if its client reports the same."""
+        """Hold back the pending events of a display server, if its client is tapped or followed, and so reports the
+        calls, too."""
         info, events = live.info, live.pending
         if events and info.stream not in info.roles:
             client = next((event.fields.title for event in events if event.kind == "session"), None)
@@ -128,14 +129,14 @@ class Displays:
             self.remember(info)
 
     def remember(self, info: StreamInfo) -> None:
-        """Note which results a stream holds back."""
+        """Remember the results that a stream holds back."""
         for shown in _shown(info):
             if (key := (info.stream, shown.call_id)) not in self._shown:
                 self._shown[key] = shown
                 self._wait(*key)
 
     def forget(self, stream: str, call_id: str) -> bool:
-        """A call of a stream has waited for too long. Return whether it was still waiting."""
+        """Give up waiting for the agent's result of a call; return whether the call was still waiting."""
         return self._shown.pop((stream, call_id), None) is not None
 
     def may_give(self, live: NextCommit) -> bool:
@@ -144,7 +145,7 @@ class Displays:
         return any(_is_result(event) and any(map(event.fields.name.endswith, tools)) for event in live.pending)
 
     def give(self, live: NextCommit, previews: Mapping[str, str | None]) -> None:
-        """Add to the results of an agent what the user was shown. `previews`: of its calls, by their ids."""
+        """Add the held displays to an agent's results. `previews`: of its calls, by their ids."""
         for event in live.pending:
             if event.kind == "tool-call":
                 previews = {**previews, event.fields.call_id: event.fields.preview}
@@ -183,12 +184,13 @@ def _is_result(event: Produced) -> bool:
 
 
 def _tool(name: str) -> str:
-    """The tool without its server, whose name the user chooses."""
+    """Return the tool's name without its server, whose name the user chooses."""
     return name.rpartition("__")[2]
 
 
 def take_held(info: StreamInfo, statistics: Statistics, call_id: str, *, report: bool) -> list[Produced]:
-    """Take the events of a call out of what a stream holds. With `report`, return them, and what precedes them."""
+    """Take the events of a call out of what a stream holds. With `report`, return them and the events that precede
+    them."""
     events = [Produced.of(decode(body), body.encode()) for body in info.pending_displays]
     taken = [one for one in events if _call_of(one) == call_id]
     if report and taken:
@@ -211,17 +213,19 @@ def _call_of(event: Produced) -> str | None:
 
 GUEST_KINDS: Final = frozenset({"permission-request", "permission-response", "unparsed"})
 GUEST_NOTICES: Final = frozenset({"lost", "parser-reset"})
-"""What a session file cannot have: questions to the user, and what happened to the tap's lines."""
+"""Kinds (`GUEST_KINDS`) and codes of notices that a guest reports, since a session file cannot have them: questions to
+the user, and what happened to the tap's lines."""
 REMEMBERED: Final = 64
-"""Latest sessions in which a stream remembers its role."""
+"""Maximum sessions, the latest ones, in which a stream remembers its role."""
 PROMPTS_REMEMBERED: Final = 64
-"""Latest prompts that a stream remembers."""
+"""Maximum prompts, the latest ones, that a stream remembers."""
 BEGINNING: Final = 100
-"""Code points by which prompts are compared: an agent may add to a prompt what it was given on standard input."""
+"""Leading code points by which prompts are compared: an agent may append its standard input to a prompt."""
 
 
 class Joining:
-    """`connected`: the state of all streams with a connection."""
+    """Decides which stream reports which events of a session. `connected`: the state of all streams with a
+    connection."""
 
     def __init__(self, journal: Journal, connected: Callable[[], Iterable[StreamInfo]], displays: Displays) -> None:
         self.displays = displays
@@ -229,7 +233,7 @@ class Joining:
         self._connected = connected
 
     async def join(self, live: NextCommit) -> None:
-        """Leave out of the next commit what another stream reports, and add what the user was shown. The commit must be
+        """Leave out of the next commit what another stream reports, and add displays to results. The commit must be
         taken before anything else is fed. Raises `JournalError`."""
         if live.info.asked_dialect == DISPLAY_TOOLS:
             self.displays.hold(live)
@@ -289,7 +293,7 @@ def is_file(info: StreamInfo) -> bool:
 
 
 def names_session(info: StreamInfo) -> bool:
-    """Return whether a tap has named a session of its agent."""
+    """Return whether a tap's stream has named a session of its agent."""
     return bool(info.roles)
 
 
@@ -315,24 +319,25 @@ def _is_guest(info: StreamInfo, session: str, others: Iterable[StreamInfo], conn
 
 
 def is_silent_gateway(info: StreamInfo) -> bool:
-    """Return whether a stream has only what an agent has asked its model: the agent's own stream may still come."""
+    """Return whether a gateway's stream has reported no answer of the model yet, so that the agent's own stream may
+    still take over."""
     return _is_gateway(info) and info.last_reported_ts is None
 
 
 def _is_content(event: Produced) -> bool:
-    """Return whether an event is more than a prompt, or what belongs to its turn."""
+    """Return whether an event is part of an answer: reasoning, a call, a result, or an assistant's message."""
     return event.kind in ("reasoning", "tool-call", "tool-result") or (
         event.kind == "message" and event.fields.role == "assistant"
     )
 
 
 def _is_gateway(info: StreamInfo) -> bool:
-    """Return whether a stream has what passed between an agent and its model."""
+    """Return whether a stream is from a gateway, between an agent and its model."""
     return (info.dialect or info.asked_dialect) in apis().values()
 
 
 def _last_reported(info: StreamInfo) -> int:
-    """Return when the latest line was written whose events a session file has reported; -1: it has reported none."""
+    """Return the time of the latest line of a session file whose events were reported; -1 if none was."""
     if info.last_reported_ts is None:  # a session file that was published over the socket, not followed
         return (info.last_t or info.updated) if info.statistics.events else -1
     return info.last_reported_ts

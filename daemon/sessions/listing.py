@@ -1,4 +1,4 @@
-"""Lists of sessions: which they have and in what order, the name and status of each, and which sessions run.
+"""Lists of sessions: their filters and order, the name and status of each session, and which sessions run.
 
 Sessions and open calls are the JSON objects of the replies to `sessions` and `calls`, so that commands and pages share
 this.
@@ -17,14 +17,14 @@ SessionOrder: TypeAlias = Literal["seq", "time"]
 FACETS = ("status", "provider", "project")
 """Keys of a session whose values are counted."""
 MOST_COUNTED = 1_000
-"""Values of a key that are counted: those of the most sessions."""
+"""Maximum values that are counted of a key: those with the most sessions."""
 
 
 _CURSOR = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
 class SessionPlace(NamedTuple):
-    """Where a session is in a list: in the order of time by both, in that of `seq` by this alone."""
+    """Position of a session in a list. The order of time compares both fields, that of `seq` only `last_seq`."""
 
     last_seq: int
     last_ts: int = 0
@@ -53,11 +53,11 @@ class SessionFilter(NamedTuple):
     provider: tuple[str, ...] | None = None
     project: tuple[str, ...] | None = None
     since: int | None = None
-    """The last activity is not before this, in milliseconds since the epoch."""
+    """Minimum time of the last activity, inclusive, in milliseconds since the epoch."""
     until: int | None = None
-    """The last activity is before this."""
+    """Maximum time of the last activity, exclusive."""
     changed_after: int | None = None
-    """There are events after this `seq`."""
+    """Only sessions with events after this `seq`."""
 
     def matches(self, session: Mapping[str, Any]) -> bool:
         """`session`: as `SessionRow.describe` returns it."""
@@ -102,27 +102,28 @@ STATUSES = {
     "completed": "Done",
     "interrupted": "Interrupted",
 }
-"""The status of a session -> its words."""
+"""Status of a session -> its label."""
 
 
 class RunningSession(NamedTuple):
     session: dict[str, Any]
     status: Literal["running", "waiting"]
     asked: list[dict[str, Any]]
-    """Its pending permissions and questions, oldest first."""
+    """The session's pending permissions and questions, oldest first."""
     calls: list[dict[str, Any]]
-    """Its open calls, oldest first."""
+    """The session's open calls, oldest first."""
 
     @property
     def since(self) -> int | None:
-        """Return when what it does now began, in milliseconds since the epoch."""
+        """Return when the current activity began, in milliseconds since the epoch: the oldest request, else the newest
+        call, else the last event."""
         latest = self.asked[:1] or self.calls[-1:]
         since: int | None = latest[0].get("ts") if latest else self.session.get("lastTs")
         return since
 
 
 def find_running(sessions: Sequence[dict[str, Any]], opened: dict[str, Any]) -> list[RunningSession]:
-    """Return those of the sessions that run or wait for the user, in their order. `opened`: the open calls and
+    """Return those of the sessions that run or wait for the user, in the same order. `opened`: the open calls and
     permissions (the result of `calls`)."""
     asked, calls = _by_session(opened["permissions"]), _by_session(opened["calls"])
     found = []

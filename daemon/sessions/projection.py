@@ -1,7 +1,7 @@
-"""What a journal derives from events as they are committed: open calls, pending permissions, one row per session.
+"""The rows that a journal derives from events as they are committed: open calls, pending permissions, and sessions.
 
-The rules are here; where the rows are stored is each journal's business (`Projection` has a method for each access).
-Events of replayed history are not projected.
+The rules are here; each journal stores the rows in its own way (`Projection` has a method for each access). Events of
+replayed history are not projected.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Projection(ABC):
 
     @abstractmethod
     def _calls(self, stream: str) -> Mapping[str, CallRow]:
-        """The stream's open calls and permissions, by `<kind>:<id>`."""
+        """Return the stream's open calls and permissions, by `<kind>:<id>`."""
 
     @abstractmethod
     def _put_call(self, stream: str, key: str, row: CallRow | None) -> None:
@@ -62,13 +62,13 @@ class Projection(ABC):
 
     @abstractmethod
     def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:
-        """The session's row, `new` if there is none. It is about to change, and the stream has events of the
+        """Return the session's row, to be changed; `new` if there is none. Note that the stream has events of the
         session."""
 
     @abstractmethod
     def _rename(self, alias: str, stream: str) -> SessionRow | None:
-        """The stream has no events of session `alias` any more. Returns the alias's row, which is deleted; None if
-        other streams have events of it, or none has."""
+        """Note that the stream has no events of session `alias` any more. Delete and return the alias's row; None if
+        other streams have events of it, or if there is none."""
 
     # -- rules --------------------------------------------------------------------------------------------------
 

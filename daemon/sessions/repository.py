@@ -21,9 +21,9 @@ from tooltap.normalizers.core.state import make_room
 
 MOST_KNOWN = 4_096
 DEPTH = 64
-"""Folders that are looked at, from the `cwd` upwards."""
+"""Maximum folders that are searched, from the `cwd` upwards."""
 PATIENCE = 1.0
-"""Seconds; a file system may hang."""
+"""Time limit of a search, in seconds: a file system may hang."""
 
 
 class Repositories:
@@ -31,7 +31,7 @@ class Repositories:
         self._known: dict[str, str | None] = {}
 
     async def learn(self, live: NextCommit) -> None:
-        """Look for the repositories of the next commit."""
+        """Look up the repositories for the next commit, and remember them."""
         for event in _placed(live):
             if (cwd := event.fields.cwd) not in self._known:
                 found = None
@@ -41,7 +41,7 @@ class Repositories:
                 self._known[cwd] = found
 
     def place(self, live: NextCommit) -> None:
-        """Add the repositories that are known to the events of the next commit."""
+        """Add the remembered repositories to the events of the next commit."""
         for event in _placed(live):
             if (root := self._known.get(event.fields.cwd)) is not None:
                 live.exchange(event, Produced.of(msgspec.structs.replace(event.event, root=root)))
@@ -70,6 +70,6 @@ def root_of(cwd: str) -> str | None:
 
 
 def _placed(live: NextCommit) -> list[Produced]:
-    """The events of sessions that state a folder and no repository."""
+    """Return the `session` events that state a folder and no repository."""
     sessions = (event for event in live.pending if event.kind == "session")
     return [event for event in sessions if event.fields.cwd and event.fields.root is None]

@@ -27,9 +27,9 @@ from tooltap.protocol.replies import Session, SessionStatus, StreamState, TurnSt
 
 
 MAX_TITLE = 80
-"""Code points of a title that is made of a prompt."""
+"""Maximum code points of a title that is derived from a prompt."""
 READ = 16_384
-"""Code points of a prompt that are read."""
+"""Maximum code points of a prompt that are read."""
 
 _WRAPPERS = """
     additional_data attached_files bash-stderr bash-stdout collaboration_mode command-contents command-message
@@ -40,9 +40,9 @@ _WRAPPERS = """
     user-prompt-submit-hook
 """
 _DROPPED = frozenset(_WRAPPERS.split())
-"""Elements that are not the user's words."""
+"""Elements that are removed with their content, which the user did not write."""
 _UNWRAPPED = frozenset(("bash-input", "command-args", "command-name", "task", "user_message", "user_query"))
-"""Elements whose content is."""
+"""Elements whose content is kept without the tags: the user wrote it."""
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]{1,40})([^<>\n]{0,200})>")
 _PLACEHOLDER = re.compile(r"\[(?:Image|Pasted text)(?: #|: )[^\[\]\n]{1,200}\]")
 _BEFORE_REQUEST = ("# Context from my IDE setup:", "## My request for Codex:")
@@ -51,15 +51,15 @@ _NOT_PROMPTS = ("Caveat: The messages below were generated", "[Request interrupt
 
 
 class Prompt(msgspec.Struct, omit_defaults=True):
-    """The first prompt of a session's user. What says less of the session counts until there is better: a command alone
-    (`/compact`), and then what a subagent was asked."""
+    """The first prompt of a session, for its title. A prompt that says less is used until there is a better one: a
+    command alone (`/compact`) has rank 1, and a prompt to a subagent rank 2."""
 
     KINDS: ClassVar = ("message",)
 
     title: str = ""
     seq: int = 0
     rank: int = 0
-    """0 is the best."""
+    """0 for the best prompts."""
 
     def note(self, seq: int, ts: int | None, entry: Produced) -> None:
         if entry.fields.role != "user" or (self.title and not self.rank):
@@ -78,7 +78,8 @@ class Prompt(msgspec.Struct, omit_defaults=True):
 
 
 def title_of(prompt: str) -> str:
-    """One line of at most `MAX_TITLE` code points, cut at a word; empty if the user said nothing in the prompt."""
+    """Return a prompt on one line of at most `MAX_TITLE` code points, cut at a word; empty if the user said nothing in
+    it."""
     line = " ".join(words_of(prompt))
     if len(line) <= MAX_TITLE:
         return line
@@ -87,7 +88,8 @@ def title_of(prompt: str) -> str:
 
 
 def words_of(prompt: str) -> list[str]:
-    """The words that the user said, without what programs have put around them; none if it is no prompt."""
+    """Return the user's words in a prompt, without what programs have added around them; none if it is not a user's
+    prompt."""
     text = prompt[:READ].lstrip()
     if text.startswith(_NOT_PROMPTS):
         return []
@@ -129,14 +131,14 @@ def _without_wrappers(text: str) -> str:
 
 
 MAX_FILES = 500
-"""Most files that are counted; later ones are ignored."""
+"""Maximum files that are counted; later ones are ignored."""
 MAX_OPEN = 100
-"""Calls without a result."""
+"""Maximum calls without a result that are remembered."""
 
 
 class FileChange(msgspec.Struct, array_like=True):
     file: int
-    """CRC-32 of its path."""
+    """CRC-32 of the file's path."""
     added: int
     removed: int
 
@@ -145,13 +147,13 @@ class Changes(msgspec.Struct, omit_defaults=True):
     KINDS: ClassVar = ("session", "tool-call", "tool-update", "tool-result")
 
     cwd: str | None = None
-    """The first one: paths may be relative to it."""
+    """The session's first `cwd`: paths may be relative to it."""
     files: set[int] = set()
-    """CRC-32 of their paths."""
+    """CRC-32 of the paths of changed files."""
     added: int = 0
     removed: int = 0
     open: dict[str, list[FileChange]] = {}
-    """Id of a call -> what it is to change."""
+    """Id of an open call -> the changes that it states."""
 
     def note(self, seq: int, ts: int | None, entry: Produced) -> None:
         if entry.kind == "session":
@@ -193,7 +195,7 @@ class Changes(msgspec.Struct, omit_defaults=True):
                 self.removed += change.removed
 
     def _changes(self, name: str, given: dict[str, Any], answer: dict[str, Any]) -> list[FileChange]:
-        """Of each file once, also if a patch has several hunks and a new path for it."""
+        """Return one change for each file, also if a patch has several hunks and a new path for it."""
         found: dict[str, FileChange] = {}
         for step in steps(name, given, answer):
             change = found.pop(step.path, FileChange(0, 0, 0))
@@ -205,7 +207,7 @@ class Changes(msgspec.Struct, omit_defaults=True):
 
 
 def _lines(step: Step) -> tuple[int, int]:
-    """Lines added and removed."""
+    """Return the numbers of lines added and removed."""
     if step.kind == "write":
         return _difference(step.before or "", step.text or "")
     if step.kind == "delete":
@@ -222,7 +224,8 @@ def _difference(old: str, new: str) -> tuple[int, int]:
 
 
 def _stated(output: dict[str, Any]) -> tuple[int, int] | None:
-    """By the hunks of the result, which the call does not know: how often a text was replaced, what was overwritten."""
+    """Return the lines added and removed by the hunks of a result; None without hunks. They have what the call does not
+    state: how often a text was replaced, and what was overwritten."""
     hunks = output.get("structuredPatch")
     if not isinstance(hunks, list) or not hunks:
         return None
@@ -236,7 +239,7 @@ def _stated(output: dict[str, Any]) -> tuple[int, int] | None:
 
 UNENDED: tuple[StreamState, ...] = ("open", "suspended")
 DESCRIPTION = ("agent_version", "model", "title", "cwd", "branch")
-"""Columns that repeat the latest value of a `session` event."""
+"""Columns that hold the latest value of `session` events."""
 MAX_MODELS = 16
 
 
@@ -258,11 +261,11 @@ class Work(msgspec.Struct, omit_defaults=True):
     """State of the last turn."""
     turns: int = 0
     errors: int = 0
-    """Calls and turns that failed."""
+    """Number of calls and turns that failed."""
     milliseconds: int | None = None
-    """Of the turns that have ended; None if the time of none is known."""
+    """Duration of the turns that have ended; None if none is known."""
     since: int | None = None
-    """When the open turn started."""
+    """Start of the open turn, in milliseconds since the epoch."""
 
     def note(self, seq: int, ts: int | None, entry: Produced) -> None:
         if entry.kind == "tool-result":
@@ -293,7 +296,8 @@ class Work(msgspec.Struct, omit_defaults=True):
             self.milliseconds = (self.milliseconds or 0) + earlier.milliseconds
 
     def duration(self, first: int | None, last: int | None) -> int | None:
-        """Milliseconds of all turns, the open one until now: `last`. From `first` to `last` if no turn has a time."""
+        """Return the milliseconds of all turns, the open one until `last`. If no turn has a time: from `first` to
+        `last`."""
         if last is not None and self.since is not None:
             return (self.milliseconds or 0) + max(last - self.since, 0)
         if self.milliseconds is None and first is not None and last is not None:
@@ -301,12 +305,13 @@ class Work(msgspec.Struct, omit_defaults=True):
         return self.milliseconds
 
     def outcome(self, *, ended: bool) -> SessionStatus:
-        """The status as far as it follows from events: `running` if a stream of the session is open, else that is
-        `interrupted`. `ended`: the agent has reported the end."""
+        """Return the status that follows from events alone. `running` holds only while a stream of the session is open;
+        else the session is `interrupted`. `ended`: the agent has reported the end."""
         return "interrupted" if ended and self.turn == "started" else _OUTCOMES[self.turn]
 
     def status(self, *, ended: bool, is_open: bool, pending: bool) -> SessionStatus:
-        """`is_open`: a stream of the session is. `pending`: a permission request has no response."""
+        """Return the status. `is_open`: a stream of the session is open. `pending`: a permission request has no
+        response."""
         if pending:
             return "waiting" if is_open else "interrupted"
         outcome = self.outcome(ended=ended)
@@ -315,23 +320,24 @@ class Work(msgspec.Struct, omit_defaults=True):
 
 MAX_SLICES = 24
 NARROWEST = 1_000
-"""Milliseconds of the narrowest slice."""
+"""Minimum width of a slice, in milliseconds."""
 
 
 class Activity(msgspec.Struct, omit_defaults=True):
     """Tool calls by family, in total and in slices of the session's time.
 
-    A slice is as wide as a power of two times a second and begins at a multiple of its width, so the slices are the
+    The width of a slice is a second times a power of two, and a slice begins at a multiple of it. So the slices are the
     same in whatever order calls come, and rows of the same session can be added.
     """
 
     KINDS: ClassVar = ("tool-call",)
 
     families: dict[str, int] = {}
-    """Family -> calls."""
+    """Family -> number of calls."""
     width: int = NARROWEST
     slices: dict[int, dict[str, int]] = {}
-    """Start of the slice, in widths since the epoch -> its families. None without calls, at most `MAX_SLICES` apart."""
+    """Start of a slice, in widths since the epoch -> calls by family. Slices without calls are left out, and all are
+    within `MAX_SLICES`."""
 
     def note(self, seq: int, ts: int | None, entry: Produced) -> None:
         family = family_of(entry.tool)
@@ -351,8 +357,8 @@ class Activity(msgspec.Struct, omit_defaults=True):
         self._widen()
 
     def over(self, first: int, last: int) -> tuple[list[dict[str, int]], int]:
-        """The slices from `first` to `last`, in milliseconds since the epoch, and their width. No slices if no call
-        has a time."""
+        """Return the slices from `first` to `last`, in milliseconds since the epoch, and their width. No slices if no
+        call has a time."""
         if not self.slices:
             return [], self.width
         width = self.width
@@ -397,11 +403,11 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     cwd: str | None = None
     branch: str | None = None
     home: str | None = None
-    """The first `cwd` …"""
+    """The session's first `cwd`."""
     root: str | None = None
-    """… and the folder of its repository."""
+    """Folder of the repository around `home`."""
     models: list[str] = []
-    """In the order in which they were first used."""
+    """Models in the order of their first use."""
     prompt: Prompt = msgspec.field(default_factory=Prompt)
     work: Work = msgspec.field(default_factory=Work)
     activity: Activity = msgspec.field(default_factory=Activity)
@@ -409,7 +415,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     used: SessionUsage = msgspec.field(default_factory=SessionUsage)
 
     def note(self, seq: int, entry: Produced) -> None:
-        """Add what every event tells, and what the parts keep of it."""
+        """Add an event: the facts that every event has, and those that the parts collect."""
         self.provider = entry.provider
         self.ended = False
         self.last_seq = seq
@@ -426,7 +432,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     @property
     def outcome(self) -> SessionStatus:
-        """As in `Work`."""
+        """See `Work.outcome`."""
         return self.work.outcome(ended=self.ended)
 
     def use_model(self, model: str) -> None:
@@ -434,13 +440,13 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             self.models.append(model)
 
     def spending(self, name: str) -> Spending:
-        """Return what the session `name` used and cost. It may take a second: call it in a thread."""
+        """Return the usage and cost of the session `name`. It may take a second: call it in a thread."""
         title = self.title or self.prompt.title or None
         return Spending(name, self.provider, self.project, title, priced(self.used), Total.of(self.used))
 
     def describe(self, name: str, streams: Mapping[str, StreamState], *, pending: bool) -> dict[str, Any]:
-        """The session as in a `sessions` reply; `streams`: the state of each stream it is in; `pending`: whether a
-        permission request has no response."""
+        """Return the session as in a `sessions` reply. `streams`: the state of each stream that it is in; `pending`:
+        whether a permission request has no response."""
         states = set(streams.values())
         activity: list[dict[str, int]] = []
         width = 0
@@ -490,7 +496,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         return described
 
     def complete(self, other: SessionRow) -> None:
-        """Fill what this row lacks from another row of the same session, rebuilt of the events that are left."""
+        """Fill empty fields from another row of the same session, rebuilt from the events that are left."""
         for field in msgspec.structs.fields(self):
             empty = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
             if getattr(self, field.name) == empty:
@@ -525,7 +531,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 def _is_of_end(entry: Produced) -> bool:
-    """Return whether an event follows from the end of its stream; its id says so."""
+    """Return whether an event was caused by the end of its stream, as its id shows."""
     return entry.id.rpartition(":")[0].endswith("c")
 
 

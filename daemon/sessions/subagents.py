@@ -1,9 +1,9 @@
 """Subagents and the calls that started them, where agent and call are in different streams.
 
-Agents keep the sessions of their subagents in files of their own. Such a file may say which session it belongs to, and
-not which call has started it; the file with the call says, at some time, which agent it has started. Whichever comes
-first, the stream of the subagent states the call as its `parent` from then on, and one event of its own states it of
-what was read before.
+Agents keep the sessions of their subagents in files of their own. Such a file may say which session it belongs to, but
+not which call has started it; the file with the call says, at some time, which agent it has started. Once both are
+known, in either order, the events of the subagent's stream state the call as their `parent`, and one additional event
+states it for the earlier ones.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from tooltap.protocol.events import ToolCall, ToolResult, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
 
 REMEMBERED = 4_096
-"""Agents whose call is in memory. Of all others the journal knows."""
+"""Maximum agents whose call is cached. For others the journal is read."""
 
 
 class Spawned(NamedTuple):
-    """A call has started an agent."""
+    """An agent, and the call that has started it."""
 
     session: str
     agent: str
     call_id: str
     is_kept: bool = True
-    """Whether the stream itself reports the call. If another one does, it may call it by another id."""
+    """Whether the stream itself reports the call. Another stream may report it under another id."""
 
 
 class Subagents:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._calls: dict[str, str] = {}
-        """Session and agent -> call."""
+        """`<session>/<agent>` -> id of the call."""
 
     def unstated(self, live: NextCommit) -> list[tuple[str, Spawned]]:
         """Return the stream and the call of its agent, if the call is known and the stream does not state it yet."""

@@ -1,9 +1,9 @@
-"""Tokens and costs of a session, its turns and its subagents. Whatever shows use or costs asks this module.
+"""Tokens and costs of a session, its turns and its subagents: the only module that computes them.
 
 `SessionUsage`, which is stored in the session's row, sums up `usage` events by `UsagePart`: what one model used for one
 agent on one day, with prompts of one size. Providers charge more for long prompts, so sizes end where a price may
-change, and a part has one price however many requests it sums up. `once` returns the parts such that no token counts
-twice.
+change, and a part has one price however many requests it sums up. `once` returns the parts such that no token is
+counted twice.
 
 Prices are not stored: `priced` applies them when a session is read. The agent's own figure takes precedence over an
 estimate. `report` is the reply to a `usage` request.
@@ -35,10 +35,10 @@ from tooltap.protocol.replies import PricesInfo, UsageKey, UsageResult, UsageRow
 
 
 BOUNDS = (32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288)
-"""A prompt that is longer than one of these may have another price. Size n: longer than n of them."""
+"""Lengths of prompts, in tokens, beyond which a price may change. A prompt of size n is longer than n of them."""
 _EPOCH = date(1970, 1, 1)
 _LONGEST = 10_000_000
-"""Tokens of a prompt that is longer than all bounds."""
+"""Tokens taken as the length of a prompt that is longer than all bounds."""
 _MILLION = 1_000_000
 _DIGITS = 15
 """Decimal places of a rate: a billionth of a dollar for a million tokens."""
@@ -53,21 +53,21 @@ _lock = Lock()
 
 
 class Prices(NamedTuple):
-    """Which prices are known."""
+    """Version and date of the price package."""
 
     version: str
-    """Of the package."""
+    """Version of the package."""
     date: str | None
     """The latest day on which the package says that it has checked a price."""
 
 
 class Rates(NamedTuple):
-    """Dollars for a token."""
+    """Prices of a model, in dollars per token."""
 
     matched: str
     """The model whose prices these are, as `provider/model`."""
     fresh: float
-    """Of the prompt, what was neither read from a cache nor written to it."""
+    """For tokens of the prompt that were neither read from a cache nor written to it."""
     cache_read: float
     cache_write: float
     cache_write_1h: float
@@ -76,15 +76,15 @@ class Rates(NamedTuple):
 
 
 def find(model: str, day: int | None, size: int, single: bool) -> Rates | None:
-    """The rates of `model` on `day` (days since the epoch; None: today) for prompts of `size`, an index into `BOUNDS`.
-    None if the model is not known, or if its rates depend on more than that: on the time of day, or on which of several
-    prompts (not `single`) was how long."""
+    """Return the rates of `model` on `day` (days since the epoch; None: today) for prompts of `size`, an index into
+    `BOUNDS`. None if the model is not known, or if its rates depend on more than that: on the time of day, or on the
+    length of each of several prompts (not `single`)."""
     with _lock:
         return _find(model, day, size, single)
 
 
 def known_prices() -> Prices | None:
-    """None if the package is not installed or cannot be imported."""
+    """Return the version and date of the price package; None if it is not installed or cannot be imported."""
     with _lock:
         return None if _snapshot() is None else _known()
 
@@ -137,7 +137,7 @@ def _find(model: str, day: int | None, size: int, single: bool) -> Rates | None:
 
 @lru_cache(maxsize=2_000)
 def _model(name: str) -> tuple[Any, Any] | None:
-    """The provider and the model of a name; None for one that no provider of the package has."""
+    """Return the provider and the model of a name; None for one that no provider of the package has."""
     snapshot = _snapshot()
     if snapshot is None:
         return None
@@ -158,7 +158,8 @@ def _model(name: str) -> tuple[Any, Any] | None:
 
 
 def _rates(price: Any, prompt: int, matched: str) -> Rates | None:
-    """The rates for prompts of this length; None where not only tokens cost, or not all of them."""
+    """Return the rates for prompts of this length; None if anything but tokens costs, or if some tokens have no
+    price."""
     kinds = importlib.import_module("genai_prices.types").Usage
 
     def cost(**counts: int) -> Decimal:
@@ -187,12 +188,12 @@ def _rates(price: Any, prompt: int, matched: str) -> Rates | None:
 
 
 PARTS = 512
-"""Of one session. What comes after that is summed up by scope and day alone, and has no price."""
+"""Maximum parts of one session. Further usage is summed up by scope and day alone, and has no price."""
 MOST_TOKENS = 10**12
 MOST_DOLLARS = 10**9
-"""An agent that states more does not know."""
+"""Maximum plausible cost; a higher one is ignored."""
 NAME = 200
-"""Code points of the name of an agent or model."""
+"""Maximum code points of the name of an agent or model."""
 DAY_MS = 86_400_000
 
 SCOPES = ("session", "turn", "step")
@@ -210,20 +211,20 @@ COUNTS = (
 
 class Key(msgspec.Struct, array_like=True, frozen=True):
     scope: str
-    """step, turn or session: what the events were about."""
+    """Scope of the events: step, turn or session."""
     day: int | None
     """Days since the epoch (UTC)."""
     agent: str | None
-    """The subagent."""
+    """Id of the subagent; None for the main agent."""
     model: str | None
     size: int
-    """Of each prompt. Where the events were about several requests, no prompt is longer."""
+    """Size of each prompt (see `BOUNDS`). If an event covers several requests, no prompt is longer."""
     single: bool
-    """Each event was about one request."""
+    """True if each event covers one request."""
 
 
 class Amount(msgspec.Struct, array_like=True):
-    """What was used, in the terms of `usage` events."""
+    """Tokens and cost, in the terms of `usage` events."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -232,9 +233,9 @@ class Amount(msgspec.Struct, array_like=True):
     cache_write_1h_tokens: int = 0
     reasoning_tokens: int = 0
     cost_usd: float | None = None
-    """The sum of what the agent states."""
+    """Sum of the costs that the agent states."""
     unstated: bool = False
-    """For some of it, the agent states no cost."""
+    """True if the agent states no cost for some of it."""
 
     @property
     def tokens(self) -> int:
@@ -248,7 +249,7 @@ class Amount(msgspec.Struct, array_like=True):
         self.unstated = self.unstated or other.unstated
 
     def beyond(self, other: Amount) -> Amount:
-        """Return what this has more of."""
+        """Return the difference from a smaller amount. No count is below 0."""
         rest = Amount(unstated=self.unstated)
         for count in COUNTS:
             setattr(rest, count, max(0, getattr(self, count) - getattr(other, count)))
@@ -267,14 +268,14 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
 
     parts: list[UsagePart] = []
     latest: dict[str, Amount] = {}
-    """An agent, or an agent and a model with a tab between -> its highest total of the session so far."""
+    """Agent, or agent and model joined by a tab -> its highest total of the session so far."""
     models: dict[str, str] = {}
-    """Subagent -> its model; empty for the main agent."""
+    """Subagent -> its model; the key is empty for the main agent."""
     reported: list[str] = []
-    """Which of `TOKENS` any event has reported."""
+    """The fields of `TOKENS` that any event has reported."""
     costs: dict[str, float] = {}
-    """What the agent states, in dollars. Scope -> its latest figure (session) or the sum of all (turn, step). Each
-    subagent has its own total of the session, under `session/<agent>`."""
+    """Costs that the agent states, in dollars: scope -> the latest figure (session) or the sum of all (turn, step).
+    Each subagent has its own total of the session, under `session/<agent>`."""
     context_used: int | None = None
     context_size: int | None = None
 
@@ -309,7 +310,8 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
                 self._add_part(UsagePart(key, amount))
 
     def absorb(self, earlier: SessionUsage) -> None:
-        """Add those of an earlier row of the same session. Of an agent's totals, the later row's count."""
+        """Add the usage of an earlier row of the same session. Where both rows have totals of an agent, the later row's
+        count."""
         agents = {name.split("\t")[0] for name in self.latest}
         for part in earlier.parts:
             if part.key.scope != "session" or (part.key.agent or "") not in agents:
@@ -324,9 +326,9 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         self.context_size = earlier.context_size if self.context_size is None else self.context_size
 
     def once(self) -> list[UsagePart]:
-        """The parts of which the session consists, so that nothing is counted twice where an agent reports both steps
-        and totals: its totals, or its turns if they say more; but its steps, which have one prompt each, as far as they
-        go."""
+        """Return the parts of the session without counting a token twice. If the agent reports only totals, these are
+        the session's totals, or its turns if they have more tokens. If it reports steps, which have one prompt each,
+        these are all steps, and what the totals have beyond them."""
         scopes: dict[str, list[UsagePart]] = {"step": [], "turn": [], "session": []}
         for part in self.parts:
             scopes[part.key.scope].append(part)
@@ -336,7 +338,8 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
 
     @property
     def own_cost(self) -> float | None:
-        """Dollars that the agent states for the whole session: the sum over the first scope that has a cost."""
+        """Return the dollars that the agent states for the whole session: the sum over the first of `SCOPES` that has a
+        cost."""
         for wanted in SCOPES:
             stated = [cost for scope, cost in self.costs.items() if scope.split("/")[0] == wanted]
             if stated:
@@ -367,7 +370,7 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         self.context_size = self.context_size if usage.context_size is None else usage.context_size
 
     def _news(self, name: str, total: Amount) -> Amount:
-        """Return what a total has beyond the one before."""
+        """Return the increase of a total over its predecessor."""
         before = self.latest.get(name)
         if before is None:
             if len(self.latest) >= PARTS:
@@ -395,12 +398,12 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
 
 
 def is_cost(cost: float | None) -> bool:
-    """Return whether it can be what a session cost. Nothing that is negative, endless or no number can."""
+    """Return whether a number is plausible as a session's cost: not negative, infinite or NaN, and not too large."""
     return cost is not None and 0 <= cost <= MOST_DOLLARS
 
 
 def _later(scope: str, before: float, stated: float) -> float:
-    """A session reports totals, so the latest counts; turns and steps are added up."""
+    """Combine two stated costs: the later total of a session replaces the earlier one; turns and steps are added up."""
     return stated if scope.startswith("session") else before + stated
 
 
@@ -427,8 +430,8 @@ def _tokens(parts: list[UsagePart]) -> int:
 
 
 def _rest(totals: list[UsagePart], steps: list[UsagePart]) -> list[UsagePart]:
-    """Return what the totals have beyond the steps, model by model. Which prompts were left out is not known, so their
-    sizes are not, either."""
+    """Return what the totals have beyond the steps, by model. Which prompts the steps left out is not known, so sizes
+    are upper bounds."""
     missing = _tokens(totals) - _tokens(steps)
     rest = []
     for model in dict.fromkeys(part.key.model for part in totals):
@@ -454,25 +457,26 @@ def _sum(parts: list[UsagePart]) -> Amount:
 class Cost(NamedTuple):
     usd: float
     estimated: bool
-    """Computed here, or shared out here: the agent stated no figure for exactly this."""
+    """True if the cost was computed from prices, or is a share of a larger figure: the agent stated none for exactly
+    this."""
     matched: str | None = None
-    """The model whose prices were used."""
+    """Models whose prices were used, joined by commas."""
 
 
 class PricedPart(NamedTuple):
     key: Key
     amount: Amount
     cost: Cost | None
-    """None if it is not known."""
+    """None if the cost is not known."""
 
 
 class Total:
-    """Parts added up. Every figure of a session, a turn, an agent, a day … that is shown anywhere comes from here."""
+    """The sum of parts. Every figure of a session, a turn, an agent, a day … that is shown anywhere comes from here."""
 
     def __init__(self, parts: Iterable[PricedPart] = ()) -> None:
         self.amount = Amount()
         self.dollars: float | None = None
-        """What the parts cost whose cost is known; None if there are none."""
+        """Cost of the parts whose cost is known; None if there are none."""
         self.estimated = False
         self.matched: set[str] = set()
         """The models whose prices were used."""
@@ -484,8 +488,8 @@ class Total:
 
     @classmethod
     def of(cls, usage: SessionUsage) -> Total:
-        """The whole of a session. The agent's own figure of its cost takes precedence. It may take a second: call it in
-        a thread."""
+        """Return the total of a session. The agent's own figure of its cost takes precedence. It may take a second:
+        call it in a thread."""
         if (own := usage.own_cost) is None:
             return cls(priced(usage))
         whole = cls()
@@ -517,14 +521,14 @@ class Total:
 
     @property
     def cost(self) -> Cost | None:
-        """None unless the cost of every part is known."""
+        """Return the cost; None unless the cost of every part is known."""
         if self.dollars is None or not self._is_whole:
             return None
         return Cost(self.dollars, self.estimated, ", ".join(sorted(self.matched)) or None)
 
 
 class Spending(NamedTuple):
-    """What one session used and cost, and whose it is."""
+    """The usage and cost of one session, and the facts by which `report` groups them."""
 
     session: str
     provider: str
@@ -535,8 +539,8 @@ class Spending(NamedTuple):
 
 
 def priced(usage: SessionUsage) -> list[PricedPart]:
-    """The parts of a session, each token once. Their costs add up to what the agent states of the whole session, if it
-    states that. It may take a second: call it in a thread."""
+    """Return the parts of a session, each token once. If the agent states a cost of the whole session, their costs add
+    up to it. It may take a second: call it in a thread."""
     own = usage.own_cost
     parts = usage.once()
     costs = [_cost(part) for part in parts]
@@ -592,7 +596,7 @@ class _Group:
 
 
 def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
-    """The reply to a `usage` request. It may take a second: call it in a thread."""
+    """Return the reply to a `usage` request. It may take a second: call it in a thread."""
     key_of = _KEYS[request.by]
     total, sessions = Total(), 0
     groups: dict[str | None, _Group] = {}
@@ -628,7 +632,7 @@ def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
 
 
 def _total_of(session: Spending, parts: list[PricedPart]) -> Total:
-    """Return what some parts of a session have in total: if they are all, what the session has."""
+    """Return the total of some parts of a session; if they are all, it is the session's own total."""
     return session.total if len(parts) == len(session.parts) else Total(parts)
 
 
@@ -689,7 +693,7 @@ _KEYS: dict[UsageKey, Callable[[Spending, PricedPart], str | None]] = {
 
 
 class Ledger:
-    """What a session's parts have in common."""
+    """State that the parts of a session (turns, subagents) share."""
 
     def __init__(self) -> None:
         self.used: dict[str, Amount] = {}
@@ -697,17 +701,17 @@ class Ledger:
         self.models: dict[str, str] = {}
         """As `SessionUsage.models`."""
         self.stated: dict[str, float] = {}
-        """Agent -> the latest total that it states of the session, in dollars."""
+        """Agent -> the latest cost of the session that it states, in dollars."""
         self.scopes: set[str] = set()
-        """The scopes for which costs are stated."""
+        """Scopes for which costs are stated."""
         self.recent: list[Spent] = []
-        """The parts that used anything since the main agent stated a total."""
+        """Parts with usage since the main agent last stated a total."""
         self.totals = 0
-        """How many totals were shared out."""
+        """Number of totals that were shared out."""
 
     @property
     def scope(self) -> str | None:
-        """The scope of which costs are taken."""
+        """Return the scope whose costs count."""
         return next((one for one in SCOPES if one in self.scopes), None)
 
     def use_model(self, agent: str | None, model: str) -> None:
@@ -716,7 +720,7 @@ class Ledger:
             self.models[agent] = model[:NAME]
 
     def growth(self, agent: str, total: float) -> float:
-        """Return what a total has beyond the one before. A smaller one is a new count."""
+        """Return the increase of a total over its predecessor. A total that is smaller starts a new count."""
         before = self.stated.get(agent, 0.0)
         if agent in self.stated or len(self.stated) < PARTS:
             self.stated[agent] = total
@@ -724,15 +728,15 @@ class Ledger:
 
 
 class Spent:
-    """The usage of one part."""
+    """The usage of one part of a session."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.used = SessionUsage(latest=ledger.used, models=ledger.models)
         self.stated: dict[str, float] = {}
-        """Scope -> what the agent states, in dollars."""
+        """Scope -> cost that the agent states, in dollars."""
         self.shared: dict[int, int] = {}
-        """Number of a total of which the part has a share -> how many parts have one."""
+        """Number of a total that was shared out, also to this part -> number of parts that share it."""
 
     def add(self, usage: Usage, agent: str | None, ts: int | None) -> None:
         self.used.add(usage, agent, ts)
@@ -759,7 +763,7 @@ class Spent:
 
     @property
     def amount(self) -> Amount:
-        """The tokens of the part, each once."""
+        """Return the tokens of the part, each once."""
         return Total.of(self.used).amount
 
     def _state(self, scope: str, dollars: float) -> None:
@@ -767,8 +771,8 @@ class Spent:
 
 
 def cost_of(parts: Sequence[Spent]) -> Cost | None:
-    """Return what these parts of one session cost together; None if it is not known. It may take a second: call it in a
-    thread."""
+    """Return the cost of these parts of one session together; None if it is not known. It may take a second: call it in
+    a thread."""
     scope = parts[0].ledger.scope
     stated = [part.stated[scope] for part in parts if scope is not None and scope in part.stated]
     if stated:
@@ -779,7 +783,7 @@ def cost_of(parts: Sequence[Spent]) -> Cost | None:
 
 
 def _shares(parts: Sequence[Spent]) -> list[float]:
-    """Return which share of a total each part has: by the prices of what it used, or else by its tokens."""
+    """Return the share of each part in a total, by the cost of its usage at list prices, or else by its tokens."""
     if len(parts) == 1:
         return [1.0]
     costs = [Total.of(SessionUsage(parts=part.used.parts)).cost for part in parts]
