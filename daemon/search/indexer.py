@@ -77,7 +77,7 @@ class Indexer:
         self.rebuilds = 0
         """Number of times a damaged index was rebuilt."""
         self.problem = ""
-        """Why the index cannot be written, as one sentence; empty if it can."""
+        """Reason that the index cannot be written, as one sentence; empty if it can."""
 
     @property
     def path(self) -> Path | None:

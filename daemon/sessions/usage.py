@@ -67,7 +67,7 @@ class Rates(NamedTuple):
     matched: str
     """The model whose prices these are, as `provider/model`."""
     fresh: float
-    """For tokens of the prompt that were neither read from a cache nor written to it."""
+    """Price of prompt tokens that were neither read from a cache nor written to it."""
     cache_read: float
     cache_write: float
     cache_write_1h: float
@@ -197,7 +197,7 @@ NAME = 200
 DAY_MS = 86_400_000
 
 SCOPES = ("session", "turn", "step")
-"""In order of preference: a session's own cost comes from one scope only."""
+"""Scopes in order of preference: a session's own cost comes from one scope only."""
 TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 COUNTS = (
     "input_tokens",

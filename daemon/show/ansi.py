@@ -1,4 +1,4 @@
-r"""What a terminal finally shows of a program's output, and its colours as HTML.
+r"""Terminal output of programs: the text that a terminal finally shows, and its colors as HTML.
 
     final_screen("10%\r100%\x1b[K\n")     # "100%\n": a progress bar only once, in its last state
     spans("\x1b[1;31mred\x1b[0m")         # <span class="ansi1 ansi31">red</span>

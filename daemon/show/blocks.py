@@ -31,11 +31,11 @@ class CallOfResult(NamedTuple):
     input: dict[str, Any]
     preview: str
     ts: int | None = None
-    """When it was made, in milliseconds since the epoch."""
+    """Time of the call, in milliseconds since the epoch."""
 
 
 class RenderContext(NamedTuple):
-    """What a renderer needs besides the event."""
+    """Everything that a renderer needs besides the event."""
 
     level: Level
     url: Callable[[str], str | None]
@@ -43,11 +43,11 @@ class RenderContext(NamedTuple):
     outputs: Mapping[str, OutputRef] = {}
     """JSON pointer into the event -> the output body that holds the whole of a string cut there."""
     call: CallOfResult | None = None
-    """For results: the call, if it is known."""
+    """The call of a result, if it is known."""
     address: Callable[[int], str] = "/events/{}".format
     """Returns the URL of an event's page by `seq`."""
     replaces_inferred: bool | None = None
-    """For results that replace another one: whether that was inferred, if it is known."""
+    """Whether the result that this one replaces was inferred; None if it replaces none, or if that is not known."""
     cwd: str | None = None
     """The folder that paths in previews are relative to."""
     room: int = HEADER

@@ -83,13 +83,13 @@ class Work(msgspec.Struct):
 
 class TurnWork(msgspec.Struct):
     number: int
-    """From 1; 0 for what precedes the first turn."""
+    """Number of the turn, from 1; 0 for what precedes the first turn."""
     seq: int
     start: int
     share: Work
     end: int | None = None
     state: str = "started"
-    """As in a `turn` event; empty if the next turn has begun without the end of this one."""
+    """State as in a `turn` event; empty if the next turn has begun without the end of this one."""
     prompt: str = ""
     """The beginning of the user's first message."""
     answer: str = ""

@@ -76,7 +76,7 @@ class Fragment(NamedTuple):
     status: str
     """The status of a call or result, or the level of a notice; else empty."""
     body: Body | Markup
-    """As values, or as HTML that a skin has written."""
+    """Values, or HTML that a skin has written."""
     is_minor: bool = False
     """Bookkeeping, shown less prominently."""
     family: str = ""
@@ -91,7 +91,7 @@ class Fragment(NamedTuple):
     session_key: str | None = None
     """Like `key`, but with the session of the call as its scope: the events of a subagent may be in another stream."""
     into_session: str | None = None
-    """Of an event of a subagent: key of the call that spawned it, with the session as its scope."""
+    """Key of the call that spawned the event's subagent, with the session as its scope."""
     agent: str | None = None
     """Key of the event's subagent, while the call that spawned it is not known."""
     ties: str | None = None
@@ -99,7 +99,7 @@ class Fragment(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What is shown of an event, in any surrounding. Texts are whole; the skin cuts them to its room."""
+    """Everything that is shown of an event, in any surrounding. Texts are whole; the skin cuts them to its room."""
 
     icon: str
     title: str

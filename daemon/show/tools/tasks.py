@@ -150,7 +150,7 @@ class TaskOutcome(TaskResult):
     totalToolUseCount: int | None = None
     isAsync: bool | None = None
     statusChange: dict[str, Any] | None = None
-    """How the status of a task changed: `{from, to}`."""
+    """Change of a task's status: `{from, to}`."""
     agents_states: dict[str, Any] | None = None
 
 

@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 class EventsQuery(Filtered, kw_only=True, frozen=True):
     after: str | None = None
-    """As in a subscription. Default: `now` for server-sent events, else `start`."""
+    """Cursor, as in a subscription. Default: `now` for server-sent events, else `start`."""
     before: str | None = None
     """A `seq`, or `now`: the page goes backwards from there."""
     limit: Annotated[int, msgspec.Meta(ge=1)] | None = None

@@ -54,7 +54,7 @@ class OutputFile:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _read(self, start: int, length: int) -> bytes:
-        """Read a part; empty if the output is gone."""
+        """Read a part; empty if the output was deleted."""
         try:
             found = await self._requests.part(OutputRequest(output_id=self._output_id, offset=start, length=length))
         except FrameError:

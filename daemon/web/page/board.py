@@ -54,7 +54,7 @@ LOOKED_AT = 200
 """Maximum number of running sessions from which the board chooses."""
 MOST_ENDED = 6
 RECENT_MS = 600_000
-"""How long an ended session stays on the board after its last event, in milliseconds."""
+"""Milliseconds after its last event for which an ended session stays on the board."""
 MOST_ASKS = 4
 MOST_SUBAGENTS = 8
 MESSAGES = 16
@@ -114,7 +114,7 @@ class Facts(NamedTuple):
     row: dict[str, Any]
     status: str
     since: int | None
-    """When the current activity began, or the session ended, in milliseconds since the epoch."""
+    """Start of the current activity, or the end of the session, in milliseconds since the epoch."""
     ended: bool
     latest: Latest
     call: Call | None = None
@@ -278,7 +278,7 @@ class Column(NamedTuple):
 class Columns(NamedTuple):
     columns: list[Column]
     summary: Markup
-    """How many sessions run, wait and have ended, in words."""
+    """Numbers of running, waiting and ended sessions, in words."""
 
 
 class Board:

@@ -42,7 +42,7 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Level of an expanded card."""
     tools_expanded: dict[ToolName, Level] = {}
     tap: Tap = "expand"
-    """What a tap on a card's header does: expand the card in place, or open the event's page."""
+    """Action of a tap on a card's header: expand the card in place, or open the event's page."""
     debug: bool = False
     """Whether the provider's raw object is unfolded at first."""
     theme: Theme = "auto"

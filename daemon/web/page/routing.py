@@ -1,4 +1,4 @@
-"""What pages share: their routes, which show errors as a page, the reader's preferences, and the templates.
+"""Shared code of the pages: routes, which show errors as a page, the reader's preferences, and the templates.
 
 A page is a module with `routes(…)`, which takes the parts of the daemon that it needs and returns its routes.
 `PageRoute` is for addresses that people open; what scripts fetch is a `Route`, whose errors are JSON.

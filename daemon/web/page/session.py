@@ -123,7 +123,7 @@ class CardsQuery(SelectionQuery, kw_only=True, frozen=True):
 
 class LiveQuery(SelectionQuery, kw_only=True, frozen=True):
     after: str | None = None
-    """As in a subscription. Default: `now`."""
+    """Cursor, as in a subscription. Default: `now`."""
     has: Annotated[
         tuple[Annotated[str, msgspec.Meta(max_length=1_000)], ...], msgspec.Meta(max_length=MAX_PARTIALS)
     ] = ()

@@ -47,7 +47,7 @@ Test: TypeAlias = Callable[[StoredEvent], bool]
 
 
 class Selection(NamedTuple):
-    """Which events a reader wants to see."""
+    """The events that a reader wants to see."""
 
     wanted: Filter = Filter()
     states: tuple[State, ...] = ()
@@ -197,7 +197,7 @@ class _Search:
 
     @property
     def room(self) -> int:
-        """How many events one read may return."""
+        """Maximum events that one read may return."""
         return 10_000 if self._is_searched else self._events - len(self.found)
 
     async def take(self, events: list[StoredEvent]) -> int | None:

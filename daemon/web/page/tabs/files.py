@@ -97,7 +97,7 @@ class ShownFile(NamedTuple):
     folder: str
     name: str
     note: str
-    """What is missing in the diff, and why."""
+    """Explanation if the diff is missing or may be incomplete; else empty."""
     hunks: list[ShownHunk] | None
     """None if the file is not open."""
     hidden: int

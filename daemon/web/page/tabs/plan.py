@@ -43,7 +43,7 @@ class Change(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one call changed in a list."""
+    """The changes that one call made in a list."""
 
     place: Place
     changes: list[Change]

@@ -105,7 +105,7 @@ LABEL = 60
 
 
 class Point(NamedTuple):
-    """How full the main agent's context was at one request."""
+    """Use of the main agent's context at one request, in tokens."""
 
     seq: int
     used: int
