@@ -1,1 +1,2 @@
-"""The catalog of agents and their dialects: what a folder declares, the registry, recognition. Knows `core` by type."""
+"""Catalog of agents and their dialects: declarations of the folders in `dialects/`, their registry, and recognition.
+Depends on `core` for types only."""

@@ -25,24 +25,25 @@ class Dialect(NamedTuple):
     """Whether a decoded line is of this dialect. It looks at the telling keys of every common line, not only of the
     first one: a stream may be tapped from the middle."""
     reads: str
-    """What the dialect is, for the table of dialects."""
+    """Description of the dialect, for the table of dialects."""
     tapped_with: str
     """The command that taps it."""
     arrives: str
     """When its events arrive; `docs/reference/providers.md` explains the words."""
     omits: str
-    """Whatever the wire never states: of prompts, reasoning, permission requests, tokens and cost; then, behind `;`,
-    what else. `–`: nothing."""
+    """Things that the wire never states: first which of prompts, reasoning, permission requests, tokens and cost; then,
+    after `;`, anything else. `–`: nothing."""
     hides_subagents: bool = False
-    """Whether it never shows what subagents do, although the agent has some."""
+    """True if the stream never shows the work of subagents, although the agent has some."""
     unproven: str | None = None
-    """Parts that are parsed according to the vendor's source or others' recordings, and are in none of ours."""
+    """Parts that are parsed according to the vendor's source or others' recordings, and that none of our recordings
+    covers."""
     takes_from: tuple[str, ...] = ()
-    """Dialects whose rule also accepts lines of this one; such lines are this one's."""
+    """Dialects whose rule also accepts lines of this one; a line that both rules accept belongs to this dialect."""
     shows_prompts: bool = True
     """Whether a line has the prompt that the agent was given as an argument."""
     api: str | None = None
-    """The end of the paths of an API for language models whose requests and answers are lines of this dialect."""
+    """Suffix of the URL paths of a language model API whose requests and responses are lines of this dialect."""
 
 
 class Store(NamedTuple):
@@ -50,41 +51,42 @@ class Store(NamedTuple):
 
     dialect: str
     variable: str
-    """The environment variable that names the folder which holds `below`, where it is not `home`."""
+    """The environment variable that overrides `home`: the folder that holds `below`."""
     home: str
-    """Relative to the user's home directory."""
+    """Folder that holds `below`, relative to the user's home directory."""
     below: str
     files: re.Pattern[str]
-    """Paths of session files, relative to `below`. Group `session`: the session, where the file does not say it."""
+    """Pattern of the paths of session files, relative to `below`. Group `session`: the session, if the file does not
+    state it."""
     printed: bool = False
     """Whether the agent prints the same dialect."""
     reader: str | None = None
-    """`module:Class`, in the dialect's folder, of what makes lines of a store that is neither lines (`.jsonl`) nor
-    whole documents (`.json`): a `DatabaseReader` with `database`, else a `FolderReader`."""
+    """`module:Class` in the dialect's folder. The class makes lines of a store that holds neither lines (`.jsonl`) nor
+    whole documents (`.json`): a `DatabaseReader` if `database` is set, else a `FolderReader`."""
     database: str | None = None
     """The SQLite database in `below` that holds all sessions; `files` matches its name, a slash and a session."""
     note: tuple[str, str] | None = None
-    """The file beside a subagent's session that names the call which started it: its ending in place of the extension,
-    and the key of its JSON object."""
+    """Sidecar file of a subagent's session that names the call which started it: (suffix that replaces the extension,
+    key in its JSON object)."""
 
 
 class Prompt(NamedTuple):
-    """The place of the prompt in a command line.
+    """Rule that finds the prompt in an agent's command line.
 
-    Lists of options are separated by blanks. They need not be complete: after an unknown option only what is certain
-    counts.
+    Lists of options are separated by blanks. They may be incomplete: after an unknown option, only an unambiguous
+    prompt is returned.
     """
 
     options: tuple[str, ...] = ()
     """Options whose value is the prompt."""
     words: Literal["none", "first", "all"] = "first"
-    """The words that are the prompt, of those that are no options; all are joined by blanks."""
+    """The positional words that make up the prompt; `all` joins them with blanks."""
     after: tuple[str, ...] = ()
-    """The commands, one of which comes before these words."""
+    """Subcommands, one of which must be the first word; the prompt follows it."""
     skipped: Mapping[str, int] = {}
-    """A word with which the prompt comes so many words later: a command within the command, and what it is given."""
+    """Nested subcommand -> number of its arguments before the prompt (`codex exec resume <session> <prompt>`: 1)."""
     not_skipped: str = ""
-    """An option that replaces what the command within the command is given."""
+    """An option that replaces the nested subcommand's arguments (`--last`): then none is skipped."""
     flags: str = ""
     """Options without a value."""
     valued: str = ""
@@ -92,23 +94,24 @@ class Prompt(NamedTuple):
     several: str = ""
     """Options with any number of values."""
     never: str = ""
-    """Options, and commands within the command, with which there is no prompt, or not as it stands."""
+    """Options and nested subcommands with which there is no prompt, or with which the prompt is not passed on
+    verbatim."""
     stdin: bool = False
-    """Without a prompt, the agent reads it from its standard input."""
+    """True if the agent reads the prompt from standard input when its command line has none."""
 
 
 class EventServer(NamedTuple):
-    """A server of an agent that sends its events to whoever asks for them (server-sent events), one line in each."""
+    """HTTP server of an agent that streams its events to clients as server-sent events, one line per event."""
 
     dialect: str
     path: str
-    """Of the stream of events, after the server's URL."""
+    """Path of the event stream on the server."""
     example: str
     """A URL of such a server."""
     username: tuple[str, str]
-    """The environment variable with the name for HTTP Basic authentication, and what it is without."""
+    """User name for HTTP Basic authentication: (environment variable, default)."""
     password: str
-    """The environment variable with the password; without one there is no authentication."""
+    """The environment variable that holds the password; if it is unset, no authentication is used."""
 
 
 class Agent(NamedTuple):
@@ -116,17 +119,17 @@ class Agent(NamedTuple):
 
     command: str
     machine_readable: tuple[str, ...]
-    """Any of these, in its command line, makes it print a stream; `…` matches anything between."""
+    """Options, any of which makes the agent print a stream; `…` matches any words in between."""
     advice: str | None
-    """The arguments to add where they are missing; None: it never prints a stream."""
+    """The arguments to add if none of `machine_readable` is given; None: the agent never prints a stream."""
     provider: str | None = None
     """The provider of its events, where that is not the command's name."""
     package: str | None = None
-    """Its name for npx and the like."""
+    """Package name for `npx` and similar runners."""
     store: Store | None = None
     prompt: Prompt | None = None
     server: EventServer | None = None
-    """What `tooltap attach` taps."""
+    """The server that `tooltap attach` taps."""
 
 
 # -- readers of stores that are neither files of lines nor single documents ---------------------------------------
@@ -149,11 +152,12 @@ class Row(NamedTuple):
     """A row of a database that is a line of a session's stream."""
 
     owner: str
-    """The session that the row is of: the one that is read, or a subagent's in it."""
+    """The session that the row belongs to: the one being read, or one of its subagents' sessions."""
     number: int
-    """Counts the rows of its owner, from 0 on."""
+    """Index of the row among its owner's rows, from 0."""
     line: bytes
-    """The same bytes each time, without a line feed: their CRC shows whether the row is the one that was read."""
+    """The row as bytes, identical at every read, without a line feed. Its CRC shows whether a row is the one read
+    before."""
     time: int
     """When it was written, in ms since the epoch."""
 
@@ -171,37 +175,38 @@ class DatabaseReader(Protocol):
     """
 
     def sessions(self, query: Query, changed: int) -> Iterable[StoredSession]:
-        """List the sessions that are followed; those of subagents are part of the one that they belong to."""
+        """List the sessions to follow. A subagent's session is not listed: it is part of its root session."""
 
     def numbers(self, query: Query, session: str) -> Generator[tuple[str, int], None, None]:
         """Return owner and number of all rows of a session, in the order in which they were written. Raises
         `SessionGoneError`."""
 
     def rows(self, query: Query, session: str, taken: Mapping[str, int], changed: int) -> Generator[Row, None, None]:
-        """Return the rows of a session in the same order, without those that are `taken`: of each owner so many. Raises
-        `SessionGoneError`."""
+        """Yield the rows of a session in the order in which they were written, except those already read. `taken`:
+        owner -> number of rows read so far. Raises `SessionGoneError`."""
 
 
 class Folder(Protocol):
-    """The folder of one session. What is read is bounded together.
+    """Read access to the folder of one session. A shared limit bounds how much is read.
 
-    Both raise `FileNotFoundError`, also for a file outside of the folder, and `OSError`.
+    Both methods raise `FileNotFoundError`, also for a file outside the folder, and `OSError`.
     """
 
     def read(self, name: str) -> bytes:
         """Return the content of a file; `name` is relative to the folder."""
 
     def lines(self, name: str, end: bytes) -> Iterator[bytes]:
-        """Return the lines of a file that end so, the line feed included; others are skipped."""
+        """Yield the lines of a file that end with `end`, line feed included; other lines are skipped."""
 
 
 class FolderReader(Protocol):
-    """Reads sessions of which each is a folder of files, as one document that is made again after each change."""
+    """Reads sessions that are stored as one folder of files each. A session becomes one document, which is rebuilt
+    after each change."""
 
     files: tuple[str, ...]
-    """Whatever changes with a session, relative to its folder: files, and folders of files, which end with a slash. The
-    first is the one that `Store.files` matches."""
+    """Files and folders to watch for changes, relative to the session's folder; names of folders end with a slash. The
+    first is the file that `Store.files` matches."""
 
     def document(self, folder: Folder) -> bytes:
-        """Return the document. Where it raises `FileNotFoundError`, because the agent has just deleted what another
-        file names, it is called again. Raises `LookupError`, `TypeError` or `ValueError` for an unknown layout."""
+        """Return the document. Raises `FileNotFoundError` if the agent has just deleted a file that another one names;
+        the caller then retries. Raises `LookupError`, `TypeError` or `ValueError` for an unknown layout."""

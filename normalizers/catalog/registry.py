@@ -1,6 +1,7 @@
-"""The registry of agents, dialects and stores, and of parsers, which are imported when first used; the recognition of a
-line's dialect; and the command lines of agents: whether one prints a stream, which flags to add where it does not, and
-its prompt.
+"""Registry of agents, dialects, stores and parsers; parsers are imported on first use.
+
+It also recognises the dialect of a line, and reads agents' command lines: whether an agent prints a stream, which flags
+to add if it does not, and its prompt.
 
 A folder in `dialects/` is all that a built-in dialect needs (`dialect.py`). A third-party package adds its own with an
 entry point of the group `tooltap.dialects` (name = dialect, value = `module:ParserClass`).
@@ -44,7 +45,7 @@ def agents() -> dict[str, Agent]:
 
 @cache
 def stores() -> dict[str, Store]:
-    """Command -> where the agent stores its sessions, if it does."""
+    """Command -> store of the agent's sessions; agents without a store have no entry."""
     return {name: agent.store for name, agent in agents().items() if agent.store is not None}
 
 
@@ -62,13 +63,13 @@ def products() -> list[str]:
 
 @cache
 def session_dialects() -> frozenset[str]:
-    """Dialects of stored sessions that no agent prints: a stream of such a dialect is an agent's own session file."""
+    """Dialects of stored sessions that no agent prints: a stream in such a dialect is an agent's own session file."""
     return frozenset(store.dialect for store in stores().values() if not store.printed)
 
 
 @cache
 def apis() -> dict[str, str]:
-    """End of a path -> the dialect of requests to it. They are what a gateway taps."""
+    """URL path suffix -> dialect of the requests to such paths. A gateway taps these."""
     return {dialect.api: dialect.name for dialect in builtin().values() if dialect.api is not None}
 
 
@@ -79,7 +80,7 @@ def dialects() -> list[str]:
 
 @cache
 def parser_class(name: str) -> type[Parser]:
-    """Raises `UnknownDialectError`."""
+    """Return the parser class of a dialect, imported on first use. Raises `UnknownDialectError`."""
     if name in builtin():
         found: type[Parser] = load(builtin()[name].parser)
         return found
@@ -105,7 +106,8 @@ def _families() -> list[Any]:
 
 
 def _providers(family: Any) -> set[str]:
-    """The providers that have the name of a folder's product: those of its agents; without agents, the folder's."""
+    """Providers that share the product name of a folder: those of its agents; for a folder without agents, the folder's
+    name."""
     if not hasattr(family, "PRODUCT"):
         return set()
     return {agent.provider or agent.command for agent in getattr(family, "AGENTS", ())} or {
@@ -114,13 +116,13 @@ def _providers(family: Any) -> set[str]:
 
 
 def _described(family: Any) -> list[Dialect]:
-    """The dialects of a folder; paths of modules in it become absolute."""
+    """Dialects of a folder, with absolute module paths."""
     inside = f"{family.__name__}."
     return [one._replace(parser=inside + one.parser) for one in family.DIALECTS]
 
 
 def _declared(family: Any) -> Iterator[Agent]:
-    """The agents of a folder; paths of modules in it become absolute."""
+    """Agents of a folder, with absolute module paths."""
     for agent in getattr(family, "AGENTS", ()):
         if agent.store is not None and agent.store.reader is not None:
             store = agent.store._replace(reader=f"{family.__name__}.{agent.store.reader}")
@@ -141,10 +143,11 @@ def _plugins() -> dict[str, Any]:
 
 
 def recognise(value: Any) -> str | None:
-    """The dialect of one decoded line, if it is decisive; of an array of lines that of the first which is.
+    """Return the dialect of a decoded line, or None if the line is ambiguous; for an array, that of its first decisive
+    object.
 
-    A line that fits several dialects, or none, decides nothing. Where the lines of one dialect look like another's with
-    small marks of their own, the rule with the marks wins (`Dialect.takes_from`)."""
+    A line that fits no dialect, or several, is ambiguous. If the lines of one dialect are lines of another with small
+    marks of their own, the dialect with the marks wins (`Dialect.takes_from`)."""
     if isinstance(value, list):
         return next((name for item in value if isinstance(item, dict) and (name := recognise(item))), None)
     if not isinstance(value, dict):
@@ -158,7 +161,8 @@ def recognise(value: Any) -> str | None:
 
 
 def _ask_plugin(name: str, value: dict[str, Any]) -> bool:
-    """A fault of an installed package must not cost the streams of other agents: it then claims no line."""
+    """Return whether a plugin recognises the line. False if the plugin raises: its fault must not affect streams of
+    other agents."""
     try:
         rule: Callable[[dict[str, Any]], bool] | None = getattr(parser_class(name), "recognises", None)
         return rule is not None and rule(value)
@@ -172,11 +176,12 @@ RUNNERS = frozenset({"npx", "bunx", "pnpx", "uvx"})
 
 
 READS_STDIN = "-"
-"""In place of a prompt: it is read from standard input."""
+"""Placeholder for the prompt in a command line: the prompt is read from standard input."""
 
 
 def missing_flags(command: Sequence[str]) -> str | None:
-    """Flags to add so that the agent prints a stream; empty if it never does, None if it will or is unknown."""
+    """Return the flags to add so that the agent prints a stream: empty if it never prints one, None if it will anyway
+    or the agent is unknown."""
     name, arguments = _read(command)
     if name not in agents():
         return None
@@ -192,8 +197,8 @@ def agent_of(command: Sequence[str]) -> str:
 
 
 def prompt_of(command: Sequence[str], stdin: Callable[[], str | None]) -> str | None:
-    """The prompt that an agent is given with its command line, or reads from its standard input. None if there is none,
-    or none that is certain. `stdin`: what is there to be read, if that is known."""
+    """Return the prompt that an agent gets from its command line or from standard input; None if there is none or it is
+    ambiguous. `stdin`: returns the content of standard input, or None if unknown."""
     name, arguments = _read(command)
     prompt = agents()[name].prompt if name in agents() else None
     if prompt is None:
@@ -206,7 +211,7 @@ def prompt_of(command: Sequence[str], stdin: Callable[[], str | None]) -> str | 
 
 
 def _in_arguments(arguments: Sequence[str], prompt: Prompt) -> str | None:
-    """The prompt; empty if there is none, None if it is not certain what is."""
+    """Return the prompt in the arguments; empty if there is none, None if it is ambiguous."""
     flags, valued, several, never = map(str.split, (prompt.flags, prompt.valued, prompt.several, prompt.never))
     words: list[str] = []
     rest, is_certain = list(arguments), True
@@ -237,7 +242,7 @@ def _in_arguments(arguments: Sequence[str], prompt: Prompt) -> str | None:
 
 
 def _values(words: Sequence[str], most: int) -> int:
-    """Number of the next words that are values of an option."""
+    """Count the leading words that are values of an option, at most `most`."""
     return next((at for at, word in enumerate(words[:most]) if word.startswith("-")), min(most, len(words)))
 
 

@@ -1,8 +1,9 @@
-"""Content of one file as far as the events state it: its lines before the session, its lines now, and the hunks of the
+"""Content of one file, as far as the events state it: its lines before the session, its lines now, and the hunks of the
 diff between them.
 
-A line that was neither added nor removed is the same object in both lists, so that what is learned of one is known of
-the other. Lines of which only the place is known have no text. A replaced text whose place is unknown is `Unplaced`.
+A line that was neither added nor removed is the same object in both lists, so that text learned for one list is known
+in the other. A line of which only the position is known has no text. A replacement whose position is unknown is
+`Unplaced`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tooltap.normalizers.changes.line_diff import Block, blocks
 from tooltap.protocol.replies import Hunk
 
 MAX_LINES = 100_000
-"""Lines of a file of which only the places are known."""
+"""Maximum line count of a file of which only line positions are known."""
 
 
 class TrackedLine:
@@ -33,7 +34,7 @@ class TrackedLine:
 
 
 class Unplaced:
-    """A text that was replaced somewhere in the file."""
+    """A text replacement at an unknown position in the file."""
 
     def __init__(self, old: str, new: str, seq: int) -> None:
         self.old = old
@@ -42,16 +43,16 @@ class Unplaced:
 
 
 class Content:
-    """The lines of a file before and now, which calls change and reads make known."""
+    """Lines of a file before the session and now. Calls change them; reads fill in their text."""
 
     def __init__(self) -> None:
         self.old: list[TrackedLine] = []
         self.new: list[TrackedLine] = []
         self.open = True
-        """Unknown lines may follow the last one, which are the same before and now."""
+        """True if unknown lines may follow the last known one; those are unchanged."""
         self.loose: list[Unplaced] = []
         self.consistent = True
-        """Nothing that was stated contradicts what was known."""
+        """False once something stated contradicts what was known."""
 
     @classmethod
     def of(cls, text: str) -> Content:
@@ -76,7 +77,7 @@ class Content:
     # -- what is learned ----------------------------------------------------------------------------------------
 
     def learn_all(self, text: str) -> None:
-        """Take in the whole text as it is now."""
+        """Record the whole current text."""
         known = self.text
         if known is not None:
             if known != text:
@@ -94,7 +95,7 @@ class Content:
         self._place_loose()
 
     def learn_part(self, first: int, lines: Sequence[str]) -> None:
-        """Take in some lines as they are now, from number `first` on, counted from 1."""
+        """Record the current text of some lines, starting at line `first` (1-based)."""
         if not lines or not self._reach(first - 1 + len(lines)):
             self.consistent = self.consistent and not lines
             return
@@ -104,7 +105,7 @@ class Content:
     # -- changes ------------------------------------------------------------------------------------------------
 
     def become(self, text: str, seq: int | None) -> None:
-        """Replace the whole text. What was there before is unknown, unless it was known."""
+        """Replace the whole text. Lines of unknown text are dropped from both lists."""
         if self.text is None:
             self.consistent = False
             self.old = [line for line in self.old if line.text is not None]
@@ -167,7 +168,7 @@ class Content:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _reach(self, count: int) -> bool:
-        """Extend the file to `count` lines; whether it can have that many."""
+        """Extend the file to `count` lines. Returns False if it cannot have that many."""
         if len(self.new) < count:
             if not self.open or count > MAX_LINES:
                 return False
@@ -183,7 +184,7 @@ class Content:
             self.consistent = False
 
     def _change_unseen(self, text: str) -> None:
-        """Something that no event shows has changed the file."""
+        """Record that something no event shows has changed the file; `text` is the current text."""
         self.consistent = False
         known = self.text
         if known is None:
@@ -205,7 +206,7 @@ class Content:
         self.new[start:end] = result + current[at:]
 
     def _replace_at(self, first: int, text: str, old: str, new: str, seq: int) -> None:
-        """Replace in `text`, which is that of the lines from index `first` on."""
+        """Replace `old` in `text`, which is the text of the lines from index `first` on."""
         place = text.index(old)
         end = place + len(old)
         line_start = text.rfind("\n", 0, place) + 1
@@ -215,7 +216,7 @@ class Content:
         self._splice(start, stop, split_lines(text[line_start:place] + new + text[end:line_end]), seq)
 
     def _replace_known(self, old: str, new: str, everywhere: bool, seq: int) -> bool:
-        """Replace in the lines whose text is known; whether it was found there, once."""
+        """Replace `old` in the lines whose text is known. Returns False unless its position is unambiguous."""
         if not old or everywhere:
             return False
         found = [(start, text) for start, text in self._runs() if text.count(old) == 1]
@@ -248,7 +249,7 @@ class Content:
         return [n for n in firsts if texts[n : n + count] == lines]
 
     def _place_loose(self) -> None:
-        """The text now is known: find what was replaced in it, the latest first."""
+        """Locate unplaced replacements in the current text, now that it is known; latest first."""
         left: list[Unplaced] = []
         for one in reversed(self.loose):
             if not self._place(one):
@@ -408,6 +409,6 @@ def _loose_hunks(one: Unplaced) -> Iterator[Hunk]:
 
 
 def _ended(text: str) -> str:
-    """The text with a final newline: a replaced text may end within a line, which says nothing of the end of the
-    file."""
+    """Append a final newline if there is none: a replaced text may end within a line, so its end does not show that the
+    file lacks one."""
     return f"{text}\n" if text and not text.endswith("\n") else text

@@ -1,8 +1,8 @@
-"""Compares two lists of lines, or of words: the fewest to remove and add, in bounded time.
+"""Diff of two lists of lines or words: the fewest removals and additions, in bounded time.
 
-`blocks` returns where the lists differ, in order, as `(a1, a2, b1, b2)`: `a[a1:a2]` became `b[b1:b2]`. If more than
-`MAX_DIFFERENCES` lines differ, lines that occur once in both lists are matched first, and what is still too different
-between two of them is one block.
+`blocks` returns the differing ranges in order, as `(a1, a2, b1, b2)`: `a[a1:a2]` became `b[b1:b2]`. If more than
+`MAX_DIFFERENCES` lines differ, lines that occur exactly once in both lists are matched first; between two such anchors,
+a range that still differs too much becomes one block.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Block: TypeAlias = tuple[int, int, int, int]
 
 MAX_DIFFERENCES = 400
 MAX_STEPS = 2_000_000
-"""Comparisons of lines for one diff."""
+"""Maximum number of line comparisons for one diff."""
 
 
 def blocks(a: Sequence[Hashable], b: Sequence[Hashable], most: int = MAX_STEPS) -> list[Block]:
-    """`most`: comparisons of lines, about."""
+    """Return the differing ranges of two lists. `most`: approximate limit of line comparisons."""
     start, a_end, b_end = _trimmed(a, b)
     budget = _Budget(most)
     inner_a, inner_b = a[start:a_end], b[start:b_end]
@@ -36,7 +36,8 @@ class _Budget:
 
 
 def _trimmed(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[int, int, int]:
-    """The common beginning and end removed: the first index that differs, and the ends of what does in both lists."""
+    """Strip the common prefix and suffix: (first differing index, end of the differing range in `a`, end of it in
+    `b`)."""
     least = min(len(a), len(b))
     start = next((n for n in range(least) if a[n] != b[n]), least)
     same = next((n for n in range(least - start) if a[-1 - n] != b[-1 - n]), least - start)
@@ -97,7 +98,7 @@ def _between_unique(a: Sequence[Hashable], b: Sequence[Hashable], budget: _Budge
 
 
 def _unique_in_order(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Places of lines that occur once in both lists: as many as are in the same order in both."""
+    """Index pairs of lines that occur exactly once in both lists: a longest subset in the same order."""
     in_a, in_b = Counter(a), Counter(b)
     places = {line: n for n, line in enumerate(b) if in_b[line] == 1 and in_a[line] == 1}
     pairs = [(n, places[line]) for n, line in enumerate(a) if line in places]

@@ -1,7 +1,7 @@
-"""The files that a session changed, and each of them in its course.
+"""Files that a session changed, and the history of each within the session.
 
-Calls that did not succeed changed nothing. What shell commands change is not seen, unless a later call contradicts what
-was known of a file.
+Calls that did not succeed changed nothing. Changes by shell commands are invisible, unless a later call contradicts the
+known content of a file.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, absolute, relati
 from tooltap.protocol.replies import ChangeKind, FileChange, FileDiff, Hunk
 
 MAX_TEXT = 1_048_576
-"""Code points of a file that is compared."""
+"""Maximum length of a file that is diffed, in code points."""
 MAX_CALLS = 1_000
 MAX_FILE_READS = 20
-"""Parts of a file that are remembered before it changes."""
+"""Maximum number of reads per file that are remembered before its first change."""
 
 
 class File:
-    """One file in the course of a session: what is known of it, and what became of it."""
+    """One file over the course of a session: its known content, and its changes."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.origin: str | None = path
-        """Its path before the session; None if it did not exist."""
+        """Path of the file before the session; None if it did not exist."""
         self.existed: bool | None = None
-        """Before the session; None if that is not known."""
+        """True if the file existed before the session; None if unknown."""
         self.exists = True
         self.calls: list[int] = []
         """The `seq` of each call that changed it."""
         self._reads: list[Step] = []
         self._content: Content | None = None
         self._is_stated = True
-        """All of its changes."""
+        """False once a change was not stated in full, so that the file's text is unknown."""
         self._omitted: str | None = None
 
     def read(self, step: Step) -> int:
-        """Returns how much is remembered of it, in code points."""
+        """Record what a call has read. Returns the number of code points remembered for it."""
         text = step.text or ""
         self.existed = True if self.existed is None else self.existed
         if _unfit(text) or self._omitted:
@@ -57,7 +57,7 @@ class File:
         return len(text)
 
     def take(self, step: Step, seq: int) -> None:
-        """A change."""
+        """Apply a change to the file."""
         if len(self.calls) < MAX_CALLS and seq not in self.calls[-1:]:
             self.calls.append(seq)
         texts = (step.text, step.before, step.old, step.new)
@@ -88,7 +88,7 @@ class File:
         self.path = to
 
     def change(self, shown: Callable[[str], str]) -> FileChange | None:
-        """None if the file is unchanged. `shown` makes a path readable."""
+        """Return the change of the file; None if it is unchanged. `shown` formats a path for display."""
         return self._described(shown, self._hunks())
 
     def diff(self, shown: Callable[[str], str]) -> FileDiff | None:
@@ -105,7 +105,7 @@ class File:
 
     @property
     def text(self) -> str | None:
-        """The text now; None if the file is gone, or if not all of it is known."""
+        """Current text; None if the file was deleted or its text is not fully known."""
         is_known = self.exists and self._is_stated and not self._omitted and self._content is not None
         return self._content.text if is_known and self._content is not None else None
 
@@ -198,7 +198,7 @@ class File:
 
 
 def _head(change: FileChange, has_hunks: bool) -> Iterator[str]:
-    """The header of the diff, as git writes it."""
+    """Header lines of the diff, in git's format."""
     old, new = _quoted(f"a/{change.old_path or change.path}"), _quoted(f"b/{change.path}")
     if change.old_path is not None:
         yield f"diff --git {old} {new}"
@@ -229,21 +229,21 @@ def _unfit(text: str) -> str | None:
 KINDS = ("session", "tool-call", "tool-update", "tool-result")
 """Kinds of events that `note` reads."""
 MAX_FILES = 1_000
-"""Changed files of a session; those that come later are counted, not followed."""
+"""Maximum number of changed files that are followed; changes of any further file only set `complete` to False."""
 MAX_READS = 64 * MAX_TEXT
-"""Code points of files that were read and not changed, which are remembered."""
+"""Maximum total length of remembered reads of unchanged files, in code points."""
 MAX_OPEN = 1_000
-"""Open calls whose input is remembered."""
+"""Maximum number of open calls whose input is remembered."""
 
 
 class SessionFiles:
-    """Follows the events of a session's calls, in order."""
+    """Follows the tool events of a session, in order, and tracks the files that they change."""
 
     def __init__(self, cwd: str | None = None) -> None:
         self._cwd = cwd
         self._files: dict[str, File] = {}
         self._gone: list[File] = []
-        """Deleted files whose path another file has."""
+        """Changed files whose path a moved file has taken over."""
         self._open: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
         self._done: set[tuple[str, str]] = set()
         self._read_length = 0
@@ -252,7 +252,7 @@ class SessionFiles:
         """False if more files changed than are followed."""
 
     def note(self, seq: int, event: dict[str, Any]) -> None:
-        """An event as decoded from JSON, of one of `KINDS`."""
+        """Process an event of one of `KINDS`, decoded from JSON."""
         kind = event["kind"]
         if event.get("replay") or event.get("partial"):
             return
@@ -277,7 +277,7 @@ class SessionFiles:
         return None
 
     def text(self, path: str) -> str | None:
-        """The text of a file now, by its path; None if it is gone, or if not all of it is known."""
+        """Return the current text of a file by its path; None if it was deleted or its text is not fully known."""
         file = self._files.get(absolute(path, self._cwd))
         return None if file is None else file.text
 
@@ -346,7 +346,8 @@ class SessionFiles:
 
 
 def _with_cut(payload: dict[str, Any], event: dict[str, Any], place: str) -> dict[str, Any]:
-    """The payload without what an output body holds the whole of: the event has only its beginning."""
+    """Null the truncated fields of a payload: the event has only their beginning, an output body the whole. `place`:
+    the payload's JSON pointer prefix."""
     cut = [pointer.removeprefix(place) for pointer in event.get("outputs") or {} if pointer.startswith(place)]
     names = {pointer.partition("/")[0] for pointer in cut} - {"_raw"}
     return {**payload, **dict.fromkeys(names)} if names else payload

@@ -23,16 +23,17 @@ class PatchHunk(NamedTuple):
     start: int | None
     """Number of its first line before the patch; None if it is not stated."""
     lines: list[str]
-    """Each with a blank, `-` or `+` before it and, unless it is a last line without one, a newline after it."""
+    """Lines, each prefixed with a blank, `-` or `+`, and each with its newline; only the last line of the file may lack
+    one."""
 
 
 class Step(NamedTuple):
     kind: Kind
     path: str
     text: str | None = None
-    """The whole text: that was read, written or deleted. Of part of a file: the lines that were read."""
+    """The whole text that was read, written or deleted; for a partial read, the lines that were read."""
     first: int | None = None
-    """Number of the first line that was read, if these are not all lines."""
+    """Line number of the first line of a partial read; None if the whole file was read."""
     created: bool | None = None
     """Whether the file is new; None if that is not stated."""
     before: str | None = None
@@ -41,15 +42,16 @@ class Step(NamedTuple):
     new: str = ""
     everywhere: bool = False
     parts: tuple[PatchHunk, ...] = ()
-    """Hunks; of a step that also has `old` and `new`, another form of the same."""
+    """Hunks; if `old` and `new` are set too, another form of the same change."""
     to: str | None = None
     """The new path of a move."""
     bounded: bool = False
-    """`parts` have three lines of context, unless the file begins or ends there."""
+    """True if `parts` have three lines of context, except at the beginning and end of the file."""
 
 
 def steps(name: str, given: Payload, answer: Payload) -> list[Step]:
-    """`name`: of the canonical tool; `given`, `answer`: the payloads of its call and result."""
+    """Return the effects of a call on files. `name`: canonical tool; `given`, `answer`: payloads of its call and its
+    result."""
     rule = FILE_TOOLS.get(name)
     return [] if rule is None else list(rule(given, answer))
 
@@ -63,7 +65,7 @@ def _path(given: Payload, answer: Payload) -> str | None:
 # -- Read ---------------------------------------------------------------------------------------------------------
 
 _CUT_LINES, _CUT_LENGTH = 2_000, 48_000
-"""A text of that many lines or code points may be what an agent has cut without saying so."""
+"""Line count and length in code points from which a text may have been truncated by the agent without notice."""
 
 
 def _read(given: Payload, answer: Payload) -> Iterator[Step]:
@@ -226,7 +228,7 @@ def patch_parts(diff: str) -> tuple[PatchHunk, ...]:
 
 
 def _start(hunk: UnifiedHunk) -> int | None:
-    """A hunk that removes nothing and has no context names the line before it."""
+    """Number of the hunk's first line. A hunk that removes nothing and has no context names the line before it."""
     is_pure = all(line[:1] in ("+", "\\") for line in hunk.lines)
     return hunk.old_start + is_pure if hunk.old_start is not None else None
 
