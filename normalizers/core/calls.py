@@ -44,7 +44,7 @@ from tooltap.protocol.events import Attachment, Display, Event, OutputRef, ToolC
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """One result. `Calls.answer` makes the canonical output of it."""
+    """A tool's result as a dialect reads it from the wire. `Calls.answer` converts it to the canonical output."""
 
     value: Any = None
     """The tool's output in a form its tool family reads; None where the wire states nothing but an error."""
@@ -52,13 +52,13 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     """The end of the call as the provider states it: completed, failed, denied, cancelled or interrupted. A denied
     permission or a stated exit code may correct it."""
     error: str | None = None
-    """The provider's words about what failed."""
+    """The provider's error message."""
     duration_ms: int | None = None
     display: Display | None = None
     """Shown to the user in place of the output."""
     model: Any = msgspec.UNSET
-    """Sent to the model, as the wire has it: a text, or a list of content blocks whose data `take_bodies` has stored.
-    UNSET: the wire does not say."""
+    """The result as sent to the model, in the wire's form: a text, or a list of content blocks whose binary data
+    `take_bodies` has stored. UNSET: not stated on the wire."""
     attachments: list[Attachment] | None = None
     outputs: dict[str, OutputRef] | None = None
     """JSON pointer -> the output body that holds the whole of a truncated string."""
@@ -81,7 +81,8 @@ UNKNOWN_TOOL = "unknown"
 
 
 class Index(dict[K, V]):
-    """Made of the state, and only looked up by key: the order of its keys, which a reload changes, means nothing."""
+    """Lookup table that is rebuilt from the state. A reload changes the order of its keys, so it must not be
+    iterated."""
 
     __slots__ = ()
 
@@ -93,14 +94,14 @@ class Calls:
         self._unfinished = unfinished
         self.restore: Restore | None = None
         self._of_turn: Index[str | None, dict[str, None]] = Index()
-        """Turn -> ids of the open calls that end with it: many others may be open. Made of the state."""
+        """Turn -> ids of the open calls that end with it; saves a scan of all open calls. Rebuilt from the state."""
         for call in state.open.values():
             self._put_in_turn(call)
 
     # -- looking up -----------------------------------------------------------------------------------------------
 
     def id_of(self, call_id: str) -> str:
-        """The id, in events, of the call that an id on the wire means."""
+        """Return the call's id in events for its id on the wire."""
         return self._writer.id_of_call(call_id) if self._state.renamed else call_id
 
     def get(self, call_id: str) -> OpenCall | None:
@@ -108,8 +109,10 @@ class Calls:
         return self._state.open.get(self.id_of(call_id))
 
     def still_open(self, call: OpenCall) -> tuple[OpenCall | None, str | None]:
-        """The call, if it may be answered, and the id of the synthetic result that the answer replaces. One that a
-        dialect holds may have ended meanwhile: with its turn, or because there were too many."""
+        """Return (call, None) for an open call, (call, id of the synthetic result to replace) for one that was closed
+        without a real result, (None, None) otherwise.
+
+        A call that a dialect holds may have been closed meanwhile: with its turn, or by the limit of open calls."""
         if call.id in self._state.open:
             return call, None
         tomb = self._state.done.get(call.id)
@@ -118,7 +121,7 @@ class Calls:
         return call, tomb.synthetic_result
 
     def is_done(self, call_id: str) -> bool:
-        """Whether the call was seen, and is done."""
+        """Return whether the call itself was seen (not only its result) and is done."""
         tomb = self._state.done.get(self.id_of(call_id))
         return tomb is not None and not tomb.made_up
 
@@ -152,8 +155,11 @@ class Calls:
     def repeats(
         self, call_id: str, raw_name: str, value: Any, *, name: str | None = None, retold: bool = False
     ) -> bool:
-        """Whether a line that shows a call repeats one that is done: the same tool with the same input in the same turn
-        (`retold`: or in a later one), or anything that is a replay. Otherwise it begins another call under the id.
+        """Return whether a line that shows a call repeats one that is done, rather than beginning another call under
+        the same id.
+
+        It repeats it if it is a replay, or has the same tool and the same input in the same turn (`retold`: or in a
+        later one).
         """
         tomb = self._state.done.get(self.id_of(call_id))
         if tomb is None or tomb.made_up:
@@ -170,8 +176,8 @@ class Calls:
         return bool(self._ending_with(session, turn_id, agent))
 
     def remember(self, call: OpenCall, memory: dict[str, Any]) -> None:
-        """Replace what the dialect remembers of an open call. Nothing is remembered of one that is done: nobody would
-        forget it."""
+        """Replace the dialect's memory of an open call. Ignored if the call is done: nothing would free the memory
+        later."""
         state = self._state
         if state.open.get(call.id) is not call:
             return
@@ -188,7 +194,7 @@ class Calls:
                 other.memory, other.memory_bytes = {}, 0
 
     def rename_session(self, before: str, after: str) -> None:
-        """Move the calls of a session to its own id, which was learned late."""
+        """Move the calls of a session to the session's own id, once it is known."""
         for known in (*self._state.open.values(), *self._state.done.values()):
             if known.session == before:
                 known.session = after
@@ -306,7 +312,7 @@ class Calls:
             state.children.setdefault(call.parent, {})[call.id] = None
 
     def _complete(self, call: OpenCall, payload: dict[str, Any], raw: Any, tomb: Tombstone) -> None:
-        """Emit what a call was whose result was emitted before."""
+        """Emit an update with the call's name and input, which arrived after its result."""
         call.session, call.agent, call.parent, call.turn = tomb.session, tomb.agent, tomb.parent, tomb.turn
         call.origin = tomb.origin
         completed = self._with_meta("input", payload, call, raw)
@@ -406,8 +412,7 @@ class Calls:
         synthetic: bool = False,
         replaces: str | None = None,
     ) -> None:
-        """Emit a result. What is remembered of the call changes last: no call is forgotten whose result could not be
-        made."""
+        """Emit a result. The call's state changes last, so a result that cannot be made leaves the call open."""
         value, shown = by_view(answer.value)
         output = tool_output(call.name, value, call.raw_name)
         status = self._status(call, output, answer.status)
@@ -461,7 +466,7 @@ class Calls:
             self._bury(call, event.id if synthetic else None)
 
     def correct(self, call_id: str, event_id: str, answer: Answer, *, raw: Any) -> Skip:
-        """Emit another result of a call that is done: a later line says that the one in this event was not true."""
+        """Emit another result of a call that is done, because a later line contradicts the one in event `event_id`."""
         tomb = self._state.done.get(self.id_of(call_id))
         if tomb is None:
             return DUPLICATE_RESULT
@@ -505,7 +510,7 @@ class Calls:
             self._close(call, status)
 
     def close_all(self) -> None:
-        """Close every open call: the stream ends, and they were interrupted."""
+        """Close every open call as interrupted, because the stream ends."""
         for call in list(self._state.open.values()):
             if call.id in self._state.open:  # closing a spawning call closes its children
                 self._close(call, "interrupted")
@@ -563,15 +568,17 @@ class Calls:
         return call_id
 
     def _forget_id(self, call_id: str, tomb: Tombstone) -> None:
-        """Drop the id of a call of which nothing else is remembered."""
+        """Drop the wire id mapping of a call whose tombstone was evicted."""
         key = f"{tomb.session}/{tomb.wire_id}"
         if tomb.wire_id is not None and self._state.renamed.get(key) == call_id:
             del self._state.renamed[key]
 
     def _descendants(self, call_id: str) -> list[OpenCall]:
-        """The open calls of a call's subagents, and of theirs: of each branch the innermost first. Those that run in
-        the background continue, and so do theirs. No recursion, as agents nest as deep as they like; calls may name
-        each other as parent."""
+        """Open calls of the call's subagents, recursively, innermost first in each branch. Background calls and their
+        descendants are left out.
+
+        Iterative, because agents may nest to any depth; cycles are tolerated, because calls may name each other as
+        parent."""
         opened, children = self._state.open, self._state.children
         found: list[OpenCall] = []
         seen = {call_id}
@@ -642,7 +649,7 @@ class Calls:
 
 
 def digests(payload: dict[str, Any]) -> tuple[int, int]:
-    """The digests of an input: of all of it, and of what was called, without our notes."""
+    """CRCs of an input: (of all of it, of it without our own `_` keys)."""
     encoded = _encode(payload)
     digest = crc32(encoded)
     for key in payload:

@@ -18,24 +18,24 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     depth: Annotated[int, msgspec.Meta(ge=1, le=300)] = 200
     """Nesting of one line; at most 300, because code that reads a value may call itself for each level."""
     string_bytes: int = 65_536
-    """UTF-8 bytes of a string inside an event; an output body holds the whole of a longer one."""
+    """Maximum length of a string inside an event, in UTF-8 bytes; an output body holds the whole of a longer one."""
     event_bytes: int = 512 * 1024
     view_bytes: int = 1_024
-    """UTF-8 bytes of what the model saw that an event repeats beside its output; a body holds more."""
+    """Maximum size of the model view that an event holds inline, in UTF-8 bytes; an output body holds more."""
     view_blocks: int = 64
-    """Content blocks of what the model saw that are kept one by one; one body holds the others."""
+    """Maximum number of content blocks of the model view; an output body holds all further ones together."""
     open_calls: int = 10_000
     call_bytes: int = 2 * 1024 * 1024
-    """Bytes that all open calls together may remember of their inputs."""
+    """Maximum memory of all open calls together, in bytes."""
     tombstones: int = 4_096
     open_texts: int = 64
-    """Blocks being received at once; each keeps at most `string_bytes`."""
+    """Maximum number of texts being received at once; each holds at most `string_bytes`."""
     open_permissions: int = 1_024
     open_turns: int = 256
     held_lines: int = 20
-    """Lines `auto` may hold before it gives up, unless they are of an array, …"""
+    """Maximum number of lines that `auto` holds before it gives up; lines of an array are exempt."""
     held_bytes: int = 65_536
-    """… and their bytes."""
+    """Maximum size of the lines that `auto` holds, in bytes."""
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None = None
     parent: str | None = None
     mcp_servers: tuple[str, ...] = ()
-    """MCP servers that the publisher names, where the stream does not."""
+    """MCP servers that the publisher names, for streams that do not state them."""
     prompt: str | None = None
     """The agent's prompt, where the publisher knows it, as long as no event has it."""
     partials: bool = False
@@ -56,7 +56,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Produced(msgspec.Struct):
-    """An event as bytes, and beside them what is needed of it afterwards, so that nobody decodes it again."""
+    """An encoded event, with the fields that later stages need, so that it is not decoded again."""
 
     body: bytes
     """The encoded event, without `seq` and newline."""
@@ -78,7 +78,7 @@ class Produced(msgspec.Struct):
     fields: Any
     """The kind's own fields, by their names in the event's class. Dropped when the event is stored."""
     decoded: EventHead | None = None
-    """The head, once somebody has asked for it."""
+    """The head, cached after its first use."""
 
     @classmethod
     def of(cls, event: Event, body: bytes | None = None) -> Self:
@@ -112,7 +112,7 @@ class Produced(msgspec.Struct):
 
     @property
     def event(self) -> Event:
-        """The decoded event. Decoding costs more than everything else here: this is for who needs a rare one whole."""
+        """The decoded event. Decoding is expensive: use it only for rare events that are needed whole."""
         return decode(self.body)
 
 

@@ -35,7 +35,7 @@ class _Reader(NamedTuple):
     owner: str | None
     """The attribute of the parser that holds the object with the method; None: the parser itself."""
     method: str
-    """By name, so that a subclass may override it."""
+    """Name of the method, so that a subclass may override it."""
     fields: tuple[tuple[str, Any], ...]
 
 
@@ -44,10 +44,10 @@ _Row: TypeAlias = tuple[str | None, Callable[..., Skip], tuple[tuple[str, Any], 
 
 
 class Lines:
-    """Kinds of lines, by the value of one key.
+    """Table of readers for kinds of lines, keyed by the value of one field.
 
-    `skip`: kind -> reason, for kinds that carry no event. Keyword arguments: tables of helpers, by the attribute under
-    which a parser holds the helper.
+    `skip`: kind -> reason, for kinds that carry no event. Keyword arguments: tables of helpers, by the name of the
+    parser's attribute that holds the helper.
     """
 
     def __init__(self, key: str = "type", skip: Mapping[str, str] | None = None, **helpers: Lines) -> None:
@@ -76,7 +76,7 @@ class Lines:
         return method
 
     def copy(self, skip: Mapping[str, str] | None = None) -> Lines:
-        """The table of a subclass, to which that adds its kinds."""
+        """Return a copy for a subclass to extend."""
         table = Lines(self.key, {**self.skip, **(skip or {})})
         table._readers = dict(self._readers)
         table._otherwise = self._otherwise
@@ -87,10 +87,8 @@ class Lines:
         return isinstance(kind, str) and (kind in self._readers or kind in self.skip)
 
     def read(self, parser: Any, value: Line, *more: Any, kind: str | None = None, line: Line | None = None) -> Skip:
-        """Read an object by its kind. `kind`: the kind, if it is not in the object; `line`: what is `unparsed` if the
-        object cannot be read, in place of the object.
-
-        `more` is passed to the method after the object."""
+        """Read an object by its kind. `kind`: the kind, if the object does not hold it; `line`: the object to show as
+        `unparsed` if this one cannot be read. `more` is passed to the method after the object."""
         try:  # subscripts, as each line of each stream comes this way
             row = self._rows[type(parser)][value[self.key] if kind is None else kind]
         except (KeyError, TypeError):
@@ -112,7 +110,8 @@ class Lines:
         return method(holder, value, *more) if more else method(holder, value)
 
     def _resolve(self, parser: Any) -> dict[Any, str | _Row]:
-        """The rows for a class of parsers, made when it reads its first line: the methods as that class has them."""
+        """Resolve the rows for a parser class, when it reads its first line. Methods overridden by the class are
+        used."""
         if type(parser) in self._rows:
             return self._rows[type(parser)]
         rows: dict[Any, str | _Row] = {}

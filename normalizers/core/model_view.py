@@ -1,10 +1,11 @@
-"""The model's view of a result, kept byte for byte beside the normalized output.
+"""Model view of a result: what the model saw, byte for byte, beside the normalized output.
 
-Most of a result's text is in the output already. So a text is kept as parts: pointers into the event, and what is left
-between them. Each pointer was checked to give the same code points when it was made. If too much is left, an output
-body holds the whole text.
+Most of a result's text is also in the output. Therefore a text is stored as parts: pointers into the event, and the
+text in between. Each pointer was checked to give the same code points when it was made. If too much text is left, an
+output body holds the whole of it.
 
-The strings of an output are long or few: every search here is linear in the text, and their number is bounded.
+Outputs have few long strings or many short ones: each search is linear in the text, and the number of searches is
+bounded.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from tooltap.protocol.events import LineNumbers, ModelView, OutputRef, ViewBlock
 from tooltap.protocol.model_view import numbered
 
 SHOWN_STRINGS = 16
-"""Strings of an output that are looked for in the text, the longest first."""
+"""Maximum number of output strings to search for in the text, longest first."""
 SHORTEST = 12
-"""Code points of the shortest string that is looked for, unless it is the whole text."""
+"""Minimum length of a string to search for, in code points; shorter ones count only if they are the whole text."""
 HEAD = 48
-"""Code points of the beginning of a string, if the model saw no more than its beginning."""
+"""Length of a string's prefix to search for, in code points, in case the model saw only the beginning of the string."""
 TELLING = 64
-"""Code points of a string that counts as shown."""
+"""Length from which a string counts as shown to a reader, in code points."""
 EXCERPT = 200
-"""Code points of the text that the event has, if a body holds the whole."""
+"""Length of the excerpt in the event if an output body holds the whole text, in code points."""
 _SHORT = 4
-"""A text of a fraction of what may be repeated is kept whole: parts would be as long."""
+"""Divisor of the inline limit: shorter texts are kept whole, because their parts would be as long."""
 _MARK = 4
-"""Longest text between a line's number and the line."""
+"""Maximum length of the separator between a line number and the line."""
 _HEADING = 4
-"""Lines of the text among which the first numbered one is, behind an agent's heading."""
+"""Number of leading lines searched for the first numbered one; an agent's heading may precede it."""
 
 
 class _Shown(NamedTuple):
@@ -69,7 +70,7 @@ def model_view(writer: Writer, value: Any, output: dict[str, Any]) -> tuple[Mode
 
 
 def _blocks_of(value: Any, limit: int) -> list[Any]:
-    """The content blocks; those behind `limit` as one text, which is their JSON."""
+    """Content blocks; those beyond `limit` are merged into one text, their JSON."""
     if not isinstance(value, list):
         return [value]
     if len(value) <= limit:
@@ -79,7 +80,7 @@ def _blocks_of(value: Any, limit: int) -> list[Any]:
 
 
 def _tells(one: _Shown, blocks: list[ViewBlock]) -> bool:
-    """Whether the user sees something in a string that the model did not see."""
+    """Return whether an output string that is not in the view counts as something that only the user sees."""
     return len(one.text) >= TELLING or (not blocks and bool(one.text.strip()))
 
 
@@ -151,7 +152,7 @@ def _text_block(
 
 
 def _find(one: _Shown, text: str) -> list[str | ViewPart] | None:
-    """The text, with the shown string or its beginning in it replaced; None if it is not there."""
+    """Split the text around a pointer to the shown string, or to its beginning; None if the text has neither."""
     wanted = one.text
     at = text.find(wanted)
     if at >= 0:
@@ -196,7 +197,7 @@ def _numbers_of(wanted: str, text: str) -> LineNumbers | None:
 
 
 def _common(left: str, right: str) -> int:
-    """Length of the beginning that two strings share."""
+    """Length of the common prefix of two strings."""
     low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
@@ -208,8 +209,8 @@ def _common(left: str, right: str) -> int:
 
 
 def _strings(value: Any, pointer: str) -> Iterator[tuple[str, object, str]]:
-    """The strings of an output: the pointer to what holds it, its key there, the string. What is nested deeper than
-    payloads are is not looked at."""
+    """Yield the non-empty strings of an output as (pointer to the container, key, string). Containers nested deeper
+    than in any payload are not searched."""
     pending = [(value, pointer, 0)]
     while pending:
         holder, path, depth = pending.pop()

@@ -33,7 +33,7 @@ from tooltap.protocol.events import Event, Message, Notice, OutputRef, Reasoning
 from tooltap.protocol.inputs import Direction
 
 UNPARSED_TEXT = 2_000
-"""Code points of an unreadable line that its event shows."""
+"""Maximum length of an unreadable line's text in its event, in code points."""
 
 WITH_EVENTS = "withEvents"
 BASE_SKIPS = frozenset({"blank", "lost", "duplicate-result"})
@@ -41,15 +41,16 @@ BASE_SKIPS = frozenset({"blank", "lost", "duplicate-result"})
 
 MANY_OBJECTS = 1_000
 SMALL_OBJECT = 24
-"""Bytes of an object that a line may hold in such numbers: a million empty ones would become a million events."""
+"""Minimum average size of the objects on a line that holds more than `MANY_OBJECTS`, in bytes: a million empty ones
+would become a million events."""
 
 Watch: TypeAlias = Callable[[dict[str, Any], Direction | None], None]
-"""Is shown every object that is read. Must not raise, nor change what it is shown."""
+"""Callback for every object that is read. Must neither raise nor change the object."""
 
 
 @lru_cache(maxsize=1_024)
 def class_of(outcome: Skip) -> str:
-    """The class of a line whose reader returned this."""
+    """Return the class of a line from its reader's outcome."""
     if outcome is None:
         return WITH_EVENTS
     return UNPARSED if outcome == UNPARSED else f"skipped.{outcome}"
@@ -81,7 +82,7 @@ class Parser(Writer):
         self.repaired = False
         """Whether the line just fed had to be repaired."""
         self.extensions: list[str] = []
-        """Methods of lines that were skipped as extensions of the protocol; whoever feeds the lines counts and clears
+        """Methods of lines that were skipped as extensions of the protocol. The caller of `feed` counts and clears
         them."""
         self.watch: Watch | None = None
 
@@ -99,9 +100,9 @@ class Parser(Writer):
         return class_of(outcome), self._take()
 
     def take_line(self, line: bytes, t: int | None, direction: Direction | None) -> Skip:
-        """Like `feed`, but returns what the line's reader returned, and leaves the items in `items`.
+        """Like `feed`, but return the reader's outcome and leave the items in `items`.
 
-        Every line comes this way, so the common case avoids calls."""
+        Called for every line, so the common case avoids further calls."""
         state, context = self.state, self.context
         state.line += 1
         # The same as `_begin`.
@@ -129,16 +130,16 @@ class Parser(Writer):
         return self.read(value)
 
     def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:
-        """Read the head of a line that is longer than the limit."""
+        """Read a line that exceeds the limit, of which only the head is known."""
         return class_of(self.take_long(line, t)), self._take()
 
     def take_long(self, line: LongLine, t: int | None) -> Skip:
-        """Like `feed_long`, but returns what the line's reader returned, and leaves the items in `items`."""
+        """Like `feed_long`, but return the reader's outcome and leave the items in `items`."""
         self._begin(t)
         return self.unreadable("too-long", line.head, line.size)
 
     def fail(self, reason: str, line: bytes, size: int, t: int | None) -> Skip:
-        """Take a line that something raised at: only its beginning is shown. Leaves the items in `items`."""
+        """Emit a line whose processing raised as `unparsed`, with only its beginning. Leaves the items in `items`."""
         self._begin(t)
         self._restart_numbers()
         return self.unreadable(reason, line, size)
@@ -162,8 +163,8 @@ class Parser(Writer):
         return self._take()
 
     def give_up(self, index: int, t: int | None) -> list[Item]:
-        """End everything that is open, as at the end of the stream, but between two lines: the state is not used any
-        more. `index`: of the first event."""
+        """End everything that is open, as at the end of the stream, but between two lines; the state must not be used
+        afterwards. `index`: number of the first event."""
         self.begin_between_lines(index, t)
         self._closing = True
         self._abandon_document()
@@ -172,7 +173,7 @@ class Parser(Writer):
         return self._take()
 
     def take_back(self) -> list[Item]:
-        """Discard and return what was emitted for a line that raised, by inner parsers too."""
+        """Discard and return the items of a line that raised, including those of inner parsers."""
         items, self.items, self.extensions = self.items, [], []
         for inner in self.inner_parsers():
             items += inner.take_back()
@@ -183,7 +184,8 @@ class Parser(Writer):
 
     @classmethod
     def load(cls, data: bytes, context: Context) -> Self:
-        """Raises `msgspec.DecodeError` or `msgspec.ValidationError` where the dump is not one of this version."""
+        """Restore a parser from a dump. Raises `msgspec.DecodeError` or `msgspec.ValidationError` if the dump is of
+        another version."""
         return cls(context, msgspec.msgpack.decode(data, type=cls.state_type))
 
     # -- for dialects to override ---------------------------------------------------------------------------------
@@ -200,7 +202,7 @@ class Parser(Writer):
         return ()
 
     def glance(self, line: bytes) -> str | None:
-        """The reason to skip a line that need not be decoded; None for all others."""
+        """Return the reason to skip a line without decoding it; None to decode it."""
         return None
 
     def enter(self, value: Line) -> None:
@@ -212,19 +214,20 @@ class Parser(Writer):
         return self.line.read(self, value)
 
     def read_other(self, value: Any, line: bytes, t: int | None) -> Skip:
-        """Read a value that is not an object: the objects of an array, else nothing that a dialect has."""
+        """Read a value that is not an object. An array of objects is read object by object; any other value is
+        `unparsed`."""
         if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
             return self._read_all(value, line, t)
         return self.unreadable("not-an-object", line, len(line))
 
     def read_framing(self, line: bytes) -> None:
-        """Look at a line of the framing of server-sent events."""
+        """Hook: look at a line that is framing of server-sent events."""
 
     def finish(self, reason: str) -> None:
-        """The stream ends: emit what only this dialect knows to be pending."""
+        """Hook: the stream ends; emit what is pending in this dialect."""
 
     def before_turn_end(self) -> None:
-        """A turn is ending and its calls are closed: emit what comes before its usage and its own event."""
+        """Hook: a turn is ending and its calls are closed; emit what precedes its usage and the turn event."""
 
     def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         """The known output of a call that ends without a result: (value, output bodies by JSON pointer)."""
@@ -233,7 +236,7 @@ class Parser(Writer):
     # -- for dialects to emit with --------------------------------------------------------------------------------
 
     def unparsed(self, reason: str, value: Any) -> str:
-        """Emit an object that this dialect does not know, or cannot take apart."""
+        """Emit an object of unknown kind or shape as `unparsed`."""
         text = msgspec.json.encode(value)
         return self.unreadable(reason, text, len(text))
 
@@ -257,7 +260,8 @@ class Parser(Writer):
     # -- sessions -------------------------------------------------------------------------------------------------
 
     def set_session(self, session: str) -> None:
-        """Set the provider's id of the root session. An `alias` ties earlier events under another name to it."""
+        """Set the provider's id of the root session. If earlier events had another name for it, an `alias` links
+        them."""
         state = self.state
         if state.session == session:
             self.session = session
@@ -295,7 +299,7 @@ class Parser(Writer):
         return True
 
     def update_session(self, changes: dict[str, Any]) -> Skip:
-        """Emit what changed of the session, if anything."""
+        """Emit the session's changed fields, if any."""
         if not changes:
             return "unchanged"
         self.emit(SessionEvent, state="updated", **changes)
@@ -315,7 +319,7 @@ class Parser(Writer):
         return turn_id
 
     def ensure_turn(self) -> None:
-        """Open a synthetic turn for content that comes outside of any."""
+        """Open a synthetic turn for content outside any turn."""
         if self.turn is None:
             self.start_turn(synthetic=True)
 
@@ -332,9 +336,9 @@ class Parser(Writer):
     ) -> None:
         """End the named turn, else the oldest open one of this session: texts, open calls, `before`, then the turn.
 
-        `outcome`: completed, failed or cancelled. `ended_by`: how that is known; by default from the wire's own words
-        (`provider`), or, where the end is `synthetic`, from the answer before it, else because nothing follows
-        (`eof`). `before`: events (diff, usage) between the closed calls and the turn's own event.
+        `outcome`: completed, failed or cancelled. `ended_by`: evidence of the end; by default `provider` (the wire
+        states it), or for a `synthetic` end `answer` if the turn's last item is an answer, else `eof` (nothing
+        follows). `before`: events (diff, usage) between the closed calls and the turn's own event.
         """
         turns = self.state.turns
         turn = next((one for one in turns if one.session == self.session and turn_id in (None, one.id)), None)
@@ -363,7 +367,7 @@ class Parser(Writer):
             turns.remove(turn)
 
     def give_up_turns(self) -> None:
-        """End every open turn: the process that would have ended them is gone."""
+        """End every open turn, because the process that would have ended them is gone."""
         for turn in list(self.state.turns):
             self._give_up(turn)
 
@@ -391,7 +395,7 @@ class Parser(Writer):
         return self.unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
 
     def _read_all(self, values: list[Any], line: bytes, t: int | None) -> Skip:
-        """Read objects torn onto one line, or those of an array. The line's class is the best of theirs."""
+        """Read several objects on one line, or those of an array. The line's class is the best of theirs."""
         if len(values) > MANY_OBJECTS and len(line) < SMALL_OBJECT * len(values):
             return self.unreadable("too-many", line, len(line))
         outcomes: list[Skip] = []
@@ -409,7 +413,8 @@ class Parser(Writer):
         return self.read_other(value, line, t)
 
     def _collect(self, line: bytes) -> bytes | None:
-        """The line, or the whole object of which it is the last line; None while an object continues."""
+        """Collect an object that spans several lines. Returns the whole object at its last line, a line outside any
+        object as is, and None while an object continues."""
         documents: Documents = self.state.documents
         if documents.is_broken_by(line) or documents.size + len(line) > self.context.limits.line_bytes:
             self._abandon_document()
@@ -422,7 +427,8 @@ class Parser(Writer):
             documents.drop()
 
     def _give_up(self, turn: OpenTurn) -> None:
-        """End a turn whose end is not on the wire: it is completed if it ended with an answer and no work is open."""
+        """End a turn whose end is not on the wire: completed if its last item is an answer and no call or permission is
+        open, else cancelled."""
         scope = self.session, self.agent, self.origin
         self.session, self.agent, self.origin = turn.session, turn.agent, turn.origin
         place = turn.session, turn.id, turn.agent
@@ -446,7 +452,8 @@ def outcome_of(line_class: str) -> Skip:
 
 
 def best(outcomes: list[Skip]) -> Skip:
-    """Outcome of a line with several objects: events if any has some, else unparsed if any is, else the first."""
+    """Outcome of a line with several objects: None (events) if any object has it, else `UNPARSED` if any has, else the
+    first."""
     if None in outcomes:
         return None
     return UNPARSED if UNPARSED in outcomes else outcomes[0]

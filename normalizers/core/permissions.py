@@ -38,7 +38,8 @@ class Permissions:
         input: dict[str, Any] | None = None,  # noqa: A002 -- the schema's word
         name: str | None = None,
     ) -> None:
-        """Emit the request. The call it is about, if any, is open, and waits from here on."""
+        """Emit the request. If its type is `permission`, its open call waits from here on (status
+        `awaiting-permission`)."""
         writer = self._writer
         call_id = writer.id_of_call(call_id) if call_id is not None else None
         while len(self._state.pending) >= writer.context.limits.open_permissions:

@@ -17,7 +17,7 @@ from tooltap.normalizers.wire.decode import Documents
 from tooltap.protocol.events import OutputRef
 
 SHORT = 4_096
-"""Characters of a name, a title or a path that is remembered."""
+"""Maximum length of a name, title or path that is remembered, in characters."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -42,7 +42,7 @@ def put(table: dict[K, V], key: K, value: V, most: int) -> None:
 
 
 def is_short(value: Any) -> TypeGuard[str]:
-    """Whether it is a string that may be remembered."""
+    """Return whether a value is a string short enough to be remembered."""
     return isinstance(value, str) and len(value) <= SHORT
 
 
@@ -93,30 +93,30 @@ class TextBuffer(msgspec.Struct, omit_defaults=True):
             self.ends_in_newline = text[-1] == "\n"
 
     def ref(self, mime_type: str) -> OutputRef | None:
-        """The output body with the whole text, if the head is not all of it."""
+        """Reference to the output body with the whole text; None if the head is the whole text."""
         if self.output_id is None:
             return None
         lines = self.newlines + (not self.ends_in_newline)
         return OutputRef(output_id=self.output_id, bytes=self.bytes, lines=lines, mime_type=mime_type)
 
     def outputs(self, pointer: str, mime_type: str = "text/plain") -> dict[str, OutputRef] | None:
-        """The `outputs` of an event that has the head at this JSON pointer."""
+        """The `outputs` of an event whose field at this JSON pointer holds the head."""
         ref = self.ref(mime_type)
         return None if ref is None else {pointer: ref}
 
 
 class MessageHistory(msgspec.Struct, omit_defaults=True):
-    """The messages that were read, by the CRC of what identifies each, and in their order."""
+    """Messages read so far, in order, as CRCs of what identifies each."""
 
     dropped: int = 0
-    """Messages before the oldest that is remembered."""
+    """Number of messages before the oldest remembered one."""
     crcs: list[int] = []
 
     def unread(self, crcs: Sequence[int], most: int) -> tuple[int, bool]:
-        """Compare with the conversation as it is now, and remember it. Return the place of the first message that is
-        new, and whether messages that were read are gone. `most`: how many to remember.
+        """Compare the remembered messages with the current conversation, then remember the latter. Returns (index of
+        the first new message, whether messages that were read are missing now). `most`: how many to remember.
 
-        Where the beginning is not remembered any more, it counts as unchanged."""
+        Messages before the oldest remembered one count as unchanged."""
         start = min(self.dropped, len(crcs))
         common = start
         for old, new in zip(self.crcs, crcs[start:], strict=False):
@@ -141,13 +141,13 @@ class Known(msgspec.Struct, omit_defaults=True):
     origin: tuple[str, str] | None = None
     """(protocol, provider), where it is not the stream's."""
     wire_id: str | None = None
-    """The id on the wire, where another call had it before."""
+    """The id on the wire, if it was reused and the id in events therefore differs."""
     source: str = ""
-    """The kind of line that opened it, where the dialect distinguishes them."""
+    """Kind of the line that opened the call, for dialects that distinguish them."""
     told: tuple[int, ...] = ()
-    """CRC of the canonical input as it was emitted first, and last."""
+    """CRCs of the canonical input, without our notes, as first and as last emitted."""
     made_up: bool = False
-    """Only its result was seen."""
+    """True if only the result was seen, so that the call is synthetic."""
 
     def shared(self) -> tuple[Any, ...]:
         """The values a call shares with its tombstone, in the order of the fields."""
@@ -168,8 +168,8 @@ class OpenCall(Known, kw_only=True, omit_defaults=True, gc=False):
     digest: int = 0
     """CRC of the canonical input last emitted, notes included."""
     memory: dict[str, Any] = {}
-    """Memory of the dialect, to understand later lines about this call; dropped, oldest call first, when all calls
-    together remember more than the limit."""
+    """The dialect's memory of the call, needed to read later lines about it. Dropped, oldest call first, once the
+    memory of all calls exceeds the limit."""
     memory_bytes: int = 0
     denied: bool = False
     acknowledged: bool = False
@@ -177,7 +177,7 @@ class OpenCall(Known, kw_only=True, omit_defaults=True, gc=False):
 
 
 class Tombstone(Known, kw_only=True, omit_defaults=True, gc=False):
-    """A finished call."""
+    """Remains of a call that is done; recognises late lines about it."""
 
     synthetic_result: str | None = None
     """Event id of the synthetic result, while no real one has come."""
@@ -205,7 +205,7 @@ Unfinished: TypeAlias = Callable[[OpenCall], tuple[Any, dict[str, OutputRef] | N
 """Returns the known output of a call that ends without a result: (value, output bodies by JSON pointer)."""
 
 Restore: TypeAlias = Callable[[str, dict[str, Any], OpenCall], dict[str, Any]]
-"""Replaces a payload by the one that a store holds of it: ("input" or "output", the payload as it was made, its call).
+"""Callback that replaces a payload by its stored version: (`input` or `output`, canonical payload, call) -> payload.
 May rename the call."""
 
 
@@ -213,9 +213,9 @@ class CallsState(msgspec.Struct, omit_defaults=True):
     open: dict[str, OpenCall] = {}
     done: dict[str, Tombstone] = {}
     renamed: dict[str, str] = {}
-    """`<session>/<id on the wire>` -> id of the newest call, where the wire used the id again."""
+    """`<session>/<id on the wire>` -> id of the newest call, if the wire reused the id."""
     reused: int = 0
-    """Number of times an id was used again."""
+    """Number of reuses of ids."""
     children: dict[str, dict[str, None]] = {}
     """Call id -> ids of the open calls of the subagent it spawned."""
     remembered: dict[str, None] = {}
@@ -230,7 +230,7 @@ class OpenTurn(msgspec.Struct, omit_defaults=True):
     origin: tuple[str, str] | None = None
     """(protocol, provider), where it is not the stream's."""
     answered: bool = False
-    """The last thing in it is a whole message of the agent: if nothing follows, that was its answer."""
+    """True if the last item of the turn is a whole message of its agent: the answer, if nothing follows."""
 
 
 class PendingPermission(msgspec.Struct, omit_defaults=True):
@@ -262,12 +262,13 @@ class OpenText(msgspec.Struct, omit_defaults=True):
     block: int | None = None
     replay: bool = False
     preview: bool = False
-    """The whole block was to come on a later line. If it is emitted from here instead, that is an inference."""
+    """True if a later line was expected to bring the whole block. If the block is emitted from its chunks instead, the
+    event is synthetic."""
 
 
 class TextsState(msgspec.Struct, omit_defaults=True):
     open: dict[str, OpenText] = {}
-    """Key (session, agent and, where a dialect interleaves blocks, block) -> the block being received."""
+    """Key (session, agent and the block, if the dialect interleaves blocks) -> the block being received."""
 
 
 class State(msgspec.Struct, kw_only=True):
@@ -277,7 +278,7 @@ class State(msgspec.Struct, kw_only=True):
     named: bool = False
     """Events were emitted under the publisher's name for the session, before the provider's id was seen."""
     provider: str | None = None
-    """The provider that the stream states."""
+    """The provider stated by the stream."""
     turns: list[OpenTurn] = []
     """Oldest first; turns may overlap."""
     turn_count: int = 0
@@ -293,4 +294,4 @@ class SessionState(State, kw_only=True):
     """State of a dialect whose lines state that a session begins: see `Parser.begin_session`."""
 
     started: str | None = None
-    """The session that was started last."""
+    """The most recently started session."""

@@ -1,8 +1,8 @@
-"""Texts that arrive in chunks: messages and reasoning, which become one event per block when it is complete, and the
-output of calls that are still running.
+"""Texts that arrive in chunks: messages and reasoning, emitted as one event per complete block, and the output of
+running calls.
 
-Each chunk is emitted as a partial. Only the head of a text is held: once it is longer than an event's string may be,
-its chunks go to an output body as they come (`TextBuffer`), so that the state stays small however long it grows.
+Each chunk is emitted as a partial. Only the head of a text is held: once the text exceeds the limit of an event's
+string, further chunks go to an output body on arrival (`TextBuffer`), so that the state stays small.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Texts:
         current.buffer.append(text, writer, "text/plain")
 
     def flush(self, key: str = "", *, complete: bool = False) -> None:
-        """End the block of this session and agent. `complete`: it is whole, though a later line repeats it."""
+        """End the block of this session and agent. `complete`: the chunks are the whole block, even though a later line
+        repeats it."""
         if not self._open:
             return
         full_key = f"{self._writer.session}\n{self._writer.agent or ''}\n{key}"
@@ -79,7 +80,7 @@ class Texts:
         return self._open.pop(f"{self._writer.session}\n{self._writer.agent or ''}\n{key}", None) is not None
 
     def flush_turn(self, session: str, turn_id: str) -> None:
-        """End the blocks of a turn, and those of no turn; a turn that overlaps continues."""
+        """End the blocks of a turn, and those outside any turn. Blocks of an overlapping turn stay open."""
         if not self._open:
             return
         for key in [key for key, text in self._open.items() if text.session == session]:
@@ -119,15 +120,15 @@ class Texts:
 
 
 MANY_CALLS = 16
-"""Calls that may print at once; each may hold `string_bytes` of each of its streams."""
+"""Maximum number of calls whose output is buffered; each holds up to `string_bytes` per stream."""
 
 
 class CallOutput(msgspec.Struct, omit_defaults=True):
-    """Keys are streams: `stdout`, `stderr`."""
+    """Output of a running call. Keys are streams: `stdout`, `stderr`."""
 
     buffers: dict[str, TextBuffer] = {}
     tails: dict[str, bytes] = {}
-    """Bytes of a code point that the next chunk completes."""
+    """Incomplete UTF-8 bytes at the end of the last chunk, by stream; the next chunk completes them."""
 
 
 class LiveOutputState(msgspec.Struct, omit_defaults=True):
@@ -135,8 +136,8 @@ class LiveOutputState(msgspec.Struct, omit_defaults=True):
 
 
 class LiveOutput:
-    """Buffers what open calls print. A parser that has one returns `take(call.id)` from `unfinished`, so that a call
-    without a result ends with what it printed."""
+    """Buffers the output of open calls. A parser that has one returns `take(call.id)` from `unfinished`, so that a call
+    that ends without a result keeps its output."""
 
     def __init__(self, writer: Writer, state: LiveOutputState) -> None:
         self._writer = writer
@@ -173,7 +174,7 @@ class LiveOutput:
         self.append(call, stream, whole[buffer.chars if buffer is not None else 0 :].encode())
 
     def take(self, call_id: str) -> tuple[dict[str, str] | None, dict[str, OutputRef] | None]:
-        """Remove a call's output so far: as fields of a result, and the output bodies of those that are truncated."""
+        """Remove a call's output so far and return it: (fields of a result, output bodies of the truncated ones)."""
         output = self._calls.pop(self._writer.id_of_call(call_id), None)
         if output is None:
             return None, None

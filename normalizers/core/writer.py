@@ -3,9 +3,9 @@
 The scope of a line says which session and agent it belongs to and when it was written. It is reset before each line;
 dialects set it where a line says something else.
 
-An event is made as bytes, once: the fields of its kind are encoded, and the envelope follows, whose bytes are kept as
-long as session, agent, turn and origin stay the same. What is needed of the event later goes beside the bytes
-(`Produced`). No event carries base64 data of a provider's object inline: `take_bodies` makes output bodies of it.
+Each event is encoded once: first the fields of its kind, then the envelope, whose bytes are cached while session,
+agent, turn and origin stay the same. Fields that later stages need are kept beside the bytes (`Produced`). No event
+carries base64 data of a provider's object inline: `take_bodies` moves it to output bodies.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from tooltap.protocol.inputs import LATEST_MS, Direction
 Scope: TypeAlias = tuple[str, str | None, str | None, str | None, str, str]
 """Place of an event: session, agent, parent, turn, protocol, provider."""
 _ENVELOPES = 64
-"""Scopes whose envelopes are cached."""
+"""Maximum number of cached envelopes."""
 _encode = msgspec.json.Encoder().encode
 _ENVELOPE_FIELDS = frozenset(Event.__struct_fields__)
 
 
 class _Kind(NamedTuple):
-    """Recipe for events of one kind."""
+    """Encoding of one kind of event."""
 
     name: str
     fields: type[msgspec.Struct]
-    """The kind's own fields, without the envelope's, which follow them."""
+    """Struct of the kind's own fields, without those of the envelope."""
     names_tool: bool
     payload: str | None
-    """The field with `_happy`, which holds the tool's raw name."""
+    """The payload field (`input` or `output`), whose `_happy` holds the tool's raw name."""
     answers: bool
-    """Whether one of them says that the agent has answered, or that it continues."""
+    """True if events of this kind change whether the turn's last item is an answer."""
 
 
 def _kind_of(event: type[Event]) -> _Kind:
@@ -61,7 +61,8 @@ _KINDS: dict[type[Event], _Kind] = {event: _kind_of(event) for event in get_args
 
 
 class Numbers:
-    """Counter of one line's ids: `<stream>:<line>:<index>` for events, others for partials and output bodies."""
+    """Counters for the ids of one line: `<stream>:<line>:<index>` for events; partials and output bodies have their own
+    counters."""
 
     def __init__(self, stream: str, line: int) -> None:
         self.stream = stream
@@ -85,15 +86,14 @@ class Numbers:
 
 
 class Writer:
-    """The scope of the line being read, and the only way to emit an event. It is beneath `Parser`, so that what that
-    is composed of (`Calls`, `Texts`, `Permissions`) can write without knowing the parser."""
+    """Base class of `Parser`: the scope of the current line, and the only way to emit events. It is a class of its own
+    so that `Calls`, `Texts` and `Permissions` can write without knowing the parser."""
 
     dialect: ClassVar[str]
     protocol: ClassVar[str]
     default_provider: ClassVar[str]
     OF_LINE: ClassVar[frozenset[str]] = frozenset({"session", "agent", "parent", "replay", "ts", "direction", "origin"})
-    """Attributes that belong to the line being read, which sets or resets them: they are in no dump. Classes that add
-    some name those they add."""
+    """Attributes that are set or reset for each line, and therefore not dumped. A subclass lists only those it adds."""
     OF_INNER: ClassVar[frozenset[str]] = frozenset({"_outer", "_numbered", "_numbers", "id_prefix"})
     """Attributes of an inner parser that the outer one sets before it hands over a part of a line."""
 
@@ -115,13 +115,13 @@ class Writer:
         """Whether partial events are wanted. May change at any time, and changes nothing else."""
         self.provider = context.provider or state.provider or self.default_provider
         self.id_prefix = ""
-        """Put before the ids of calls and permissions, where an outer parser reads several streams as one."""
+        """Prefix of the ids of calls and permissions, set by an outer parser that merges several streams."""
         self._publishers_name = context.session or context.stream
         self._closing = False
         """The stream ends: what is emitted now had not ended on the wire."""
         self._numbers = Numbers(context.stream, state.line)
         self._numbered = state
-        """The state whose lines number the events: the parser's own, or that of the outer one."""
+        """The state whose line number goes into event ids: the parser's own, or the outer parser's."""
         self._outer: Writer | None = None
         self._stream_text = _text(context.stream)
         self._is_plain = self._stream_text == f'"{context.stream}"'
@@ -130,7 +130,8 @@ class Writer:
         self._reset_scope(None)
 
     def nest_in(self, outer: Writer) -> None:
-        """Read parts of another parser's lines: this one's events are numbered as those of the other."""
+        """Become the inner parser of `outer`, which passes parts of its lines: events are numbered by the outer
+        parser's lines."""
         self._outer = outer
         self.partials = outer.partials
         self.id_prefix = outer.id_prefix
@@ -151,7 +152,7 @@ class Writer:
         return renamed.get(f"{self.session}/{wire_id}", wire_id) if renamed else wire_id
 
     def has_call(self, call_id: str) -> bool:
-        """Whether a call is known that events name so, but for the prefix."""
+        """Return whether a call with this id in events, without the prefix, is known."""
         calls: CallsState = self.state.calls
         return call_id in calls.open or call_id in calls.done or self.inner_has_call(call_id, None)
 
@@ -166,7 +167,7 @@ class Writer:
         return call_id in calls.open or call_id in calls.done or outer.is_taken(call_id, self)
 
     def begin_between_lines(self, index: int, t: int | None) -> None:
-        """Emit events that belong to no line; their ids are numbered from `index`."""
+        """Prepare to emit events that belong to no line; their ids are numbered from `index`."""
         self._reset_scope(t)
         self._restart_numbers("d", index)
 
@@ -181,7 +182,8 @@ class Writer:
 
     @property
     def turn(self) -> str | None:
-        """The newest open turn of the line's session: the agent's own, where agents have turns."""
+        """Id of the newest open turn of the line's agent in the line's session; if the agent has none, of the
+        session."""
         turns: list[OpenTurn] = self.state.turns
         if not turns:
             return None
@@ -197,8 +199,7 @@ class Writer:
         return newest
 
     def emit(self, kind: type[Event], /, **fields: Any) -> Produced:
-        """Append an event of the line being read. `fields`: those of its kind. Those of the envelope are the line's,
-        unless given by name."""
+        """Append an event of the current line. `fields`: the kind's own; envelope fields may be overridden by name."""
         session, agent, parent, turn = self.session, self.agent, self.parent, self.turn
         if parent is not None:
             parent = self.id_of_call(parent)
@@ -225,9 +226,9 @@ class Writer:
         )
 
     def emit_partial(self, kind: type[Event], **fields: Any) -> None:
-        """Emit a partial event. It uses no event index, so that ids are the same whether partials are wanted or not.
+        """Emit a partial event. It uses no event index, so that ids do not depend on whether partials are wanted.
 
-        A long text becomes several: what is truncated needs an output body, and those have ids, too."""
+        A long text is split into several: truncation would need an output body, which uses up an id."""
         if not self.partials:
             return
         most = max(1, self.context.limits.string_bytes // 4)  # characters that fit, whatever they are
@@ -318,7 +319,8 @@ class Writer:
         return self._numbers_of_line().output()
 
     def goes_on(self) -> None:
-        """The wire says that the agent's last message was not its answer: a call or another message is to come."""
+        """Note that the agent's last message was not its answer, because the wire announces a call or another
+        message."""
         scope = self.session, self.agent, None, self.turn, "", ""
         self._note_answer(scope, False)
 
@@ -334,7 +336,7 @@ class Writer:
                 return
 
     def _envelope(self, scope: Scope) -> tuple[str, str]:
-        """The parts of an envelope with this scope before and after the time."""
+        """Encode the envelope's parts with this scope: (before the time, after it)."""
         session, agent, parent, turn, protocol, provider = scope
         stated = {"session": session, "protocol": protocol, "provider": provider, "dialect": self.dialect}
         known = {"agent": agent, "parent": parent, "turn": turn}
@@ -345,7 +347,7 @@ class Writer:
         return envelope
 
     def _prefix(self, scope: Scope, fields: dict[str, Any]) -> Scope:
-        """Put the prefix before the ids of an event's fields, and of its scope, which is returned."""
+        """Add the prefix to the ids in an event's fields and in its scope. Returns the scope."""
         prefix = self.id_prefix
         for name in ("call_id", "permission_id"):
             if fields.get(name) is not None:
@@ -385,7 +387,7 @@ def _text(value: Any) -> str:
 
 
 def _notes(synthetic: bool, replay: bool, outputs: dict[str, OutputRef] | None) -> str:
-    """The end of an envelope, of what few events have."""
+    """Encode the optional end of an envelope, which few events have."""
     text = ',"synthetic":true' if synthetic else ""
     if replay:
         text += ',"replay":true'
@@ -468,7 +470,8 @@ def _may_hold(value: Any) -> bool:
 
 
 def take_bodies(writer: Writer, value: Any) -> tuple[Any, list[Attachment] | None]:
-    """The value with `outputId` in place of base64 data, and the attachments that this data became."""
+    """Move base64 data out of a value. Returns the value with `outputId` in place of the data, and the attachments made
+    of it."""
     if not _may_hold(value):
         return value, None
     bodies = Bodies(writer)
