@@ -1,1 +1,2 @@
-"""One stream from its first line to its end, and what is made of its events. Knows every dialect by name alone."""
+"""Normalization of one stream from its first line to its end, and further processing of its events. Dialects are known
+by name only."""

@@ -20,12 +20,12 @@ from tooltap.protocol.events import AnyEvent, OutputRef
 _HEAD_WHEN_CROWDED = 1_024
 """Bytes that remain of a value moved to an output body because the event as a whole is too large."""
 _LONGEST_NAME = 4_096
-"""Bytes that an id or a name may always have."""
+"""Maximum length of an id or name, in bytes, unless `string_bytes` is larger."""
 _NAME_HEAD = 1_000
 _NAMES = ("session", "callId", "name")
 _RAW_NAMES = ("rawToolName", "canonicalToolName")
 _SHAPED = frozenset({"modelView", "display"})
-"""Objects that the schema describes: no text can take their place, and they are small but for their strings."""
+"""Fields that the schema defines as objects: no text may replace them, and apart from their strings they are small."""
 _FIXED_KEYS = frozenset(
     {"id", "stream", "session", "kind", "callId", "name", "_happy", "outputs", "attachments", "assistantView"}
 )
@@ -69,10 +69,10 @@ class _Cutter:
         self.chunks: list[OutputChunk] = []
         self._new_output_id = new_output_id
         self._kept: dict[bytes, OutputRef] = {}
-        """By what is in them."""
+        """Output bodies of this event, by content: equal values share one."""
 
     def cut_names(self, limit: int) -> bool:
-        """Returns whether any was too long."""
+        """Cut ids and names longer than `limit` bytes. Returns whether there were any."""
         payloads = (self.event.get(key) for key in ("input", "output"))
         happy = (one.get("_happy") for one in payloads if isinstance(one, dict))
         places = [(self.event, _NAMES), *((one, _RAW_NAMES) for one in happy if isinstance(one, dict))]
@@ -93,9 +93,9 @@ class _Cutter:
                 self._move(pointer, container, key, data, limit, "text/plain")
 
     def move_out(self, limit: int) -> bytes:
-        """Move the largest values out until the event is small enough; returns it encoded.
+        """Move the largest values to output bodies until the event fits; returns the encoded event.
 
-        It is encoded only where what was moved out may be enough: many values may have to go."""
+        Many values may have to go, so the event is encoded again only once the estimated size fits."""
         body = msgspec.json.encode(self.event)
         if len(body) <= limit:
             return body
@@ -121,7 +121,8 @@ class _Cutter:
         return outputs
 
     def move_objects_out(self, limit: int) -> bytes:
-        """Move whole objects out, of which no member is large, but all together are: a million keys."""
+        """Move whole objects to output bodies: those that are large although none of their members is, such as a
+        million keys."""
         objects = [
             name for name, one in self.event.items() if isinstance(one, dict) and name not in _FIXED_KEYS | _SHAPED
         ]
@@ -150,7 +151,8 @@ class _Cutter:
 
 
 def _strings(value: Any, length: int, pointer: str = "") -> Iterator[tuple[str, Any, Any, str]]:
-    """(pointer, container, key, string) of every longer string that may be cut, in their order."""
+    """Yield (pointer, container, key, string) of every string longer than `length` that may be cut, in document
+    order."""
     levels = [(pointer, value, _pairs(value))]
     while levels:
         pointer, holder, pairs = levels[-1]
@@ -172,7 +174,8 @@ def _pairs(value: dict[str, Any] | list[Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _movable(event: dict[str, Any]) -> Iterator[tuple[str, Any, Any, bytes, str]]:
-    """Members of the event's objects, and its own strings and lists, with their size."""
+    """Yield the values that may be moved to output bodies: members of the event's objects, and its own strings and
+    lists, as (pointer, container, key, encoded value, MIME type)."""
     for name, value in event.items():
         if name in _FIXED_KEYS or name == "modelView":
             continue

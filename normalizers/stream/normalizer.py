@@ -1,13 +1,13 @@
-"""One stream from its first line to its end: recognition, parsing, bounds and accounting in one object.
+"""Normalizer of one stream: recognition of the dialect, parsing, size limits and statistics in one object.
 
 `StreamNormalizer` is what the daemon and `tooltap normalize` drive. With dialect `auto`, lines are held until one of
-them decides; then all are parsed in order, so that ids are as if the dialect had been known from line 1. If too many
-lines decide nothing, they are `unparsed`, and a later decisive line sets the dialect from there on. The objects of an
-array may span any number of lines within the byte limit.
+them decides; then all are parsed in order, so that ids are the same as if the dialect had been known from line 1. If
+too many lines decide nothing, they become `unparsed`, and a later decisive line sets the dialect from there on. The
+objects of an array may span any number of lines within the byte limit.
 
 `dump` and `load` carry everything across a restart: parser state, held lines and statistics.
 
-`feed`, `feed_block`, `lost` and `close` never raise: `reset.py` says what a line costs that something raised at.
+`feed`, `feed_block`, `lost` and `close` never raise; `reset.py` defines how an error is contained.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class HeldLine(msgspec.Struct):
     t: int | None
     direction: Direction | None
     failed: str | None = None
-    """Why it is not parsed: something raised when it was looked at."""
+    """Reason why the line is not parsed: something raised when it was inspected."""
 
 
 class Undecided(msgspec.Struct):
@@ -57,7 +57,7 @@ class Undecided(msgspec.Struct):
         return (self.documents.in_array or len(self.lines) < limits.held_lines) and self.size < limits.held_bytes
 
     def decide(self, line: bytes, depth: int) -> str | None:
-        """The dialect that the line decides, which is the last of those held."""
+        """Return the dialect that `line`, the last of the held lines, decides; None if it decides none."""
         if (name := _recognise(line, depth)) is not None:
             return name
         documents = self.documents
@@ -93,19 +93,19 @@ _BEFORE = frozenset({"session", "notice", "unparsed"})
 
 
 class GivenPrompt(msgspec.Struct, omit_defaults=True):
-    """The prompt that the publisher of a stream knows, because it has started the agent with it: a message of the user.
+    """The prompt that the publisher knows because it started the agent with it; emitted as a message of the user.
 
-    Where the dialect's streams never show such a prompt (`Dialect.shows_prompts`), it follows the start of the first
-    turn. Elsewhere it is used only if the stream begins without it: if something else is said or done before.
+    If the dialect's streams never show such a prompt (`Dialect.shows_prompts`), it follows the start of the first turn.
+    Otherwise it is emitted only if the stream begins without a prompt, before the first other content.
     """
 
     stage: Literal["due", "said", "over"] = "due"
-    """`said`: the stream may still show it itself."""
+    """`due`: not emitted yet; `said`: emitted, but the stream may still show it itself; `over`: nothing left to do."""
     digest: int = 0
-    """CRC-32 of the prompt that was said."""
+    """CRC-32 of the emitted prompt."""
 
     def place(self, items: list[Item], parser: Parser, prompt: str | None, *, is_end: bool = False) -> list[Item]:
-        """Put the prompt among the items of a line. `is_end`: of the end of the stream."""
+        """Insert the prompt into a line's items. `is_end`: the items are those of the end of the stream."""
         if prompt is None:
             self.stage = "over" if self.stage == "due" else self.stage
         shown = builtin()[parser.dialect].shows_prompts if parser.dialect in builtin() else True
@@ -125,7 +125,7 @@ class GivenPrompt(msgspec.Struct, omit_defaults=True):
         return items
 
     def _stated(self, items: list[Item], at: int, text: str) -> list[Item]:
-        """The stream shows a prompt: not again the one that was said."""
+        """Handle a prompt that the stream shows: remove it if it repeats the one emitted here."""
         repeats = self.stage == "said" and zlib.crc32(text.encode()) == self.digest
         self.stage = "over"
         return items[:at] + items[at + 1 :] if repeats else items
@@ -206,13 +206,13 @@ class StreamNormalizer:
         return bool(self._held.lines)
 
     def want_partials(self, wanted: bool) -> None:
-        """Whether to produce partial events from here on; changes nothing else."""
+        """Switch partial events on or off from here on; other events do not change."""
         self._partials = wanted
         self._parser.partials = wanted
 
     def set_parent(self, parent: str, index: int, t: int) -> list[Output]:
-        """Tell which call has started the agent whose stream this is, between two lines. All later events state it; the
-        one that is returned states it of those before. `index`: of this event between the lines."""
+        """Set the call that started this stream's agent; called between two lines. Later events state it themselves;
+        the returned event states it for the earlier ones. `index`: number of this event between the lines."""
         self.context = msgspec.structs.replace(self.context, parent=parent)
         parser = self._parser
         parser.context = self.context
@@ -234,9 +234,9 @@ class StreamNormalizer:
     ) -> list[Output]:
         """Feed one line, without its newline; returns what to store and show, in order.
 
-        `keep` returns those of the line's items that no other stream has reported; the parser has read the line, and
-        nothing else results from it. Only for streams whose dialect is named: of lines that `auto` held, everything is
-        kept.
+        `keep` filters the line's items: it returns those that no other stream has reported. The others are dropped,
+        although the parser has read them. Only for streams whose dialect is named: of lines that `auto` held,
+        everything is kept.
         """
         if not self._recognising:
             return self._parse((line,), t, direction, keep)
@@ -258,7 +258,7 @@ class StreamNormalizer:
     def feed_failed(
         self, line: bytes | LongLine, reason: str, t: int | None = None, direction: Direction | None = None
     ) -> list[Output]:
-        """Take a line that is not parsed, because something raised when others looked at it."""
+        """Take a line as `unparsed` without parsing it, because inspecting it raised elsewhere."""
         head, size = (line.head, line.size) if isinstance(line, LongLine) else (line, None)
         held = HeldLine(head, size, t, direction, reason)
         if not self._recognising:
@@ -306,11 +306,11 @@ class StreamNormalizer:
             return outputs + self._finish(self._reset(error, self._parser.state.line, t, at_end=True))
 
     def reset(self, error: Exception, t: int | None) -> list[Output]:
-        """Go on with a fresh state after the last line, because the state cannot be dumped."""
+        """Continue with a fresh state after the last line, because the state cannot be dumped."""
         return self._finish(self._reset(error, self._parser.state.line, t))
 
     def restart(self, lines: int, statistics: Statistics, left: LeftOpen, t: int | None = None) -> list[Output]:
-        """Replace a normalizer whose state is gone, after `lines` lines; what it left open is closed."""
+        """Continue after `lines` lines with a fresh state, because the stored one is lost; closes what it left open."""
         self.statistics = statistics
         statistics.provider = self._parser.provider
         self._parser.forget_inner()
@@ -323,7 +323,8 @@ class StreamNormalizer:
 
     @classmethod
     def load(cls, data: bytes, context: Context) -> Self:
-        """Raises `msgspec.DecodeError`, `msgspec.ValidationError` or `UnknownDialectError`."""
+        """Restore a normalizer from a dump. Raises `msgspec.DecodeError`, `msgspec.ValidationError` or
+        `UnknownDialectError`."""
         dump = msgspec.msgpack.decode(data, type=_Dump)
         normalizer = cls(context, dump.dialect)
         normalizer._parser = type(normalizer._parser).load(dump.parser, context)
@@ -345,7 +346,7 @@ class StreamNormalizer:
         return outputs
 
     def _choose(self, dialect: str) -> None:
-        """Go on with this dialect."""
+        """Set the dialect from here on."""
         parser = parser_class(dialect)(self.context)
         parser.state.line = self._parser.state.line
         parser.partials = self._partials
@@ -424,7 +425,7 @@ class StreamNormalizer:
             self._note(error)
 
     def _fail(self, line: HeldLine) -> list[Output]:
-        """Take a line that is not parsed."""
+        """Take a held line as `unparsed`, because inspecting it raised."""
         size = len(line.line) if line.size is None else line.size
         number = self._parser.state.line + 1
         items = self._failed(str(line.failed), line.line, size, number, line.t)
@@ -440,7 +441,7 @@ class StreamNormalizer:
             self.on_failure(error)
 
     def _contain(self, error: Exception, head: bytes, size: int, number: int, t: int | None) -> list[Output]:
-        """The outputs of line `number`, at which something raised: an event that says so, and what a reset emits."""
+        """Return the outputs of line `number`, at which something raised: an `unparsed` event, and those of a reset."""
         parser = self._parser
         self._note(error)
         reason = reason_of(error)
@@ -481,7 +482,7 @@ class StreamNormalizer:
         return items
 
     def _finish(self, items: list[Item]) -> list[Output]:
-        """Bound and count what the parser emitted."""
+        """Apply size limits to the parser's items, and count them."""
         items = self._within_bounds(items)
         self._count(items)
         return items

@@ -1,15 +1,14 @@
-"""Containment of errors: a line at which something raises costs that line, and the state only where that may be
+"""Containment of errors: an error at a line costs that line, and costs the parser state only if that may be
 inconsistent.
 
-Whatever raises between a line's first look and its events, the line is `unparsed`, with the reason `parser-error:
-<Exception> at <place>`, and nothing else of it remains: events that it had given before are taken back. The next line
-is read as usual.
+If something raises between the first inspection of a line and its events, the line is `unparsed`, with the reason
+`parser-error: <Exception> at <place>`. All events it had emitted are taken back. The next line is read as usual.
 
-The state is in doubt if the line had given events or output, or if what raised was reached through the code that keeps
-account of calls, turns, texts and permissions (`core/`). Otherwise the parser continues from its dump. Where the state
-is in doubt, cannot be rebuilt or is gone, a fresh parser takes over (`replace`, `restart`). Whatever the lost state had
-open is closed as at the end of a stream, so that nothing hangs: calls are interrupted, and a real result that still
-comes names the synthetic one it replaces. A notice says so.
+The state is in doubt if the line had emitted events or output, or if the traceback passes through the code that keeps
+account of calls, turns, texts and permissions (`core/`). Otherwise the parser continues from its dump. If the state is
+in doubt, cannot be rebuilt or is lost, a fresh parser takes over (`replace`, `restart`). Everything that the lost state
+had open is closed as at the end of a stream: calls are interrupted, and a real result that still arrives names the
+synthetic one it replaces. A notice states the reset.
 """
 
 from __future__ import annotations
@@ -32,11 +31,12 @@ _CORE = f"{_PACKAGE}normalizers.core."
 _FEEDING = {"close", "fail", "feed", "feed_long", "give_up", "lost", "take_line", "take_long"}
 _READING = {"read", "read_other", "_abandon_document", "_begin", "_collect", "_read", "_read_all", "_read_unclean"}
 _HARMLESS = {f"{_CORE}lines": None, f"{_CORE}parser": frozenset(_FEEDING | _READING)}
-"""Functions that lead a line to its reader, and change nothing that is open, by module. None: all of a module's."""
+"""Module -> functions that dispatch a line to its reader without changing calls, turns, texts or permissions. None: all
+functions of the module."""
 
 
 def place_of(error: BaseException) -> str:
-    """The place of an error: `module:function` of the innermost function of ours. Says nothing of the machine."""
+    """Location of an error: `module:function` of the innermost frame in our code. Contains no paths of the machine."""
     place = "outside"
     for module, function in _frames(error):
         if module.startswith(_PACKAGE) and not function.startswith("<"):
@@ -50,7 +50,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def may_have_changed(error: BaseException) -> bool:
-    """Whether what raised may have left half a change of what is open."""
+    """Return whether the error may have interrupted a change of the state in `core/`."""
     return any(module.startswith(_CORE) and not _only_reads(module, function) for module, function in _frames(error))
 
 
@@ -88,7 +88,7 @@ def restart(
     index: int | None = None,
 ) -> list[Item]:
     """Make a fresh parser continue after line `lines` of a stream with these statistics. `text`: of the notice;
-    `index`: of the first event, where others come before."""
+    `index`: number of the first event, if others precede it."""
     state = parser.state
     state.line = lines
     # At least as many as were started: no number comes twice.
@@ -115,8 +115,8 @@ def restart(
 def replace(
     old: Parser, lines: int, statistics: Statistics, taken_back: Sequence[Item], t: int | None, text: str
 ) -> tuple[Parser, list[Item]]:
-    """A fresh parser that continues after line `lines`, and what closes what was open before. `taken_back`: events that
-    the old one has given and that nobody gets."""
+    """Return a fresh parser that continues after line `lines`, and the items that close what was open. `taken_back`:
+    events that the old parser emitted and that are discarded."""
     index = statistics.events
     undone = [item for item in taken_back if isinstance(item, Produced) and not item.partial]
     closing = _closing(old, index, t)
@@ -137,7 +137,7 @@ def replace(
 
 
 def _closing(old: Parser, index: int, t: int | None) -> list[Item]:
-    """Events that end everything that is open; as much as can be ended, if the state is inconsistent."""
+    """Return the events that end everything that is open; if that raises, those emitted so far."""
     old.items = []
     try:
         return old.give_up(index, t)
@@ -146,7 +146,8 @@ def _closing(old: Parser, index: int, t: int | None) -> list[Item]:
 
 
 def _undo(events: Sequence[Produced]) -> tuple[set[tuple[str, str]], LeftOpen]:
-    """Revert what these events, which nobody gets, have opened and closed."""
+    """Revert the effect of discarded events. Returns the subjects that were never opened, and what is still open
+    because its end was discarded."""
     never: set[tuple[str, str]] = set()
     left = LeftOpen({}, {}, [])
     for event in events:
@@ -180,7 +181,7 @@ def _undo(events: Sequence[Produced]) -> tuple[set[tuple[str, str]], LeftOpen]:
 
 
 def _subject(event: Produced) -> tuple[str, str] | None:
-    """The subject of an event: a call, permission or turn, and its id."""
+    """Subject of an event: (`call`, `permission` or `turn`, its id); None for other kinds."""
     if event.kind in ("tool-call", "tool-update", "tool-result"):
         return "call", event.fields.call_id
     if event.kind in ("permission-request", "permission-response"):
@@ -189,7 +190,8 @@ def _subject(event: Produced) -> tuple[str, str] | None:
 
 
 def _retain(old: Parser, fresh: Parser, never: set[str]) -> None:
-    """Retain the session and the calls that are done, if they are in order, for inner parsers too."""
+    """Copy the session and the calls that are done to the fresh parser, if the old state can be encoded; likewise for
+    inner parsers. `never`: ids of calls whose opening was discarded."""
     was: Any = old.state
     state: Any = fresh.state
     try:

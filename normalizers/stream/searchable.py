@@ -1,11 +1,11 @@
-"""The text of an event by which it is found, and what a search filters by.
+"""Searchable text of an event, and the fields that a search filters by.
 
-The text is made of the encoded event alone, so that the same event always has the same text: what an index has of it is
-made again from the journal to highlight it, and to compare. `VERSION` rises when any event's text changes.
+The text is derived from the encoded event alone, so the same event always has the same text: to highlight or compare
+it, the text is extracted from the journal again. `VERSION` rises when any event's text changes.
 
-It has what people remember: messages and reasoning; the tool, title, command, path, pattern, query, URL and prompt of
-a call; the beginning of what it printed. It has no bodies of edits, which are many and repeat files, and nothing of the
-provider's own object. History that an agent sent again has none: it is found where it was first.
+Searchable are messages and reasoning; the tool, title, command, path, pattern, query, URL and prompt of a call; and the
+beginning of its output. Bodies of edits are left out, because they are many and repeat files, and so are the provider's
+own objects. Replayed history has no text: it is found in the original events.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ Payload: TypeAlias = dict[str, msgspec.Raw]
 VERSION = 1
 
 LONGEST = 8_192
-"""Code points of a message, of reasoning, and of an event altogether."""
+"""Maximum length of a message, of reasoning, and of an event's whole text, in code points."""
 PART = 512
-"""Code points of everything else: one argument, one output."""
+"""Maximum length of any other part (one argument, one output), in code points."""
 
 SPACE = "\x1f"
-"""Separates what is written without spaces. No text has it, nor another control character but those of white space."""
+"""Separator between characters of scripts without spaces. Text never contains it, because control characters other than
+white space are replaced."""
 
 BODIES = frozenset(
     (
@@ -75,11 +76,12 @@ class Searchable(NamedTuple):
     alias: str | None
     """An earlier name of the session, if the event says so."""
     text: str
-    """Empty: the event is not found by any word."""
+    """Searchable text; empty if no word finds the event."""
 
 
 def searchable(body: bytes) -> Searchable | None:
-    """None for an event that this version cannot read. `body`: the encoded event."""
+    """Extract the searchable text and filter fields; None for an event that this version cannot read. `body`: the
+    encoded event."""
     try:
         event = head_of(body)
         payload = event.payload
@@ -161,7 +163,7 @@ _keys_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _arguments(payload: dict[str, msgspec.Raw]) -> list[str]:
-    """The strings of an input, but for bodies. A prompt is as long as a message."""
+    """Searchable strings of an input. A prompt may be as long as a message."""
     return [
         _keys(value) if key == "changes" else _strings(value, LONGEST if key == "prompt" else PART)
         for key, value in payload.items()
@@ -170,7 +172,7 @@ def _arguments(payload: dict[str, msgspec.Raw]) -> list[str]:
 
 
 def _strings(value: msgspec.Raw, longest: int = PART) -> str:
-    """A string, or those of a list: a command's words, paths, the texts of content blocks and questions."""
+    """Text of a value: a string, or the strings in a list (words of a command, paths, content blocks, questions)."""
     data = bytes(value)
     if data[:1] == b'"':
         return _string_decoder.decode(data)[:longest]

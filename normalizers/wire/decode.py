@@ -42,8 +42,8 @@ class Decoded(msgspec.Struct, frozen=True):
 
 
 def is_clean(line: bytes, value: Any, max_depth: int) -> bool:
-    """Whether `value`, which a JSON parser read in the line, has at most `max_depth` nested containers, and no object
-    had a key twice."""
+    """Return whether `value`, as parsed from the line, has at most `max_depth` nested containers, and no object in the
+    line had duplicate keys."""
     if len(line) > 2 * max_depth and _openings(line) > max_depth and _depth(value) > max_depth:
         return False
     # If the compact form is as long as the line, no key is there twice. Else each colon must be in it: one that is
@@ -113,7 +113,8 @@ def _is_truncated(error: json.JSONDecodeError, text: str) -> bool:
 
 
 def _whole(digits: str) -> int | float:
-    """A number without a fraction. One that has very many digits is not read digit by digit, which takes long."""
+    """Convert the digits of an integer. Very long ones become a float, because parsing them as an integer takes
+    quadratic time."""
     return int(digits) if len(digits) <= _DIGITS else float(digits)
 
 
@@ -191,7 +192,7 @@ OPENING_BYTES = 16
 
 
 class Documents(msgspec.Struct):
-    """The object or array that a stream is in the middle of, between its lines.
+    """The unfinished object or array at the current position of a stream.
 
     Every printer that indents starts an object with a line that is just `{` and ends it with a line that is just `}` at
     the same indentation, at which no line in between starts with a brace. Only this is checked. Therefore a document
@@ -277,7 +278,7 @@ def beginning(lines: Sequence[bytes]) -> dict[str, Any] | None:
 
 
 def _closed(text: bytes) -> bytes:
-    """Complete the beginning of a document by closing all open brackets."""
+    """Close all open brackets of a truncated document."""
     open_brackets: list[bytes] = []
     for bracket in _BRACKET.findall(_STRING.sub(b"", text)):
         if bracket in _CLOSERS:

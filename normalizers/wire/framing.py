@@ -9,7 +9,7 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 """The default limit for the length of a line."""
 
 HEAD_BYTES = 4_096
-"""Bytes that are kept of a line that is too long."""
+"""Length of the head that is kept of a line that is too long, in bytes."""
 
 
 class LongLine(NamedTuple):

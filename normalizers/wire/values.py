@@ -1,5 +1,5 @@
-"""Values from providers' lines, read by type: a value of another type counts as absent. Also counts of tokens, which
-agents sum in different ways, and the text between two marks.
+"""Typed access to values in providers' lines: a value of another type counts as absent. Also token counts, which agents
+sum in different ways, and text between two marks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def string(value: Any) -> str | None:
 
 
 def strings(value: Any) -> list[str]:
-    """The strings in a list."""
+    """Strings in a list; other items are dropped."""
     return [item for item in value if type(item) is str] if type(value) is list else []
 
 
@@ -39,7 +39,7 @@ _MOST = 2**53
 
 
 def whole(value: Any) -> int | None:
-    """An integer: a count, an index, milliseconds."""
+    """Return the value if it is an integer within ±2^53 (a count, an index, milliseconds), else None."""
     return value if type(value) is int and -_MOST <= value <= _MOST else None
 
 
@@ -53,7 +53,7 @@ def number(value: Any) -> float | None:
 
 
 def milliseconds(timestamp: Any) -> int | None:
-    """Milliseconds since the epoch of an ISO 8601 string. Without a zone it is UTC, on every machine."""
+    """Convert an ISO 8601 string to ms since the epoch. A time without a zone is UTC."""
     if not isinstance(timestamp, str):
         return None
     try:
@@ -66,9 +66,9 @@ def milliseconds(timestamp: Any) -> int | None:
 def token_counts(
     prompt: Any, output: Any, read: Any = None, write: Any = None, reasoning: Any = None, *, apart: bool = False
 ) -> dict[str, int | None]:
-    """The fields of a usage event that count tokens, where the wire states them as they are: the prompt, the output,
-    what was read from the cache, what was written to it, the reasoning. Anything but an integer counts as absent.
-    `apart`: the prompt is stated without what was read from the cache and written to it."""
+    """Token counts of a usage event, for agents whose sums need no inference: prompt, output, cache reads, cache
+    writes, reasoning. Anything but an integer counts as absent. `apart`: the stated prompt excludes cache reads and
+    writes."""
     prompt, read, write = whole(prompt), whole(read), whole(write)
     return {
         "input_tokens": prompt + (read or 0) + (write or 0) if apart and prompt is not None else prompt,
@@ -89,10 +89,11 @@ def token_fields(
     *,
     apart: bool = False,
 ) -> dict[str, Any]:
-    """The fields of a usage event that count tokens.
+    """Token counts of a usage event, for agents whose sums must be inferred.
 
-    Agents differ in whether the prompt includes what was cached, and the output the reasoning. The stated total shows
-    which sum is meant; without one, the prompt excludes the cache. `apart`: then the output excludes the reasoning."""
+    Agents differ in whether the prompt includes cached tokens, and the output the reasoning. The stated total shows
+    which sum is meant; without a matching total, the prompt excludes the cache, and with `apart` the output excludes
+    the reasoning."""
     prompt, output, cached, thought = prompt or 0, output or 0, (read or 0) + (write or 0), reasoning or 0
     of_prompt, of_output = prompt + cached, output + thought if apart else output
     for with_cache, with_thought in (
@@ -114,9 +115,9 @@ def token_fields(
 
 
 def between(text: str, opening: str, closing: str) -> str | None:
-    """The text between the first opening mark and the first closing one after it.
+    """Return the text between the first opening mark and the next closing mark; None without both.
 
-    Not an expression with a loop, which tries every opening mark against the whole rest of the text."""
+    Not a regular expression with a loop, which would try every opening mark against the whole rest of the text."""
     start = text.find(opening)
     if start < 0:
         return None
@@ -126,8 +127,8 @@ def between(text: str, opening: str, closing: str) -> str | None:
 
 
 def last_part(text: str, opening: str, closing: str) -> tuple[str, str] | None:
-    """The text before the first opening mark, and that between it and the closing mark which ends the text but for
-    spaces."""
+    """Split a text that ends with the closing mark, trailing spaces aside: (text before the first opening mark, text
+    between it and the closing mark). None for any other text."""
     start = text.find(opening)
     if start < 0:
         return None
