@@ -46,7 +46,7 @@ def question_output(value: Any, raw_name: str) -> Payload:
 
 
 def _answer(answer: Any) -> Any:
-    """Codex returns `{question id: {answers: ["A", "B"]}}`. Several choices are joined as Claude joins them."""
+    """Convert Codex's `{question id: {answers: ["A", "B"]}}`. Several choices are joined as in Claude's format."""
     choices = answer.get("answers") if isinstance(answer, dict) else answer
     if isinstance(choices, list) and all(isinstance(one, str) for one in choices):
         return ", ".join(choices)

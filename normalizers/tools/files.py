@@ -82,7 +82,8 @@ def read_input(payload: Payload, raw_name: str) -> Payload:
 
 
 def _line_range(payload: Payload) -> tuple[int | None, int | None]:
-    """Gemini 0.61 has `start_line` and `end_line`; Copilot 1.0 has `view_range`, in which -1 is the end of the file."""
+    """Read the (first, last) line numbers. Gemini 0.61 has `start_line` and `end_line`; Copilot 1.0 has `view_range`,
+    in which -1 is the end of the file."""
     view_range = payload.get("view_range")
     if isinstance(view_range, list) and len(view_range) == 2 and all(map(is_integer, view_range)):
         return view_range[0], view_range[1]
@@ -124,7 +125,7 @@ def _numbered_file(text: str) -> Payload | None:
 
 
 _WRAPPING_TOOLS = frozenset({"read", "Read"})
-"""Raw names of the tool of OpenCode, whose results are wrapped."""
+"""Raw names of OpenCode's tool, which wraps its results in tags."""
 _WRAPPERS = ("file", "content")
 _WRAPPED_LINE = re.compile(r"(\d{1,15})(?:\||:) ?(.*)", re.ASCII | re.DOTALL)
 _FOOTER = re.compile(r"\(End of file.* total (\d{1,15}) lines", re.ASCII)
@@ -155,7 +156,8 @@ def _wrapped_file(text: str) -> Payload | None:
 
 
 def _wrapped(text: str, tag: str) -> tuple[int, int, int] | None:
-    """Offsets of the first opening tag, and of the text from there to the last closing one."""
+    """Find a tagged block: (offset of the first opening tag, start of its text, end of its text at the last closing
+    tag)."""
     at = text.find(f"<{tag}>\n")
     start, end = at + len(tag) + 3, text.rfind(f"\n</{tag}>")
     return (at, start, end) if at >= 0 and start <= end else None
@@ -271,7 +273,7 @@ _TYPES = {
     "rename": "rename",
     "move": "rename",
 }
-"""Every other type (`update`, `modify`, …) means modify."""
+"""Provider's type of a change -> canonical type. Types without an entry (`update`, `modify`, …) mean modify."""
 
 _TEXT_KEYS = ("patch", "patchText", "patch_text", "input", "unified_diff", "diff")
 
@@ -360,7 +362,8 @@ class _Replacement(NamedTuple):
 
 
 def _replacements(diff: str) -> list[_Replacement]:
-    """Several `@@ class …` in a row only locate the next hunk."""
+    """Replacements that the hunks make. Hunks without line numbers that change nothing are dropped: of several `@@
+    class …` in a row, all but the last only locate the next hunk."""
     found = (_Replacement(one.old_start, one.new_start, one.old, one.new) for one in hunks(diff))
     return [one for one in found if one.old_start is not None or one.old != one.new]
 
@@ -405,8 +408,8 @@ _MARK = "*** "
 
 
 def parse_patch(text: str) -> dict[str, dict[str, Any]] | None:
-    """The changes of a patch, `*** Begin Patch` … `*** End Patch`; None if there is none. It may be in another text,
-    such as a heredoc.
+    """Parse a patch, `*** Begin Patch` … `*** End Patch`, which may be embedded in other text, such as a heredoc; None
+    if there is none.
 
     The changes have the form in which Codex reports applied ones: path -> `{type: add, content}`, `{type: delete}` or
     `{type: update, unified_diff, move_path?}`. Hunks have no line numbers: `@@`, or `@@ def greet():`.

@@ -1,8 +1,8 @@
-"""Finds the canonical name of a tool from its raw name.
+"""Lookup of a tool's canonical name by its raw name.
 
-The registry has the names that mean a tool by themselves; this module has those whose meaning depends on the input. Raw
-names are compared without case, `_`, `-` and spaces (`name_key`), so `read_file`, `ReadFile` and `readfile` are the
-same. Names are an open set: an unknown name, and every `mcp__<server>__<tool>`, stays unchanged.
+The registry has the raw names that determine a tool by themselves; this module has those whose meaning depends on the
+input. Raw names are compared without case, `_`, `-` and spaces (`name_key`), so `read_file`, `ReadFile` and `readfile`
+are the same. Names are an open set: an unknown name, and every `mcp__<server>__<tool>`, stays unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ TOOLSETS = ("file_system.", "functions.", "vibe.")
 may name an MCP server and are not removed."""
 
 OWN_SERVER = "tooltap"
-"""The name of `tooltap mcp` in agents' configurations. Its tools are known by it, however an agent joins the two."""
+"""Name of `tooltap mcp` in agents' configurations. It identifies our own tools, however an agent joins the names of
+server and tool."""
 _OWN_PREFIXES = tuple(f"{OWN_SERVER}{joint}" for joint in ("__", "_", "-", "."))
 
 
@@ -52,12 +53,13 @@ _CHANGES_KEYS = ("edits", "edit", "changes")
 _ANY_CHANGES = frozenset(_CHANGES_KEYS)
 _CONTENT_KEYS = ("file_content", "content", "text")
 _SHORT = 128
-"""Characters of a raw name that is remembered."""
+"""Maximum length of a raw name whose lookup is cached, in characters."""
 _ByInput: TypeAlias = Callable[[Mapping[str, Any], str], str | None]
 
 
 def _look_up(raw_name: str) -> tuple[str | None, _ByInput | None]:
-    """The canonical name, if the name alone decides, or the rule that decides."""
+    """Return (canonical name, None) if the raw name determines the tool, (None, rule) if the input does, else (None,
+    None)."""
     name = raw_name
     for toolset in TOOLSETS:
         name = name.removeprefix(toolset)
@@ -78,7 +80,7 @@ _looked_up = lru_cache(maxsize=1_024)(_look_up)
 
 
 def _unknown_tool(value: Mapping[str, Any], call_id: str) -> str | None:
-    """Auggie over ACP uses this name to request the permission to index the workspace."""
+    """Rule for `unknown_tool`: Auggie over ACP uses this name to request the permission to index the workspace."""
     title = value.get("title")
     if not isinstance(title, str):
         call = value.get("toolCall")
@@ -98,7 +100,8 @@ def _write(value: Mapping[str, Any], call_id: str) -> str:
 
 
 def _edit(value: Mapping[str, Any], call_id: str) -> str:
-    """ACP's kind `edit` covers patches and new files. Pi, Kimi and Vibe make several edits with one tool."""
+    """Rule for `edit`: ACP's kind `edit` covers patches and new files; Pi, Kimi and Vibe make several edits with one
+    tool."""
     if not _ANY_CHANGES.isdisjoint(value):
         if _filled(value.get("changes"), dict):
             return "Patch"
@@ -111,7 +114,8 @@ def _edit(value: Mapping[str, Any], call_id: str) -> str:
 
 
 def _editor(value: Mapping[str, Any], call_id: str) -> str:
-    """One tool for several: Anthropic's text editor has a `command`; Cline's `editor` depends on its arguments."""
+    """Rule for tools that combine several: Anthropic's text editor has a `command`; Cline's `editor` depends on its
+    arguments."""
     command = value.get("command")
     if command == "view":
         return "Read"
@@ -135,12 +139,12 @@ def _search(value: Mapping[str, Any], call_id: str) -> str:
 
 
 def _todo(value: Mapping[str, Any], call_id: str) -> str:
-    """Vibe reads and writes the list with the same tool."""
+    """Rule for `todo`: Vibe reads and writes the list with the same tool."""
     return "TodoRead" if value.get("action") == "read" else "TodoWrite"
 
 
 def _collaboration(value: Mapping[str, Any], call_id: str) -> str | None:
-    """Codex items name the collaboration tool in `tool`, without the suffix `agent` (`wait`)."""
+    """Rule for Codex's collaboration items, which name the tool in `tool`, without the suffix `agent` (`wait`)."""
     tool = name_key(str(value.get("tool")))
     return TOOL_NAMES.get(tool) or TOOL_NAMES.get(f"{tool}agent")
 

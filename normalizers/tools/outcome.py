@@ -1,11 +1,11 @@
-"""Outcome of a call, by the words and shapes that providers use: one table for all dialects.
+"""Outcome of a call, inferred from the words and shapes that providers use; one table for all dialects.
 
 There are three kinds of evidence, from the strongest to the weakest:
 
 1. `status_word`: a word that the wire states as the status (`declined`, `aborted`, `error`).
 2. `stated_status`: keys that say it without such a word (`is_error`, `success: false`, a signal, an exit code).
-3. `status_in_words`: the sentence that an agent puts in the place of a result (`The user doesn't want to proceed …`).
-   A tool may print the same sentence, so it counts only at its place, and in the results of the agent that says it.
+3. `status_in_words`: the sentence that an agent puts in the place of a result (`The user doesn't want to proceed …`). A
+   tool may print the same sentence, so it counts only at its place, and in the results of the agent that says it.
 
 A denied call was not allowed to run; a cancelled one was stopped. Everything else that went wrong failed.
 """
@@ -35,21 +35,21 @@ _STATED = ("status", "outcome", "finishReason", "finish_reason")
 _ERROR_KEYS = ("message", "error", "text", "data")
 _LEVELS = 4
 HEAD = 400
-"""Code points of a text in which a sentence is looked for."""
+"""Length of the beginning of a text in which a sentence is searched for, in code points."""
 
 
 def status_word(word: Any) -> str | None:
-    """The status of a result that a word states; None for a word that is not in the table, and for what is no word."""
+    """Return the status of a result that a word states; None for an unknown word, and for a value that is no word."""
     if not isinstance(word, str) or len(word) > 40:
         return None
     return _STATUS_OF.get(word) or _STATUS_OF.get(word.translate(_SEPARATORS).lower())
 
 
 def stated_status(value: Any) -> str | None:
-    """The status that the keys of an object state; None if none of them says anything.
+    """Return the status that an object's keys state; None if none of them states one.
 
-    What says that something went wrong is believed before what says that all is well: a tool that ran (`success: true`)
-    may have run a command that failed (`exit_code: 1`)."""
+    Signs of failure take precedence over signs of success: a tool that ran (`success: true`) may have run a command
+    that failed (`exit_code: 1`)."""
     if not isinstance(value, dict):
         return None
     found = [status_word(value[key]) for key in _STATED if key in value]
@@ -75,7 +75,7 @@ def stated_status(value: Any) -> str | None:
 
 
 def error_words(error: Any) -> str | None:
-    """The text of an error, which is a text or an object that holds one, some levels deep."""
+    """Text of an error: a string, or an object that holds one at some depth."""
     for _ in range(_LEVELS):
         if isinstance(error, str):
             return error or None
@@ -94,9 +94,9 @@ class Words(NamedTuple):
     """Matched at the beginning of the text, in its first code points (`HEAD`)."""
     status: str
     seen: str
-    """Agent and version."""
+    """Agent and version whose output has the sentence."""
     unflagged: bool = False
-    """Whether it counts although the wire does not flag the result as an error."""
+    """True if the sentence also counts when the wire does not flag the result as an error."""
 
 
 WORDS: tuple[Words, ...] = (
@@ -154,10 +154,10 @@ _COMPILED = tuple((one, re.compile(one.pattern, re.ASCII)) for one in WORDS)
 
 
 def status_in_words(text: str | None, family: str, *, flagged: bool = True) -> str | None:
-    """`denied` or `cancelled`, if the text says so in the place of a result; else None.
+    """Return `denied` or `cancelled` if the text is a sentence in place of a result that says so, else None.
 
-    `family`: the dialects' folder of the agent that says it. `flagged`: the wire says that the call did not succeed.
-    Not for the output of a command with an exit code: then the command said it."""
+    `family`: folder of the dialects of the agent that states the result. `flagged`: the wire says that the call did not
+    succeed. Do not use it for the output of a command with an exit code: there the command printed the sentence."""
     if not text:
         return None
     head = text.lstrip()[:HEAD]

@@ -67,7 +67,7 @@ def blocks_text(content: Any) -> str | None:
 
 
 def _text_and_rest(content: list[Any]) -> tuple[str | None, list[Any]]:
-    """The text of a list of content blocks, and the blocks that have none."""
+    """Split a list of content blocks: (their text, the blocks without text)."""
     texts, rest = [], []
     for block in content:
         text = _block_text(block)
@@ -160,7 +160,7 @@ def add_flag(payload: Payload, key: str, *aliases: str) -> None:
 
 
 def add_number(payload: Payload, key: str, *aliases: str) -> None:
-    """Store the first of the numbers under these keys; a number may be stated as a text."""
+    """Set `key` to the first number under `key` or an alias; a string of digits counts as a number."""
     for name in (key, *aliases):
         value = payload.get(name)
         if type(value) is str and _NUMBER.fullmatch(value):
@@ -186,11 +186,12 @@ def without_nulls(payload: Payload) -> Payload:
 _FAILED_STATUSES = ("failed", "error", "cancelled")
 _MARKS = ("isError", "is_error", "ok", "success", "applied", "deleted", "status", "exit_code")
 OF_ERRORS = frozenset({"errorMessage", "error", *_MARKS})
-"""Keys without which a result has no error."""
+"""Keys that indicate an error; a result with none of them has no error message."""
 
 
 def error_message(payload: Payload) -> str | None:
-    """The error message of a result: `error`; or, if the result is marked as failed, `stderr`, `message` or `text`."""
+    """Return the error message of a result: `errorMessage` or `error`; or, if the result is marked as failed, `stderr`,
+    `message` or `text`."""
     if "errorMessage" in payload and nonblank(payload["errorMessage"]):
         return str(payload["errorMessage"])
     if "error" in payload:
@@ -239,9 +240,10 @@ MAX_KEYS = 200
 
 
 def truncate_raw(value: Any) -> Any:
-    """A decoded JSON value truncated; the value itself, or parts of it, where nothing has to go.
+    """Truncate a decoded JSON value. Returns the same object, or shares parts of it, if nothing has to be cut.
 
-    The limits are those of the ancestor's V2, counted in code points, so that no surrogate pair is split."""
+    The limits are those of V2 of Happier, tooltap's ancestor, counted in code points so that no surrogate pair is
+    split."""
     return value if _is_short(value, 0) else _truncated(value, 0)
 
 

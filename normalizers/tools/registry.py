@@ -1,11 +1,11 @@
-"""Registry of tools: one row for each canonical tool, with all that is known of it.
+"""Registry of canonical tools: one row per tool, with everything that is known of it.
 
 A row has the tool's family, the raw names that mean it, the functions that make its payloads, and the keys of its
 preview. Names (`names.py`), previews, counts by family, cards and commands look it up here. The structs of the payloads
-are public (`protocol/tools.py`); a row without any is of a tool whose payloads stay the provider's own.
+are public (`protocol/tools.py`); a tool without structs keeps the provider's own payloads.
 
-A family's module knows every provider's spelling of a key. What a dialect wraps around a result (exit codes in text,
-content blocks) is removed by the dialect before the result comes here. To add a tool, see `docs/contributing/tool.md`.
+A tool family's module knows every provider's spelling of a key. The dialect unwraps a result (exit codes in text,
+content blocks) before it is passed to the registry. To add a tool, see `docs/contributing/tool.md`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Family: TypeAlias = Literal["shell", "read", "edit", "search", "web", "task", "p
 """The kind of work that a call does, for counts and colours."""
 FAMILIES: Final = get_args(Family)
 PATHS = ("file_path", "file_paths", "notebook_path", "path")
-"""Keys of paths, for the preview of a tool that works on a file."""
+"""Keys of file paths, for the previews of tools that work on files."""
 
 
 class Tool(NamedTuple):
@@ -61,7 +61,7 @@ class Tool(NamedTuple):
 
     @property
     def types(self) -> ToolTypes | None:
-        """The structs of the payloads."""
+        """Structs of the payloads; None if they are the provider's own."""
         return TOOLS.get(self.name)
 
 
@@ -367,14 +367,14 @@ _FAMILY: dict[str, Family] = {raw: row.family for raw, row in PASS_THROUGH.items
 
 
 def family_of(tool: str | None) -> Family:
-    """The family of a tool by its name as events have it: canonical, or the provider's. None: of no tool."""
+    """Return the family of a tool by its name in events, canonical or the provider's. None (no tool) is `other`."""
     if tool is None:
         return "other"
     return _FAMILY.get(tool) or ("mcp" if tool.startswith(MCP_PREFIX) else "other")
 
 
 def names_in(family: Family) -> tuple[str, ...]:
-    """The names that events may have of the tools of a family, as far as they are known."""
+    """Return all known names in events of the tools of a family."""
     return tuple(name for name, known in _FAMILY.items() if known == family)
 
 
@@ -417,7 +417,7 @@ def _as_object(value: Any, tool: Tool) -> Payload:
 # -- previews -----------------------------------------------------------------------------------------------------
 
 PREVIEW_LENGTH = 40
-"""Code points."""
+"""Default length of a preview, in code points."""
 
 _PATH_KEYS = frozenset({*PATHS, "changes"})
 

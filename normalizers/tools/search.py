@@ -23,7 +23,7 @@ _HEADING = re.compile(r"Found \d+ |Directory listing for |-{2,}$", re.ASCII)
 _NOTHING = re.compile(r"(?:No (?:files|matches|results)|0 matches|Found 0 )", re.IGNORECASE)
 _NOTE = re.compile(r"\((?=[^()\s]*+\s)[^()]*+\)$")
 _NO_NAME = frozenset("FfD-Nn0(")
-"""First characters of the lines that these match."""
+"""First characters of all lines that the patterns above match; a quick check before them."""
 _FOUND_FILES = re.compile(r"Found \d+ files?\b")
 
 _GREP_LINE = re.compile(r"(.+?):(\d{1,15}):(.*)", re.ASCII | re.DOTALL)
@@ -86,7 +86,7 @@ def _found_matches(text: str) -> Matches:
 
 
 def _heading(line: str) -> str | None:
-    """The file that a line names for the matches below it."""
+    """Return the file whose matches follow, if the line names one."""
     if line.startswith("File: ") and len(line) > len("File: "):
         return line.removeprefix("File: ")
     return line[:-1] if line.endswith(":") and "/" in line[1:-1] and not line[0].isspace() else None

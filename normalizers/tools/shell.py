@@ -26,7 +26,7 @@ _ESCAPE = re.compile(r'\\([$`"\\\n])')
 _WRAPPING_TOOLS = frozenset(
     {"CodexBash", "command_execution", "commandExecution", "exec_command", "local_shell", "shell", "shell_command"}
 )
-"""Raw names of Codex's tools, which states its commands with the shell that runs them."""
+"""Raw names of Codex's tools, which state their command together with the shell that runs it."""
 _MERGED_KEYS = ("formatted_output", "aggregated_output", "output", "text")
 _COMMAND_KEYS = ("command", "cmd", "argv", "items")
 _CWD_ALIASES = ("workdir", "working_dir", "working_directory", "dir_path", "directory")
@@ -107,7 +107,7 @@ def bash_output(value: Any, raw_name: str) -> Payload:
 
 
 def _first_output(text: str | None, stdout: Any, payload: Payload) -> str | None:
-    """The first of the texts that is not empty; an empty one if there is no other."""
+    """First non-empty text; else an empty string if any text is stated, else None."""
     found = None
     for one in (text, stdout, *map(payload.get, _MERGED_KEYS)):
         if isinstance(one, str):

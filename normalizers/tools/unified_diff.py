@@ -18,9 +18,10 @@ class UnifiedHunk(NamedTuple):
     """Number of the first line before; None if the hunk has no line numbers."""
     new_start: int | None
     lines: list[str]
-    """Each with its mark: a space, `-` or `+`; `\\` before a remark. An empty line is an unchanged, empty one."""
+    """Lines, each with its prefix: a space, `-` or `+`; `\\` before a remark. An empty string is an unchanged empty
+    line."""
     title: str = ""
-    """The place by name, such as the function around it."""
+    """Text of the header beside the line numbers, such as the name of the enclosing function."""
 
     @property
     def old(self) -> str:
@@ -38,13 +39,14 @@ class FileDiff(NamedTuple):
     """add, modify, delete or rename."""
     move_path: str | None
     text: str
-    """The file's part of the diff."""
+    """The part of the diff that is about this file."""
 
 
 def hunks(diff: str) -> list[UnifiedHunk]:
-    """The hunks of one file's diff. Lines before the first hunk are headers.
+    """Parse the hunks of one file's diff. Lines before the first hunk are headers.
 
-    The counts of a hunk say where it ends, because other text may follow; one without counts ends at the next."""
+    The counts of a hunk determine its end, because other text may follow; a hunk without counts ends at the next
+    one."""
     found: list[UnifiedHunk] = []
     lines = diff.removesuffix("\n").split("\n")
     at = 0

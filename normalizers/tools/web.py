@@ -62,7 +62,7 @@ def search_output(value: Any, raw_name: str) -> Payload:
 
 
 def _flat(results: list[Any]) -> list[Any]:
-    """Flatten the results of Claude, which groups hits by search (`{tool_use_id, content: [{title, url}]}`)."""
+    """Flatten Claude's search results, which are grouped by search (`{tool_use_id, content: [{title, url}]}`)."""
     flat: list[Any] = []
     for result in results:
         if isinstance(result, str):
