@@ -1,1 +1,2 @@
-"""One folder for each family of dialects: how it is recognised, its parsers, its agents. Knows `catalog` and below."""
+"""Families of dialects, one folder each: recognition rules, parsers, agents. Depends on `catalog` and the layers below
+it."""

@@ -1,4 +1,4 @@
-"""Agents that speak the Agent Client Protocol."""
+"""Agent Client Protocol (ACP): agents that speak it, and its dialect."""
 
 from __future__ import annotations
 

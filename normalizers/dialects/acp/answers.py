@@ -1,7 +1,7 @@
-"""Answer of an ACP call's tool, from the call's last update and those before it.
+"""Results of ACP tool calls: the answer is read from the call's last update and those before it.
 
-It is read from the raw output, in the forms of the agents that send it; else from the content, the terminal, or what
-the call showed while it ran. Claude's agent sends Claude's own result.
+Its source is the raw output, in the forms of the agents that send it; else the content, the terminal, or what the call
+showed while it ran. Claude's agent sends Claude's own result.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def printed_so_far(use: ToolUse, terminal: Terminal | None) -> dict[str, Any] | 
 def _read_claude(
     name: str, use: ToolUse, update: Line, terminal: Terminal | None, meta: Line, stopping: bool
 ) -> Answer:
-    """The block that the model saw is `rawOutput`; for a client that shows terminals, what the terminal printed."""
+    """Read the result of Claude's agent: `rawOutput` is the block that the model saw; for a client that shows
+    terminals, the terminal's output replaces it."""
     content, kind = update.get("rawOutput"), meta.get("nonExecutionKind")
     if content is None:
         content = terminal.printed.head if terminal is not None else _unfence(text_of(update.get("content")) or "")
@@ -130,7 +131,7 @@ def _read_plain(name: str, use: ToolUse, update: Line, terminal: Terminal | None
 
 
 def _fuller(name: str, raw: Any, text: str) -> Any:
-    """The raw output, or the content's text where it says more: a raw output may be empty, or a summary of it."""
+    """Return the raw output, or the content's text if that holds more: a raw output may be empty, or a summary."""
     if isinstance(raw, dict):
         if raw.keys() == {"text"}:  # Droid 0.215
             raw = raw["text"]
@@ -204,7 +205,7 @@ def _error(stated: _AnswerSources) -> str | None:
 
 
 def _duration(stated: Any) -> int | None:
-    """codex-acp before 1.0 sends Codex's own event, with a duration in seconds and nanoseconds."""
+    """Convert a duration to ms; codex-acp before 1.0 sends Codex's own event, with seconds and nanoseconds."""
     duration = record(stated)
     seconds, nanoseconds = whole(duration.get("secs")), whole(duration.get("nanos"))
     return None if seconds is None or nanoseconds is None else seconds * 1_000 + nanoseconds // 1_000_000
@@ -257,7 +258,8 @@ _OPENCODE_INVALID = "Invalid Tool"
 
 
 def _take_off_notes(stated: _AnswerSources, status: str, provider: str) -> tuple[_AnswerSources, str | None, str]:
-    """Gemini CLI 0.61 and OpenCode 1.18 report a stopped command as `completed`, with a note in its output."""
+    """Strip the notes with which Gemini CLI 0.61 and OpenCode 1.18 report a stopped command as `completed`. Returns the
+    remaining sources, the error and the corrected status."""
     if stated.text is not None and (found := _GEMINI_STOPPED.fullmatch(stated.text)):
         return stated._replace(text=found["rest"]), found["note"], "cancelled"
     raw = stated.raw
@@ -286,7 +288,7 @@ def _read_opencode(name: str, output: str, metadata: Line) -> Any:
 
 
 def _read_opencode_file(output: str, display: Line) -> Any:
-    """`display`: what the tool stores for users."""
+    """Read the result of OpenCode's file tool. `display`: what the tool stores for users."""
     if not display:
         return output
     if (folder := listing(display)) is not None:
@@ -311,7 +313,7 @@ class RelayedResult(NamedTuple):
     raw: Any
     """The raw output."""
     texts: list[str]
-    """The content's texts."""
+    """Texts of the content."""
     status: str
     printed: str | None
     """Output that the call showed while it ran."""
@@ -350,13 +352,14 @@ def _read_qwen(name: str, stated: RelayedResult) -> Answer | None:
 
 
 def _ended(word: Any, stated: str) -> str:
-    """The status, where a word says that something went wrong, or the one that is stated."""
+    """Return the failure that `word` states, else `stated`."""
     status = status_word(word)
     return stated if status in (None, "completed") else str(status)
 
 
 def _qwen_shell(answer: Answer, raw: dict[str, Any], text: str) -> Answer:
-    """The text for the model has the command's fields, unless it is too long, or the command was stopped."""
+    """Complete Qwen's shell answer from the raw output: the text for the model has the command's fields, except for
+    long output or a stopped command."""
     value = answer.value if isinstance(answer.value, dict) and "exit_code" in answer.value else {"message": text}
     for key, ours in (("output", "stdout"), ("exitCode", "exit_code"), ("signal", "signal")):
         if raw.get(key) is not None:
@@ -372,7 +375,8 @@ _SHELL_ENDED = "shell_exit"
 
 
 def _read_copilot(name: str, stated: RelayedResult) -> Answer | None:
-    """`content`, `detailedContent`, and marks of what happened in `contents`; a replayed call has `content` alone."""
+    """Read Copilot's result: `content`, `detailedContent`, and marks of what happened in `contents`; a replayed call
+    has `content` alone."""
     raw = stated.raw
     if not isinstance(raw, dict) or ("content" not in raw and "message" not in raw):
         return None
@@ -404,13 +408,15 @@ _SHELL_STARTED = re.compile(r"<command started in (?:\w+ )?background with shell
 
 
 def started_shell(update: Line) -> str | None:
-    """The shell in which a command of Copilot's runs on, from the result that acknowledges it."""
+    """Return the id of Copilot's background shell from the result that acknowledges its start; None for any other
+    result."""
     found = _SHELL_STARTED.search(text_of(update.get("content")) or "")
     return found[1] if found else None
 
 
 def ended_shells(name: str, raw_input: Any, raw_output: Any) -> Iterator[tuple[str, Answer]]:
-    """The shells that have ended as another call's result states it, and how the command in them did."""
+    """Yield (shell id, answer of its command) for each background shell whose end this result of another call
+    states."""
     for mark in records(record(raw_output).get("contents")):
         shell, code = string(mark.get("shellId")), whole(mark.get("exitCode"))
         if mark.get("type") == _SHELL_ENDED and shell is not None:
@@ -482,7 +488,8 @@ def _read_auggie(name: str, stated: RelayedResult) -> Answer | None:
 
 
 _Reader: TypeAlias = Callable[[str, RelayedResult], Answer | None]
-"""Reads the result of the canonical tool of this name; None: it is like any agent's."""
+"""Function that reads an agent's own form of a result, for the canonical tool of this name. Returns None if the result
+has the common form."""
 
 _READERS: dict[str, _Reader] = {
     "auggie": _read_auggie,
@@ -496,7 +503,7 @@ _SIGNS: tuple[tuple[str, str, _Reader], ...] = (
     ("_meta", "provenance", _read_qwen),
     ("_meta", "effect_kind", _read_vibe),
 )
-"""Signs of an agent that did not state its name: a part of its updates, and a key in it."""
+"""Marks that identify an agent which did not state its name: (part of an update, key in that part, reader)."""
 
 
 def relaying(provider: str, update: Line) -> _Reader | None:

@@ -35,7 +35,7 @@ from tooltap.protocol.events import OutputRef
 SHELLS = 64
 _RUNNING = ("in_progress", "paused")
 _OPEN = (None, "pending", "in_progress", "paused")
-"""Statuses of a call that has not ended; v2 adds `cancelled` to those that say that it has."""
+"""Statuses of a call that has not ended. All others end it, including v2's `cancelled`."""
 _INPUT_FIELDS = frozenset({"rawInput", "title", "kind", "name", "content", "locations"})
 _VERDICTS = {"approved": "allowed", "denied": "denied", "aborted": "cancelled", "timedOut": "expired"}
 
@@ -72,7 +72,7 @@ class ToolCalls:
         return self._report(call_id, call, update, self._sessions.info.stopping)
 
     def _report(self, call_id: Any, call: OpenCall | None, update: Line, stopping: bool) -> Skip:
-        """Read what an update states of its call, which may be open. `stopping`: the client asked to stop the turn."""
+        """Read an update of a call, which may be open. `stopping`: the client asked to stop the turn."""
         if type(call_id) is not str:
             return self._parser.unparsed("unknown-type", update)
         self._parser.texts.flush()
@@ -133,7 +133,8 @@ class ToolCalls:
 
     @update("plan", "plan_update")
     def _plan(self, update: Line) -> Skip:
-        """The whole to-do list, which comes without a call (v2: `plan_update`): a synthetic call and result."""
+        """Read the whole to-do list, which comes without a call (v2: `plan_update`): emits a synthetic call and its
+        result."""
         self._sessions.ensure_turn()
         plan = record(update.get("plan")) or update
         todos, text = plan.get("entries"), plan.get("content") or plan.get("uri")
@@ -156,8 +157,9 @@ class ToolCalls:
     # -- reviews ------------------------------------------------------------------------------------------------------
 
     def _review(self, update: Line, stated: Line, target: str) -> Skip:
-        """codex-acp 2.6.0: a second model decides about risky calls. The wire shows its review as a call of kind
-        `think`, whose input and output are the same object. It is also a permission, which an agent answers."""
+        """Read a review of a risky call by a second model (codex-acp 2.6.0). The wire shows it as a call of kind
+        `think`, whose input and output are the same object; it is also emitted as a permission that an agent
+        answers."""
         review, permissions = without_nulls(record(stated.get("review"))), self._parser.permissions
         call_id, permission_id = string(update.get("toolCallId")), string(stated.get("reviewId"))
         if call_id is None or permission_id is None:
@@ -244,7 +246,7 @@ class ToolCalls:
         return "partial" if running != before else "unchanged"
 
     def _name_now(self, call: OpenCall, use: ToolUse, update: Line) -> str:
-        """The name of the tool after an update: a call that is known by its kind alone may learn what it is."""
+        """Return the tool's name after an update: a call known only by its kind may get a more specific name."""
         name, known = stated_name(update), call.raw_name
         if name is not None:
             return known if name == PROXY else name
@@ -255,11 +257,11 @@ class ToolCalls:
         return known if name in KINDS and use.kind is None else name
 
     def _learn(self, use: ToolUse, call_id: str, update: Line, response: Any, *, runs: bool) -> tuple[bool, bool]:
-        """Merge an update into what is known. Returns whether anything was learned, terminals aside, and whether it
-        holds something that only a later event will show.
+        """Merge an update into what is known. Returns (whether anything was learned, apart from terminals; whether part
+        of it shows only in a later event).
 
-        Text is what the call is about until it runs, and its output from then on; that of the last update belongs to
-        the result.
+        Text describes the call until it runs, and is its output from then on; text of the last update belongs to the
+        result.
         """
         learned = _merge(use, update)
         content, ended = update.get("content"), _has_ended(update)
@@ -335,7 +337,7 @@ def use_of(call: OpenCall) -> ToolUse:
 
 
 def _merge(use: ToolUse, update: Line) -> bool:
-    """Take over what an update states; returns whether it states anything new."""
+    """Merge the stated fields into `use`. Returns whether any of them is new."""
     learned = False
     kind, title, locations = update.get("kind"), update.get("title"), update.get("locations")
     if type(kind) is str and kind != use.kind:
@@ -351,8 +353,10 @@ def _merge(use: ToolUse, update: Line) -> bool:
 
 
 def _are_arguments(use: ToolUse, content: list[Any], *, is_given: bool, runs: bool) -> bool:
-    """Whether the content is only the text of the arguments, as far as the model has written it: Kimi streams them so,
-    from an empty text on (1.x without a kind), until it states the input, beside the whole text."""
+    """Return whether the content is only the text of the arguments, as written by the model so far.
+
+    Kimi streams arguments that way, from an empty text on (1.x without a kind), until it states the input beside the
+    whole text."""
     if use.raw_input is not None and not (is_given and use.streams_input):
         return False
     text, streams = text_of(content), use.streams_input or use.kind is None
@@ -401,7 +405,7 @@ class PermissionRequests:
 
     @request("session/request_permission")
     def _permission_asked(self, params: Line, key: str) -> None:
-        """v2 has a subject where v1 has the call, and a title of its own."""
+        """Read a permission request. v2 has a subject in place of v1's call, and a title of its own."""
         subject = record(params.get("subject"))
         self._sessions.ensure_turn()
         self._parser.texts.flush()
@@ -449,10 +453,10 @@ class PermissionRequests:
         self._permissions.answer(id_in(key), outcome, by="user", answers=answers)
 
     def _before_permission(self, tool_call: Line) -> str | None:
-        """Open the call that a permission is requested for, unless it is known; returns its id.
+        """Open the call that a permission is requested for, unless it is known. Returns the call's id.
 
-        If the input of the call is known, the request is not read: OpenCode shows a diff there in place of the text,
-        codex-acp another title."""
+        If the call's input is known, the request's version of the call is ignored: OpenCode shows a diff there in place
+        of the text, codex-acp another title."""
         call_id = tool_call.get("toolCallId")
         if not isinstance(call_id, str):
             return None

@@ -13,12 +13,12 @@ _BLOCK_TYPES = ("text", "image", "audio", "resource", "resource_link")
 
 
 def is_block(block: Line) -> bool:
-    """Whether it is a content block of a known type."""
+    """Return whether a block is a content block of a known type."""
     return block.get("type") in _BLOCK_TYPES
 
 
 def read_prompt(writer: Writer, prompt: Any) -> tuple[str, list[Attachment] | None]:
-    """A whole message: its text, and its attachments."""
+    """Return the text and the attachments of a whole message."""
     content = records(prompt)
     texts = [block["text"] for block in content if block.get("type") == "text" and isinstance(block.get("text"), str)]
     attachments = [found for block in content if block.get("type") != "text" for found in attach(writer, block)]

@@ -1,11 +1,11 @@
-"""Name and input of the tool that an ACP call runs.
+"""Tool name and input of an ACP call.
 
-The protocol states a kind and a title for each call, and only recently a name. The first of these with a name wins:
-the update, or a vendor's part of it; Codex's own event; the call's id; the title, if it has the form of a name; an
-input that only one tool has; else the kind.
+The protocol states a kind and a title for each call, and only recently a name. The first of these with a name wins: the
+update, or a vendor's part of it; Codex's own event; the call's id; the title, if it has the form of a name; an input
+that only one tool has; else the kind.
 
-The input is the raw input, if the agent sends one. Gemini CLI and others do not: then it is what the title, the diffs
-and the locations state.
+The input is the raw input, if the agent sends one. Gemini CLI and others send none: then the input is rebuilt from the
+title, the diffs and the locations.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from tooltap.normalizers.wire.decode import decode_text
 from tooltap.normalizers.wire.values import first_string, record, records, string
 
 DEFAULT_KIND = "other"
-"""The protocol's default."""
+"""Kind of a call that states none."""
 KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", DEFAULT_KIND)
 PROXY = "tool_call"
-"""Qwen Code 0.24.4: calls a tool that was not offered up front, by its name and arguments."""
+"""Qwen Code 0.24.4: raw name of the tool that calls tools not offered up front, given their name and arguments."""
 CODEX_EVENT = {"parsed_cmd": "exec_command", "changes": "patch_apply"}
-"""The codex-acp of Zed (0.16.0) sends Codex's own events as raw input: a key beside `call_id` -> the tool's name."""
+"""Key beside `call_id` in a raw input -> raw tool name. Zed's codex-acp (0.16.0) sends Codex's own events as raw
+input."""
 
 
 def raw_name(update: dict[str, Any], call_id: str) -> str:
-    """The agent's name for the tool of a call, read from what the updates of the call have stated."""
+    """Return the agent's name for a call's tool, from the merged updates of the call."""
     title = string(update.get("title")) or ""
     kind = string(update.get("kind")) or DEFAULT_KIND
     found = stated_name(update) or name_in_id(call_id) or _name_in_title(title, kind, update.get("rawInput"))
@@ -112,18 +113,18 @@ def name_in_id(call_id: str) -> str | None:
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
 _HUMP = re.compile(r"[a-z][A-Z]")
 _NAMED_TITLE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?: \([^)]*\))?: .")
-"""Kimi `Shell: ls`, Qwen Code `ReadFile: a.py`, Hermes `patch (replace): a.py`."""
+"""Titles with a name before a colon: Kimi `Shell: ls`, Qwen Code `ReadFile: a.py`, Hermes `patch (replace): a.py`."""
 _VERB_TITLE = re.compile(r"(?P<name>[A-Z][A-Za-z]+) `?(?P<object>.+?)`?", re.DOTALL)
-"""Droid 0.215 `Grep greet`, ``Edit `/ws/a.py` ``."""
+"""Titles of a verb and its object: Droid 0.215 `Grep greet`, ``Edit `/ws/a.py` ``."""
 
 
 def _name_in_title(title: str, kind: str, raw: Any) -> str | None:
-    """A title in the form of an MCP call; a known name before a colon, or before what it is called with; one word that
-    is neither an argument nor a description.
+    """Tool name in a title, or None. Recognised are the form of an MCP call; a known name before a colon or before its
+    argument; and a single word that is neither an argument nor a description.
 
     The first title of OpenCode and of Kimi Code is the tool's name, while the input is empty or has only the directory.
-    When OpenCode replays a session, the input is whole and the title is an argument. Copilot's title is what the model
-    says that the call is for, which may be one word, too (`List`).
+    When OpenCode replays a session, the input is whole and the title is an argument. Copilot's title is the model's
+    description of the call, which may be one word, too (`List`).
     """
     if _match_mcp_title(title) is not None:
         return title
@@ -141,18 +142,19 @@ def _name_in_title(title: str, kind: str, raw: Any) -> str | None:
 
 
 def _is_identifier(word: str) -> bool:
-    """Whether it is no English word at the beginning of a sentence."""
+    """Return whether a word looks like an identifier, not like the first English word of a sentence."""
     if word[0] == "_" or "a" <= word[0] <= "z":
         return True
     return "-" not in word and ("_" in word[1:-1] or _HUMP.search(word) is not None)
 
 
 _TITLE = 1_024
-"""Characters of a title that may be a verb and a path."""
+"""Maximum length of a title that is parsed as a verb and a path, in characters."""
 
 
 def _is_known(name: str, kind: str | None = None) -> bool:
-    """Whether it is a tool's name. A command may have one, too (`ls`)."""
+    """Return whether `name` is a known tool's name. With the kind `execute`, it must be a shell's: a title may also be
+    a command such as `ls`."""
     canonical = canonical_name(name, {}, "")
     return canonical == "Bash" if kind == "execute" else canonical in CANONICAL_TOOLS and canonical != "CodeSearch"
 
@@ -172,7 +174,8 @@ _BEGINNINGS = (
     ("Stopping shell session", "shellId", "stop_bash"),
     ("Using skill", "skill", "skill"),
 )
-"""Beginnings of the titles of Copilot CLI 1.0.102, which states no names; a key of the input; the tool."""
+"""Titles of Copilot CLI 1.0.102, which states no names: (beginning of the title, key that the input must have,
+tool)."""
 _ONLY_TOOL = (
     ({"agent_type", "prompt"}, "task"),
     ({"subagent_type", "prompt"}, "task"),
@@ -184,15 +187,17 @@ _ONLY_TOOL = (
     ({"todos"}, "todo_write"),
     ({"questions"}, "ask_user_question"),
 )
-"""Keys that only one tool has in its input. Copilot CLI 1.0.102, as far as no other agent is known to send them."""
+"""Sets of keys that only one tool has in its input, and that tool: Copilot CLI 1.0.102, as far as no other agent is
+known to send these keys."""
 _GLOB = re.compile(r"(?:^|/)\*")
-"""No regular expression begins with an asterisk."""
+"""Glob pattern: no regular expression begins with an asterisk."""
 _SEARCHES_WEB = re.compile(r"(?:Web search|Searching (?:the Web|for: ))", re.IGNORECASE)
-"""Copilot CLI 1.0.102, codex-acp 0.16.0: kind `fetch`, and in the first line no input."""
+"""Titles of web searches in Copilot CLI 1.0.102 and codex-acp 0.16.0: the kind is `fetch`, and the first line has no
+input."""
 
 
 def _name_by_input(title: str, kind: str, raw: dict[str, Any]) -> str | None:
-    """The only tool that has such an input; None if the kind says as much."""
+    """Return the raw name of the tool that the input and title identify, or None."""
     if kind == "execute":
         return None
     for beginning, key, name in _BEGINNINGS:
@@ -217,7 +222,7 @@ _MCP_TITLES = {
     " MCP Server)": re.compile(r"(?P<tool>\S+) \((?P<server>.+) MCP Server\)"),  # Gemini CLI
     " (MCP)": re.compile(r"(?P<server>.+) - (?P<tool>\S+) \(MCP\)"),  # Claude Code
 }
-"""A part of a title -> the form of the whole title."""
+"""Substring that a title must contain -> pattern of the whole title."""
 _SERVER_KEYS = (("server", "tool"), ("providerIdentifier", "toolName"))
 """Keys of an MCP server and its tool in a raw input: Codex; Cursor."""
 _ANNOUNCED_TITLE = re.compile(r"(?P<server>.+?) - (?P<tool>[\w.-]+)")
@@ -267,14 +272,14 @@ class ToolUse(msgspec.Struct, omit_defaults=True):
     kind: str | None = None
     title: str | None = None
     raw_input: Any = None
-    """None: the agent sent none."""
+    """The agent's raw input; None if it sent none."""
     content: list[Any] = []
-    """Shown before the call ran: diffs, a description, an MCP call's arguments."""
+    """Content shown before the call ran: diffs, a description, an MCP call's arguments."""
     locations: list[Any] = []
     running: str | None = None
-    """Shown while the call ran: the whole output so far."""
+    """Output shown while the call ran: the whole text so far."""
     streams_input: bool = False
-    """The content is the text of the arguments, as far as the model has written it."""
+    """True if the content is the text of the arguments, as written by the model so far."""
     terminals: list[str] = []
     response: Any = None
     """claude-agent-acp: the tool's own result object, which arrives before the result."""
@@ -304,7 +309,7 @@ class ToolUse(msgspec.Struct, omit_defaults=True):
 
     @property
     def has_input(self) -> bool:
-        """Whether the agent has stated the input; `{}`, or a directory alone, means that it will."""
+        """True if the agent has stated the input. `{}`, or a directory alone, is a placeholder for one that follows."""
         raw = self.raw_input
         return (says_more(raw) if type(raw) is dict else bool(raw)) or bool(diffs(self.content))
 
@@ -332,7 +337,7 @@ def read_input(use: ToolUse, name: str, mcp: str | None) -> tuple[Any, str | Non
 
 
 def json_object(text: str | None) -> dict[str, Any]:
-    """The object that a text is the JSON of, else {}."""
+    """Parse a text that is a JSON object; `{}` for any other text."""
     if text is None or not text.lstrip().startswith("{"):
         return {}
     try:
@@ -342,7 +347,7 @@ def json_object(text: str | None) -> dict[str, Any]:
 
 
 def decoded(raw: Any) -> Any:
-    """Vibe sends its raw input and output as strings of JSON."""
+    """Decode Vibe's raw input or output, a string of JSON; return any other value unchanged."""
     return json_object(raw) or raw if isinstance(raw, str) else raw
 
 
@@ -355,7 +360,7 @@ def _arguments(raw: dict[str, Any], name: str, mcp: str | None) -> dict[str, Any
 
 
 _OF_EVENT = ("call_id", "turn_id", "started_at_ms", "available_decisions", "proposed_execpolicy_amendment")
-"""Keys of Codex's own events that say nothing about what was called."""
+"""Keys of Codex's own events that do not describe the call."""
 _NAMES_FILES = (*PATH_KEYS, "file_paths", "paths", "files", "items")
 _ON_FILES = ("Read", "Write", "Edit", "MultiEdit", "Delete")
 
@@ -391,7 +396,7 @@ def _read_shown(use: ToolUse, name: str, never_sent: bool) -> tuple[dict[str, An
 # -- diffs ----------------------------------------------------------------------------------------------------------
 
 _NAMELESS = ("edit", "other", "unknown")
-"""Raw names that are only a kind."""
+"""Raw names that are a kind, not a tool."""
 _PATCH_KINDS = {"modify": "update", "move": "update", "copy": "add"}
 
 
@@ -408,7 +413,7 @@ class FileChange(NamedTuple):
 
 
 def _changes(diff: dict[str, Any]) -> list[FileChange]:
-    """v1 has one file's texts; v2 has a list of files, and one patch over them."""
+    """Split a diff into changes. v1 has one file's texts; v2 has a list of files, and one patch for all of them."""
     path = string(diff.get("path"))
     if path is not None:
         kind = string(record(diff.get("_meta")).get("kind")) or ""
@@ -444,7 +449,7 @@ def _edit(change: FileChange) -> dict[str, Any]:
 
 
 def _patch_entries(changes: list[FileChange]) -> dict[str, Any]:
-    """Path -> what happens to the file; several changes of one file become its `edits`."""
+    """Path -> change of the file; several changes of one file become its `edits`."""
     entries: dict[str, Any] = {}
     for change in changes:
         same_file = [one for one in changes if one.path == change.path]
@@ -477,7 +482,7 @@ _PATTERN = re.compile(r"'(?P<pattern>.*?)'(?: in (?P<include>.+?))?(?: within (?
 
 
 def _read_title(title: str, name: str, canonical: str, use: ToolUse) -> dict[str, Any]:
-    """The input as the title states it, in a form of its own for each tool. The examples are Gemini CLI's."""
+    """Rebuild the input from the title, whose form depends on the tool. The examples are Gemini CLI's."""
     if canonical == "Bash":
         return _command(title, use)
     if canonical in ("Grep", "Glob"):  # `'greet' in *.py within src`
@@ -491,9 +496,11 @@ def _read_title(title: str, name: str, canonical: str, use: ToolUse) -> dict[str
 
 
 def _command(title: str, use: ToolUse) -> dict[str, Any]:
-    """Gemini CLI 0.61: the title is the command, the text `[current working directory /ws] (what it is for)`; older
-    versions have both in the title. Others put the command in backticks; Hermes truncates it there, and has the whole
-    of it in the text, after `$ `."""
+    """Rebuild the input of a command from the title.
+
+    Gemini CLI 0.61: the title is the command, and the text is `[current working directory /ws] (description)`; older
+    versions have both in the title. Other agents put the command in backticks; Hermes truncates it there, and has the
+    whole command in the text, after `$ `."""
     text = text_of(use.content) or ""
     if use.kind is None:
         return {}
@@ -511,7 +518,8 @@ def _command(title: str, use: ToolUse) -> dict[str, Any]:
 
 
 def _split_note(text: str) -> tuple[str, dict[str, Any] | None]:
-    """The text before the note on a command, and the fields of the note; None if there is none."""
+    """Split a command's note from the text before it: (text, fields of the note); the fields are None if there is no
+    note."""
     note = _SHELL_NOTE.search(text)
     end = text.find("]", note.end()) if note else -1
     if note is None or end < 0:

@@ -2,14 +2,14 @@
 
 Learned from Gemini CLI 0.61, OpenCode 1.18, claude-agent-acp 0.23 and 0.100, codex-acp 0.16 and 2.6, Copilot CLI
 1.0.102, Qwen Code 0.24.4, Vibe 3.0.2, Kimi Code 2.1 and Droid 0.215, and from the protocol's schemas (v1, v2 and what
-is marked unstable in SDK 2.4). What vendors add to it is in `names` and `answers`, and at
-the end of this module: methods of their own, which are skipped, and the lineage of subagents in `_meta`.
+is marked unstable in SDK 2.4). Vendors' extensions are read in `inputs` and `answers`, and at the end of this module:
+their own methods, which are skipped, and the lineage of subagents in `_meta`.
 
 A turn runs from a `session/prompt` to its answer; v2 states `idle` instead. Where only the agent's side is on the wire,
 content opens a turn and an answer with a stop reason ends it.
 
-The parser ties answers to requests, and reads messages. Its helpers read the rest: `sessions` (set-up, changes, turns,
-usage), `tool_calls`, `permission_requests` and `terminals`.
+The parser matches answers with requests, and reads messages. Its helpers read the rest: `sessions` (set-up, changes,
+turns, usage), `tool_calls`, `permission_requests` and `terminals`.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ _SHAPES = (
     ("modes", AGENT, "session/load"),
     ("configOptions", AGENT, "session/load"),
 )
-"""Key of an answer -> who answers, and the method, if the request is not on the wire."""
+"""Infers an answer's request if that is not on the wire: (key in the answer, side that answers, method)."""
 _BY_AGENT: tuple[str, ...] = (AGENT,)
 _BY_CLIENT: tuple[str, ...] = (CLIENT,)
 _BY_BOTH: tuple[str, ...] = (CLIENT, AGENT)
-"""Sides that may have asked, in the order in which their requests are looked up."""
+"""Sides that may have sent a request, in lookup order."""
 
 _ROLES = {
     "user_message_chunk": "user",
@@ -161,7 +161,8 @@ class Acp(Parser):
             self.agent, self.parent = agent or parent, parent
 
     def _spawner_of(self, agent: str) -> str | None:
-        """The call that spawned a subagent: where the wire does not say, the only open one that has no subagent yet."""
+        """Return the call that spawned a subagent. If the wire does not state it: the only open call of an agent
+        without a known subagent."""
         agents = self.state.agents
         if agent not in agents:
             taken = agents.values()
@@ -290,7 +291,7 @@ class Acp(Parser):
         return None
 
     def _empty_chunk(self, update: Line) -> Skip:
-        """Qwen Code 0.24.4: the tokens of the model's answer, which ends here."""
+        """Read the token counts of the model's response, which ends with this empty chunk (Qwen Code 0.24.4)."""
         ended, usage = self.sessions.end_block(), read_usage(record(update.get("_meta")), "step")
         if usage is None:
             return None if ended else "empty"
@@ -316,7 +317,7 @@ class Acp(Parser):
 
     @update("state_update")
     def _state(self, update: Line) -> Skip:
-        """v2: what the session does as a whole."""
+        """Read the state of the whole session (v2)."""
         info, state = self.sessions.info, update.get("state")
         before, info.state = info.state, string(state)
         if self.turn is None:
@@ -376,21 +377,22 @@ def _words(update: Line, *keys: str) -> str:
 # -- extensions ------------------------------------------------------------------------------------------------------
 
 _OWN = frozenset({"$", "auth", "elicitation", "fs", "mcp", "providers", "session", "terminal", "tool_call"})
-"""First parts of the protocol's own methods. What is unknown of these is a newer protocol, not an extension."""
+"""First parts of the protocol's own methods. An unknown method under one of them belongs to a newer protocol version,
+not to an extension."""
 _PARENTS = ("parentToolUseId", "parentToolCallId", "parent_tool_use_id", "parentToolUseID")
-"""Claude Code's adapters; Qwen Code 0.24.4; the same in other spellings."""
+"""Keys of the call that spawned a subagent, in the spellings of Claude Code's adapters, Qwen Code 0.24.4 and others."""
 _AGENTS = ("agentId", "agent_id")
-"""Copilot CLI 1.0.102."""
+"""Keys of a subagent's id (Copilot CLI 1.0.102)."""
 
 
 def is_extension(method: str) -> bool:
-    """Whether it is in the form of an extension's name (`_x`, `x/y`): a vendor's method or kind of update."""
+    """Return whether a method or kind of update is a vendor's extension, by the form of its name (`_x`, `x/y`)."""
     namespace, separator, _ = method.partition("/")
     return method.startswith("_") or (bool(separator) and namespace not in _OWN)
 
 
 def stated_lineage(meta: Any) -> tuple[str | None, str | None]:
-    """The call that spawned the subagent of an update, and the subagent."""
+    """Return (spawning call, subagent) as an update's `_meta` states them."""
     if type(meta) is not dict:
         return None, None
     parent, agent = first_string(meta, *_PARENTS), first_string(meta, *_AGENTS)

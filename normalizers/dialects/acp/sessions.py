@@ -16,7 +16,7 @@ from tooltap.protocol.events import SessionEvent, Usage
 
 
 class PendingRequest(msgspec.Struct, omit_defaults=True):
-    """A JSON-RPC request that was not answered yet."""
+    """A JSON-RPC request without an answer so far."""
 
     method: str
     session: str | None = None
@@ -34,7 +34,7 @@ class AcpSession(msgspec.Struct, omit_defaults=True):
     mode: str | None = None
     title: str | None = None
     commands: int | None = None
-    """CRC of their names."""
+    """CRC of the commands' names."""
     usage: tuple[int | None, int | None, float | None] = (None, None, None)
     """Context used, context size, cost in dollars, as last reported."""
     state: str | None = None
@@ -44,11 +44,11 @@ class AcpSession(msgspec.Struct, omit_defaults=True):
     loading: bool = False
     """The agent replays the session's history."""
     stopping: bool = False
-    """The client asked to stop the turn, and has sent no prompt since."""
+    """True once the client has asked to stop the turn, until its next prompt."""
     cutting: bool = False
     """The client asked to stop while a call was running."""
     todos: int | None = None
-    """CRC of the to-do list that was last shown."""
+    """CRC of the last shown to-do list."""
     last_message: str | None = None
     """Id of the last message that arrived in chunks."""
 
@@ -97,7 +97,7 @@ _TOKENS = (
     ("thoughtTokens", "reasoningOutputTokens", "thoughts_tokens"),
     ("totalTokens", "total_tokens"),
 )
-"""Keys of what `token_fields` takes."""
+"""Keys of the arguments of `token_fields`."""
 _PROVIDERS = {
     "claude-agent": "claude",
     "claude-code": "claude",
@@ -126,14 +126,15 @@ _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 
 
 def provider_name(agent: str) -> str:
-    """`@agentclientprotocol/claude-agent-acp` -> claude, `OpenCode` -> opencode; another name as a slug."""
+    """Normalize an agent's name: `@agentclientprotocol/claude-agent-acp` -> claude, `OpenCode` -> opencode; any other
+    name becomes a slug."""
     slug = _NOT_IN_SLUG.sub("-", agent.rpartition("/")[2].lower()).strip("-")
     slug = slug.removesuffix("-acp") or slug
     return _PROVIDERS.get(slug, slug)
 
 
 class AcpSessions:
-    """Sessions of an ACP connection: their set-up and changes, their turns, and what answers to requests will confirm.
+    """Sessions of an ACP connection: set-up, changes, turns, and requested changes whose confirmation is pending.
 
     A turn runs from a prompt to its answer, in v2 to the state `idle`. Where only the agent's side is on the wire, or
     the agent acts on its own, content opens a turn.
@@ -176,12 +177,12 @@ class AcpSessions:
         self._parser.replay = info.loading
 
     def expect(self, key: str, **params: Any) -> None:
-        """Remember what the answer to this request will confirm."""
+        """Remember the parameters that the answer to this request will confirm."""
         if key in self._state.requests:
             self._state.requests[key].params = params
 
     def end_block(self) -> bool:
-        """The model's answer is complete, so that a text without a message id ends; returns whether there was one."""
+        """End the model's answer, and with it a text without a message id. Returns whether there was one."""
         opened = self._state.texts.open
         if not opened or self.info.last_message is not None:
             return False
@@ -225,7 +226,7 @@ class AcpSessions:
             info.own_turn = None
 
     def end_history(self) -> None:
-        """End what is open of a session that was replayed."""
+        """End everything that is open in a replayed session."""
         info = self.info
         if info.loading:
             self._parser.texts.flush()

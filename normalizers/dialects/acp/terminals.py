@@ -1,6 +1,6 @@
-"""Terminals, which have the output of ACP calls that do not state it themselves.
+"""Terminals: the source of the output of ACP calls that do not state it themselves.
 
-There are three ways, none of which repeats the output elsewhere: the client runs terminals for the agent (`terminal/*`
+In all of the three ways, the output is not repeated elsewhere: the client runs terminals for the agent (`terminal/*`
 requests), an adapter prints into `_meta.terminal_*` of the call's updates, and in v2 the agent's terminals have updates
 of their own. The output of a terminal belongs to the call whose content embeds it.
 """
@@ -19,7 +19,7 @@ from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Chunk, ToolUpdate
 
 TERMINALS = 16
-"""Each stores the head of its output."""
+"""Maximum number of terminals; each stores the head of its output."""
 _SKIP = "client-terminal"
 _TERMINAL_META = frozenset({"terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit"})
 
@@ -54,7 +54,7 @@ class Terminals:
             self._terminals.pop(terminal_id, None)
 
     def read_meta(self, use: ToolUse, call_id: str, meta: Any) -> bool:
-        """Read what an adapter put into `_meta`; returns whether the terminal printed or ended."""
+        """Read an adapter's terminal data in `_meta`. Returns whether the terminal printed or ended."""
         if type(meta) is not dict or _TERMINAL_META.isdisjoint(meta):
             return False
         has_news = False
@@ -127,7 +127,7 @@ class Terminals:
         return known
 
     def _replace_output(self, terminal: Terminal, output: str) -> None:
-        """Store the whole output so far, which usually begins with what is known."""
+        """Store the whole output so far, which usually extends the known output."""
         known = terminal.printed
         if known.output_id is None and output.startswith(known.head):
             self._print_terminal(terminal, output[known.chars :])
@@ -143,7 +143,8 @@ class Terminals:
 
 
 def emit_output(parser: Parser, call: OpenCall, text: str, offset: int) -> None:
-    """Emit a partial event with what a call printed or showed while it runs."""
+    """Emit a partial event with new output of a running call. `offset`: position of `text` in the output, in code
+    points."""
     if parser.partials:
         chunk = Chunk(stream="output", text=text, offset=offset)
         parser.emit_partial(ToolUpdate, call_id=call.id, name=call.name, chunk=chunk)
