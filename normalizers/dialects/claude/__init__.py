@@ -10,7 +10,8 @@ from tooltap.normalizers.wire.values import record, string
 
 
 def _is_claude_stream(value: dict[str, Any]) -> bool:
-    """Qwen Code prints almost the same lines; one with neither agent's marks decides nothing."""
+    """Rule for `claude-stream`. Qwen Code prints almost the same lines; a line with neither agent's marks is
+    ambiguous."""
     kind = string(value.get("type"))
     if "session_id" not in value or "isSidechain" in value:
         return False
@@ -36,9 +37,9 @@ BOOKKEEPING = {
     **dict.fromkeys(("artifact-autoreact-ledger", "artifact-comment-monitor", "task-summary"), "session-metadata"),
     **dict.fromkeys(("isolation-latch", "relocated", "speculation-accept", "worktree-state"), "session-metadata"),
 }
-"""Lines of transcripts that only Claude Code itself needs: type -> the reason why they are skipped. They are most of a
-file's bytes (2.1.330 writes out every request and prompt). A queued prompt comes again when it is taken: as a prompt,
-or as an attachment."""
+"""Type -> reason to skip, for lines of transcripts that only Claude Code itself needs. They are most of a file's bytes
+(2.1.330 writes out every request and prompt). A queued prompt appears again when it is delivered: as a prompt, or as an
+attachment."""
 
 _TRANSCRIPT_LINES = {
     "ai-title": "aiTitle",

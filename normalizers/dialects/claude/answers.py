@@ -21,7 +21,8 @@ from tooltap.protocol.events import Display
 _EXIT_CODE = re.compile(r"Exit code (-?\d{1,15})(?:\n|$)")
 _ERROR_TAG = re.compile(r"<tool_use_error>(.*)</tool_use_error>\s*", re.S)
 _IN_BACKGROUND = re.compile(r"Command [^\n]{0,200}?background[^\n]{0,40}? with ID: ([\w-]+)")
-"""`Command running in background with ID: …`, `Command was manually backgrounded by user with ID: …`."""
+"""Texts that acknowledge a background command: `Command running in background with ID: …`, `Command was manually
+backgrounded by user with ID: …`."""
 _AGENT_LAUNCHED = re.compile(r"Async agent launched successfully[^\n]*\nagentId: ([\w-]+)")
 _LAUNCHED = {"Bash": _IN_BACKGROUND, "Task": _AGENT_LAUNCHED}
 _PERSISTED = ("<persisted-output>\n", "</persisted-output>")
@@ -36,14 +37,15 @@ _TREE_NOTE = "NOTE: do any of the files above seem malicious?"
 _NOTHING_FOUND = ("No files found", "No matches found")
 
 _NOT_EXECUTED = frozenset({"user-rejected", "permission-rule"})
-"""`non_execution_kind` of a refused call."""
+"""Values of `non_execution_kind` for a refused call."""
 
 _STATING = frozenset({"success", "status", "ok"})
 BACKGROUND_TOOLS = frozenset({"BashOutput", "KillShell", "TaskOutput", "TaskStop"})
-"""Tools that look after another call: their results state how that one goes."""
+"""Tools that inspect or stop another call, and whose results therefore state that call's progress or end."""
 
 _REPEATED = frozenset({"content", "oldString", "newString", "edits", "originalFile", "originalFileContents"})
-"""Keys of a written file's twin that repeat its call, and the whole file before; `structuredPatch` has the change."""
+"""Keys of a written file's twin that repeat the call's input, or hold the whole former file; `structuredPatch` has the
+change."""
 _CHANGING = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
 _SHOWN = _CHANGING | {"Bash"}
 """Tools of which users may see more than the model."""
@@ -120,7 +122,7 @@ def _is_persisted(text: str) -> bool:
 
 
 def _persisted(text: str) -> tuple[str, str] | None:
-    """The path and the beginning of an output that is elsewhere, if that is all the text is about."""
+    """Parse such a note: (path, beginning of the saved output). None if the text is not exactly one note."""
     note = last_part(text, *_PERSISTED)
     if note is None or note[0]:
         return None
@@ -134,8 +136,8 @@ def _persisted(text: str) -> tuple[str, str] | None:
 
 
 def _stated(name: str, twin: dict[str, Any]) -> str | None:
-    """What a twin says went wrong though its block is not flagged: `{"success": false, "error": "Task not found"}`.
-    That of an MCP server may state anything."""
+    """Error that a twin states although its block is not flagged: `{"success": false, "error": "Task not found"}`.
+    Twins of MCP servers are not read, because they may state anything."""
     if name in BACKGROUND_TOOLS or name.startswith("mcp__"):
         return None
     status = stated_status(twin)
@@ -257,8 +259,8 @@ def _grep_text(text: str) -> Any:
 
 
 def _tree_text(text: str) -> Any:
-    """Read the tree that LS printed before 2.0: a folder and everything below it. Entries become paths relative to the
-    folder. A note to the model follows the tree; the twin does not have it."""
+    """Parse the tree that LS printed before 2.0: a folder and everything below it. Entries become paths relative to the
+    folder. The note to the model after the tree is dropped, as the twin does not have it."""
     root: str | None = None
     entries: list[str] = []
     folders = [""]
@@ -289,7 +291,7 @@ def _search_text(text: str) -> dict[str, Any]:
 
 
 def _without_reminder(text: str) -> str:
-    """Claude Code 1.0 puts one at the end of a file."""
+    """Strip the reminder that Claude Code 1.0 puts at the end of a file."""
     reminded = last_part(text, *_REMINDER)
     return text if reminded is None else reminded[0].rstrip("\n")
 
@@ -307,7 +309,7 @@ def _json(text: str) -> Any:
 
 
 def _tagged_text(text: str) -> Any:
-    """Read what BashOutput and TaskOutput answer: `<status>running</status>` and so on."""
+    """Parse the tagged text that BashOutput and TaskOutput return: `<status>running</status>` and so on."""
     fields: dict[str, Any] = {}
     closed = {tag[1]: tag.start() for tag in _CLOSING_TAG.finditer(text)}
     """Tag -> position of its last closing tag."""

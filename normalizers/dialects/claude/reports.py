@@ -23,7 +23,7 @@ _REPEATING = {
     "session_state_changed": "status",
     "thinking_tokens": "partial",
 }
-"""Subtype of a line that states what others state, too -> reason of the skip."""
+"""Subtype -> reason to skip, for lines that repeat what other lines state."""
 
 
 class Reports:
@@ -33,7 +33,7 @@ class Reports:
     system = Lines("subtype", skip=_REPEATING)
     """The stream's lines of type `system`, as of the Agent SDK 0.3.220."""
     transcript = Lines("subtype")
-    """Reports in transcripts; seen in those of other projects, 2.0 to 2.1."""
+    """Reports in transcripts, as found in other projects' files of versions 2.0 to 2.1."""
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
@@ -46,7 +46,7 @@ class Reports:
     @system("model_refusal_fallback", "model_refusal_no_fallback", "notification", "plugin_install")
     @system("post_turn_summary", "worker_shutting_down")
     def _plain(self, value: Line) -> None:
-        """A line whose kind becomes the code, one of its keys the text, and the rest the data."""
+        """Emit a line as a notice: its kind is the code, one of its keys the text, and the rest the data."""
         kind = str(value.get("subtype") if value["type"] == "system" else value["type"])
         code = kind.replace("_", "-")
         data = without_nulls({key: item for key, item in value.items() if key not in _ENVELOPE})
@@ -68,7 +68,7 @@ class Reports:
         self._parser.notice("rewound", "conversation reset", data=without_nulls(data) or None)
 
     def compacting(self, value: Line) -> Skip:
-        """Read a `status` line about compaction; its success is stated again by `compact_boundary`."""
+        """Read a `status` line about compaction. Success is skipped, because `compact_boundary` states it again."""
         result = value.get("compact_result")
         if result is None and value.get("status") != "compacting":
             return "status"
@@ -102,7 +102,7 @@ class Reports:
     @system("local_command_output")
     @transcript("away_summary")
     def _system_text(self, value: Line) -> Skip:
-        """Output of a command of Claude Code, or a summary for a user who comes back."""
+        """Emit the output of a Claude Code command, or a summary for a returning user."""
         text = string(value.get("content"))
         if not text or not text.strip():
             return "empty"
@@ -114,7 +114,7 @@ class Reports:
     @transcript("agents_killed", "bridge_status", "informational", "memory_saved", "model_refusal_fallback")
     @transcript("permission_retry", "scheduled_task_fire")
     def _content_only(self, value: Line) -> Skip:
-        """A line whose `content` is all it states."""
+        """Emit a line that states nothing but its `content`."""
         subtype, text, level = value["subtype"], string(value.get("content")), value.get("level")
         if not text and subtype == "informational":
             return "empty"
@@ -157,14 +157,14 @@ class Reports:
         self._parser.notice("hook", str(event), level, {key: item for key, item in data.items() if item} or None)
 
     def hook(self, attachment: Line) -> None:
-        """Read `hook_success`, `hook_blocking_error`, …: how a hook ended."""
+        """Read how a hook ended: `hook_success`, `hook_blocking_error`, …."""
         outcome = str(attachment.get("type")).removeprefix("hook_")
         event, name, code, stdout = (attachment.get(key) for key in ("hookEvent", "hookName", "exitCode", "stdout"))
         stderr = attachment.get("stderr") or record(attachment.get("blockingError")).get("blockingError")
         _hook(self._parser, event, name, code, stdout, stderr, outcome)
 
     def call_progress(self, value: Line, data: Line) -> Skip:
-        """Read a `progress` line of the call it names; the call's result has all that a command printed."""
+        """Read a `progress` line of a call. Output becomes progress only, because the call's result has all of it."""
         if data.get("type") == "hook_progress":
             return "hook-progress"
         call_ids = (string(value.get(key)) for key in ("parentToolUseID", "toolUseID"))
@@ -191,14 +191,14 @@ Usages: TypeAlias = tuple[tuple[type[Event], dict[str, Any]], ...]
 """Events that come before the end of a turn."""
 
 MODELS = 64
-"""Models of `modelUsage` that are read."""
+"""Maximum number of models of `modelUsage` that are read."""
 _SHORT = 200
-"""Code points of a model's name."""
+"""Maximum length of a model's name, in code points."""
 _MODEL_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "thinkingTokens")
 
 
 def turn_usage(value: Line, counts: Callable[[Line], dict[str, Any]]) -> Usages:
-    """Read the `usage` of a `result` line: the turn's. `counts` returns the fields of the event."""
+    """Read a turn's usage from its `result` line. `counts`: converts the `usage` object to the event's fields."""
     usage = record(value.get("usage"))
     return ((Usage, {"scope": "turn", **counts(usage)}),) if usage else ()
 
@@ -236,7 +236,7 @@ def _of_model(name: str, stated: Line) -> ModelUsage:
 
 
 def message_tokens(usage: Line) -> dict[str, int | None]:
-    """The fields of an event about a `usage` object of the API."""
+    """Return the token counts of the API's `usage` object."""
     get = usage.get
     details = get("output_tokens_details")
     thinking = details.get("thinking_tokens") if type(details) is dict else None

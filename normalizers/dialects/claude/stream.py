@@ -1,9 +1,9 @@
 """The `claude-stream` dialect: `claude -p --output-format stream-json`, with or without `--include-partial-messages`,
 one-way or with the control protocol.
 
-Learned from Claude Code 1.0.128 and 2.1.330; Qwen Code and Cursor print the same in their own ways. Every prompt begins
-with an `init` line and ends with a `result` line, but the turns overlap: a background task that ends opens a second
-turn before the first one's result is printed.
+Learned from Claude Code 1.0.128 and 2.1.330; Qwen Code and Cursor print variants of it. Every prompt begins with an
+`init` line and ends with a `result` line, but the turns overlap: a background task that ends opens a second turn before
+the first one's result is printed.
 
 With the control protocol (`--input-format stream-json`) the client sends lines, too. The agent repeats a client's
 answer on its own side, so that the agent's side alone is complete; a repetition is skipped as an `echo`.
@@ -53,12 +53,12 @@ class ControlState(msgspec.Struct):
     denied: list[str] = []
     """The last calls whose denial was emitted."""
     failed: dict[str, Failure] = {}
-    """The turn's last failed results, by call: its end may name some of them as denied."""
+    """Call -> its failed result, for the turn's latest ones: the turn's end may name some of them as denied."""
 
 
 class ClaudeStreamState(ClaudeState, kw_only=True):
     started: str | None = None
-    """The session that was started last."""
+    """The most recently started session."""
     reads_input: bool = False
     """The client's lines are in the stream, so that the agent's repetitions of prompts are echoes."""
     prompted: bool = False
@@ -129,7 +129,7 @@ class ClaudeStream(Parser):
 
     @system("init")
     def _init(self, value: Line) -> None:
-        """The first one starts the session; each opens a turn."""
+        """Read an `init` line: the first one starts the session, and each one opens a turn."""
         state = self.state
         servers = records(value.get("mcp_servers"))
         fields = {
@@ -221,7 +221,8 @@ class ClaudeStream(Parser):
         return None
 
     def _correct(self, denial: Line) -> None:
-        """Correct the result of a call that failed because it was denied, which 2.0 states here alone."""
+        """Correct the result of a call that failed because it was denied; 2.0 states denials only at the end of the
+        turn."""
         call_id = str(denial.get("tool_use_id"))
         failure = self.state.control.failed.get(call_id)
         if failure is not None:
@@ -297,7 +298,7 @@ class ClaudeStream(Parser):
         del denied[:-DENIALS]
 
     def _can_use_tool(self, request_id: str, request: Line) -> None:
-        """A request may come before the block of its call."""
+        """Read a permission request. It may precede the block of its call."""
         call_id, raw_name, given = request.get("tool_use_id"), str(request.get("tool_name")), request.get("input")
         call = None
         if isinstance(call_id, str) and not self.calls.repeats(call_id, raw_name, given):
@@ -334,7 +335,7 @@ class ClaudeStream(Parser):
 
 
 def _titles(value: Line) -> dict[str, str]:
-    """Call id -> what users are shown of it."""
+    """Call id -> title for users."""
     titles: dict[str, str] = {}
     for meta in records(value.get("tool_use_meta")):
         if type(title := meta.get("display_name")) is str:
@@ -366,7 +367,7 @@ def _outcome(value: Line, *, interrupted: bool) -> tuple[str, str | None]:
 
 
 def _last_text(value: Line) -> str:
-    """The result's own text: the answer of a turn, or what went wrong."""
+    """Text of the result itself: the turn's answer, or an error message."""
     result = string(value.get("result"))
     if result and result.strip():
         return result

@@ -1,8 +1,8 @@
-"""Background work of Claude Code: its tasks, and how each comes to its end.
+"""Background tasks of Claude Code, and the detection of their end.
 
 A task is a subagent, or a command that runs long or in the background. It belongs to the call that started it, and its
-reports are updates of that call. A call that was only acknowledged so far (`async`) gets its final result from what
-states the task's end first:
+reports are updates of that call. A call that was only acknowledged so far (`async`) gets its final result from the
+first of these that states the task's end:
 
 - a notification: a line of the stream, or a text that the model gets as if it were a prompt (`InjectedText`), which
   waits in the queue of a transcript before that (`queue-operation`);
@@ -31,11 +31,12 @@ TASKS = 1_024
 
 _RAW_NAMES = {"local_agent": "Agent", "local_bash": "Bash"}
 _EXIT_CODE = re.compile(r"exit code (-?\d+)\)?\.?$")
-"""`Background command "…" completed (exit code 0)`, `… failed with exit code 3` (2.1.330), with a full stop in 2.0."""
+"""Exit code at the end of a notification: `Background command "…" completed (exit code 0)`, `… failed with exit code 3`
+(2.1.330), with a full stop in 2.0."""
 _OF_TASK = frozenset({"type", "subtype", "uuid", "session_id", "tool_use_id"})
 """Keys of a report that are no data of the task."""
 _STARTED_KEYS = ("backgroundTaskId", "agentId", "taskId", "shellId")
-"""Keys of an acknowledgement that name the task: a command's, a subagent's, another's."""
+"""Keys of an acknowledgement that name the task: of a command, a subagent, or another task."""
 _NAMED_KEYS = ("task_id", "bash_id", "shell_id", "agentId")
 _STOPPING = frozenset({"TaskStop", "KillShell"})
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -45,11 +46,12 @@ class TasksState(msgspec.Struct):
     calls: dict[str, str] = {}
     """Task id -> call id, for lines that name the task alone."""
     notified: dict[str, int] = {}
-    """Task id -> CRC of its last notification: it waits in the queue, and comes again when the model gets it."""
+    """Task id -> CRC of its last notification, which is on the wire twice: when it is queued, and when the model gets
+    it."""
 
 
 class Tasks:
-    """Ties reports and notifications about tasks to their calls."""
+    """Maps reports and notifications about tasks to the calls that started them."""
 
     lines = Lines("type")
     system = Lines("subtype")
@@ -141,7 +143,7 @@ class Tasks:
     # -- results of other calls ---------------------------------------------------------------------------------
 
     def began(self, call_id: str, answer: Answer) -> None:
-        """Learn from an acknowledgement which task a call is."""
+        """Remember the task that an acknowledgement names for its call."""
         if (task_id := first_string(record(answer.value), *_STARTED_KEYS)) is not None:
             put(self._state.calls, task_id, self._calls.id_of(call_id), TASKS)
 

@@ -46,14 +46,15 @@ _READ_ATTACHMENT = re.compile(
     r"hook_(?:blocking_error|cancelled|error_during_execution|non_blocking_error|stopped_continuation|success)"
     r"|queued_command|task_status"
 )
-"""Attachments that report what happened; the others are context for the model."""
+"""Types of attachments that report events; all others are context for the model."""
 
 _TYPE_FIRST = re.compile(rb'\{"type":"([\w-]+)"')
 _ATTACHMENT = re.compile(
     rb'\{"parentUuid":(?:null|"[\w-]*"),"isSidechain":(?:true|false),(?:"\w+":"[^"\\]*",)*"attachment":\{"type":"(\w+)"'
 )
 _SEVERAL = re.compile(rb'\}\{"').search
-"""Finds the beginning of another object; twice as fast as `in`, whose steps through JSON are hard to predict."""
+"""Finds the beginning of a second object in a line. Twice as fast as `in` on JSON, whose search pattern is hard to
+predict."""
 
 
 def _bookkeeping(value: Line) -> str | None:
@@ -67,7 +68,8 @@ def _bookkeeping(value: Line) -> str | None:
 
 
 def _is_notification(value: Line) -> bool:
-    """Whether a queued text may be the end of background work: it may never come again."""
+    """Return whether a queued text may be a notification of the end of background work. Such a text may never be
+    delivered, so it is read from the queue."""
     return value.get("operation") == "enqueue" and "-notification>" in str(value.get("content"))
 
 
@@ -91,16 +93,18 @@ class SubagentPrompt(msgspec.Struct, omit_defaults=True):
 
 
 class Lineage(msgspec.Struct):
-    """From 2.0 on a subagent's lines name it (`agentId`). Before, its conversation is among the main agent's lines
-    (`isSidechain`), begins with the prompt of its call, and continues by `parentUuid` alone; such an agent has the id
+    """Lineage of subagents: the agent of each line, and the call that spawned it.
+
+    From 2.0 on, a subagent's lines name it (`agentId`). Before, its conversation is among the main agent's lines
+    (`isSidechain`), begins with the prompt of its call, and continues by `parentUuid` alone; such an agent gets the id
     of its call."""
 
     lines: dict[str, str] = {}
-    """Uuids of the last lines -> agent; empty for the main agent."""
+    """Uuid -> agent, for the latest lines; the main agent is empty."""
     parents: dict[str, str] = {}
     """Agent -> call that spawned it."""
     prompts: dict[int, SubagentPrompt] = {}
-    """By the prompt's CRC."""
+    """CRC of a prompt -> the prompt's calls."""
 
     def seen(self, value: Line) -> bool:
         """Whether this very line was read before: a resumed session may write its history again."""
@@ -148,8 +152,8 @@ class Lineage(msgspec.Struct):
         return agent, call_id
 
     def _asked(self, prompt: str) -> str | None:
-        """The call that gave a subagent its prompt. Calls with the same prompt have a subagent each; before 2.0 no line
-        says which, so they are assigned in order."""
+        """Return the call that gave a subagent this prompt. If several calls gave the same prompt, each has its own
+        subagent; before 2.0 no line states which, so they are assigned in order."""
         asked = self.prompts.get(zlib.crc32(prompt.encode()))
         if asked is None:
             return None
@@ -161,7 +165,7 @@ class Lineage(msgspec.Struct):
 # -- the parser -------------------------------------------------------------------------------------------------------
 
 AGENTS = 64
-"""Agents whose current message is followed."""
+"""Maximum number of agents whose current message is tracked."""
 
 _CONTINUES = frozenset({None, "tool_use", "pause_turn"})
 """Stop reasons of messages that do not end a turn; none is stated for most lines of versions before 2.1."""
@@ -192,7 +196,7 @@ class MessageInProgress(msgspec.Struct):
 
 class MessagesInProgress(msgspec.Struct):
     open: dict[str, MessageInProgress] = {}
-    """By agent; empty for the main agent."""
+    """Agent -> its current message; the key of the main agent is empty."""
 
 
 class EndedTurn(msgspec.Struct):
@@ -207,25 +211,27 @@ class ClaudeTranscriptState(ClaudeState, kw_only=True):
     lineage: Lineage = msgspec.field(default_factory=Lineage)
     steps: MessagesInProgress = msgspec.field(default_factory=MessagesInProgress)
     started: str | None = None
-    """The session that was started last."""
+    """The most recently started session."""
     prompt_id: str | None = None
-    """The newest turn's; a command and what it expands to have the same one."""
+    """Prompt id of the newest turn. A command and its expansion share one id."""
     ended: EndedTurn | None = None
-    """The turn that ended last."""
+    """The most recently ended turn."""
 
 
 class TranscriptMessages(ClaudeMessages):
-    """Ends turns, too, which most transcripts do not state."""
+    """Also ends turns, because most transcripts do not state their ends."""
 
     def _injected_text(self, injected: InjectedText, text: str, is_synthetic: bool) -> Skip:
-        """A command that the user types after an answer is not part of its turn (1.0 states no ends)."""
+        """Emit injected text. A command typed by the user after an answer first ends the turn, because 1.0 states no
+        ends."""
         typed = any(role == "user" for role, _ in injected.parts)
         if typed and self.is_main and self._parser.turn is not None and self.is_answered(self._parser.turn):
             self.conclude(self._parser.turn)
         return super()._injected_text(injected, text, is_synthetic)
 
     def conclude(self, turn_id: str, ended_by: str | None = None, duration_ms: int | None = None) -> None:
-        """End a turn. `ended_by`: what says so; None where only what followed shows it."""
+        """End a turn. `ended_by`: evidence of the end; None if only the next line shows it, and the end is
+        synthetic."""
         notes = self._state.notes.pop(turn_id, TurnNotes())
         synthetic, reason = ended_by is None, notes.stop_reason
         outcome = "failed" if notes.error else "completed"
@@ -266,7 +272,8 @@ class ClaudeTranscript(Parser):
         self.messages = self.MESSAGES(self, self.state, Deltas(self, self.state.deltas), self.tasks)
 
     def glance(self, line: bytes) -> str | None:
-        """The line is bookkeeping, and a whole single object as far as its ends show."""
+        """Return the reason to skip a bookkeeping line, if its first and last bytes show that it is one whole
+        object."""
         reason = None
         if first := _TYPE_FIRST.match(line):
             reason = BOOKKEEPING.get(first[1].decode())
@@ -318,7 +325,7 @@ class ClaudeTranscript(Parser):
     # -- session ------------------------------------------------------------------------------------------------
 
     def _describe_session(self, value: Line) -> None:
-        """Read where the session runs, which every line of a conversation states."""
+        """Read the session's environment, which every line of a conversation states."""
         fields = {
             "cwd": string(value.get("cwd")),
             "branch": string(value.get("gitBranch")) or None,
@@ -395,7 +402,7 @@ class ClaudeTranscript(Parser):
         return outcome
 
     def _ended_by(self, message: Line) -> OpenTurn | None:
-        """The turn that ended with a line of this message before."""
+        """Return the turn that an earlier line of this message ended, or None."""
         ended, message_id = self.state.ended, message.get("id")
         if ended is None or message_id is None or ended.message_id != message_id:
             return None
@@ -454,7 +461,7 @@ class ClaudeTranscript(Parser):
 
     @line("attachment")
     def _attachment(self, value: Line) -> Skip:
-        """A prompt that was given while the agent worked, how a task goes, or what a hook did."""
+        """Read an attachment: a prompt given while the agent was working, a task's status, or a hook's outcome."""
         attachment = record(value.get("attachment"))
         if attachment.get("type") == "task_status":
             return self.tasks.status(attachment)
@@ -465,7 +472,7 @@ class ClaudeTranscript(Parser):
 
     @line(QUEUE)
     def _queued(self, value: Line) -> Skip:
-        """A notification that waits until the model gets it; never, where a call gets the task's output first."""
+        """Read a queued notification. It may never reach the model, if a call gets the task's output first."""
         text = text_of(value.get("content"))
         injected = read_injected_text(text)
         return QUEUE if injected is None or not injected.tasks else best(self.tasks.noted(injected.tasks, text))
@@ -499,8 +506,8 @@ class ClaudeTranscript(Parser):
 
 
 def _is_final(message: Line) -> bool:
-    """Whether the model is done after this line. Each line of a message states its stop reason, and thoughts come
-    first."""
+    """Return whether the model is done after this line. Every line of a message states the message's stop reason, but
+    lines of thoughts come first and are not final."""
     content, reason = message.get("content"), message.get("stop_reason")
     if type(content) is not list or type(reason) is not str or reason not in _FINAL:
         return False
