@@ -1,4 +1,4 @@
-"""Codex: `exec`, the two servers, and the session files it stores."""
+"""Codex: `codex exec`, its two servers (app-server and MCP), and the session files that it stores."""
 
 from __future__ import annotations
 

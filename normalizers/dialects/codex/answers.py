@@ -1,8 +1,8 @@
-"""Answers of Codex's tools, read from the text that the model gets.
+"""Results of Codex's tools, parsed from the text for the model.
 
-How that text states an exit code changed with nearly every generation of the shell tool: JSON (`shell`, to 0.58),
-`Exit code:` (`shell_command`, 0.63 to 0.79; `apply_patch` since 0.142), `Process exited with code` (`exec_command`,
-since 0.114). All of them report in plain words what was refused or could not run. Newer versions send lists of content
+How that text states an exit code changed with nearly every generation of the shell tool: JSON (`shell`, to 0.58), `Exit
+code:` (`shell_command`, 0.63 to 0.79; `apply_patch` since 0.142), `Process exited with code` (`exec_command`, since
+0.114). All of them report in prose a call that was refused or could not run. Newer versions send lists of content
 parts, and the first part may be such a header alone.
 """
 
@@ -34,17 +34,17 @@ _FAILED = re.compile(
     r"exec_command failed(?: for|:)|write_stdin failed|execution error: |apply_patch verification failed"
     r"|unsupported call: |failed to parse function arguments|unable to locate image at|\w+ is unavailable in \w+ mode"
 )
-"""The first words of texts that are not output (Codex 0.46 to 0.169)."""
+"""First words of texts that state a failure instead of output (Codex 0.46 to 0.169)."""
 _MCP_KEYS = {"is_error": "isError", "structured_content": "structuredContent"}
-"""Keys of `codex exec` -> MCP's own."""
+"""Key in `codex exec` -> MCP's key."""
 _REJECTED = re.compile(r'CreateProcess ?{ ?(?:message: ")?Rejected\(')
 """Text after the command, where it was not started (0.120)."""
 
 
 def read_answer(output: Any) -> Answer:
-    """Read `function_call_output.output`: text, content parts, or `{content, success}`.
+    """Read the answer in `function_call_output.output`: text, content parts, or `{content, success}`.
 
-    `is_async`: the text names a session in which the command still runs."""
+    `is_async` is set if the text names a session in which the command continues."""
     if isinstance(output, str):
         decoded = decode_json(output)
         return _read_text(output) if isinstance(decoded, str) else _read_decoded(decoded)
@@ -63,13 +63,15 @@ def model_output(output: Any) -> Any:
 
 
 def process_of(output: Any) -> str | None:
-    """The id under which a command, or a script of code mode, runs on in the background."""
+    """Return the id under which a command, or a script of code mode, continues in the background; None if it has
+    ended."""
     header = _header_of(output)
     return None if header is None else header["session"] or header["cell"]
 
 
 def end_of_process(output: Any) -> Answer | None:
-    """The end of a process in the background, as the output of `write_stdin` or `wait` states it."""
+    """Return the answer of a background process that the output of `write_stdin` or `wait` states to have ended; None
+    for any other output."""
     header = _header_of(output)
     if header is None or header["session"] or header["cell"]:
         return None
@@ -106,7 +108,7 @@ def _status_of(header: re.Match[str]) -> str:
 
 
 def _read_sandbox(text: str) -> Answer:
-    """`failed in sandbox X with execution error: …, exit code: N, stdout: …, stderr: …` (Codex to 0.58)."""
+    """Parse `failed in sandbox X with execution error: …, exit code: N, stdout: …, stderr: …` (Codex to 0.58)."""
     words, _, rest = text.partition(", exit code: ")
     code, _, rest = rest.partition(", stdout: ")
     stdout, separator, stderr = rest.partition(", stderr: ")
@@ -163,7 +165,7 @@ def patch_answer(answer: Answer) -> Answer:
 
 
 def mcp_answer(msg: Line) -> Answer:
-    """The answer of an MCP server's tool, in the event of the call's end."""
+    """Read an MCP tool's answer from the event that ends its call."""
     result = record(msg.get("result"))
     value = record(result.get("Ok")) or ({} if "Err" in result else result)
     error = first_string(result, "Err") or first_string(record(msg.get("error")), "message")
@@ -180,8 +182,8 @@ def mcp_answer(msg: Line) -> Answer:
 
 
 def _mcp_result(result: Line) -> Line:
-    """The result of an MCP tool under MCP's own keys, without those that say nothing: `codex exec` has them in snake
-    case, the app-server states each as null."""
+    """Convert an MCP tool's result to MCP's own keys, without empty ones: `codex exec` uses snake case, and the
+    app-server states every absent key as null."""
     named = {_MCP_KEYS.get(key, key): value for key, value in result.items() if value is not None}
     return {key: value for key, value in named.items() if (key, value) != ("isError", False)}
 

@@ -1,8 +1,8 @@
 """The `codex-app-server` dialect: `codex app-server`, between Codex and a client such as an editor, protocol version 2.
 
-JSON-RPC without `jsonrpc`. The agent's notifications are mostly the core's events under other names, with keys in camel
-case; its requests ask the client for approvals and answers. The threads that subagents run in share the connection:
-they belong to the session of the thread that spawned them, whose call is their parent.
+The format is JSON-RPC without the key `jsonrpc`. The agent's notifications are mostly events of Codex's core under
+other names, with keys in camel case; its requests ask the client for approvals and answers. The threads that subagents
+run in share the connection: they belong to the session of the thread that spawned them, whose call is their parent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _QUESTIONS = {
     "item/tool/requestUserInput": "request_user_input",
     "mcpServer/elicitation/request": "elicitation_request",
 }
-"""The agent's requests that a person answers -> the core's event."""
+"""Method of an agent's request that a person answers -> the core's event."""
 
 _CALLED = ("account/chatgptAuthTokens/refresh", "attestation/generate", "currentTime/read", "item/tool/call")
 """The agent's requests that the client's program answers; the result of a tool of the client's is in its item."""
@@ -152,7 +152,8 @@ class CodexAppServer(CodexParser):
         children[thread_id] = SubagentThread(session, call_id)
 
     def _find_child(self, params: Line) -> None:
-        """Recognise the thread of a subagent when it or its turn starts: it names its parent, or works for its turn."""
+        """Register a subagent's thread when it or its turn starts: it names its parent thread, or the root turn it
+        works for."""
         turn, thread = record(params.get("turn")), record(params.get("thread"))
         root_turn, thread_id = first_string(turn, "rootTurnId"), first_string(params, "threadId")
         if thread_id is not None and root_turn != turn.get("id"):
@@ -271,7 +272,8 @@ class CodexAppServer(CodexParser):
         return self.read_event(event, value)
 
     def _mcp_call(self, params: Line) -> str | None:
-        """The call an MCP server's tool is asked about: the only one of that name, as the wire has no id."""
+        """Return the id of the MCP call that an approval is about. The wire states no id, so it must be the only open
+        call of that name."""
         name = f"mcp__{params.get('serverName')}__{record(params.get('_meta')).get('tool_name')}"
         calls = [call for call in self.state.calls.open.values() if call.raw_name == name and call.agent == self.agent]
         return calls[0].id if len(calls) == 1 else None
@@ -292,7 +294,7 @@ class CodexAppServer(CodexParser):
 
 
 def _skip_by_prefix(method: str) -> str | None:
-    """The reason to skip a notification that is not an event, by the beginning of its method; None if it is unknown."""
+    """Return the reason to skip a notification by its method's prefix; None for an unknown one."""
     return "client" if _CLIENTS.match(method) else "housekeeping" if method.startswith("thread/") else None
 
 
@@ -323,7 +325,7 @@ def _error(params: Line) -> Line:
 
 
 def _rate_limits(params: Line) -> Line:
-    """Usage is reported only once a limit is reached."""
+    """Convert rate limits to a usage event only once a limit is reached."""
     limits = record(params.get("rateLimits"))
     for key, one in limits.items():
         if type(one) is str and snake(key) == "rate_limit_reached_type":
@@ -365,4 +367,4 @@ _TRANSLATED: dict[str, Callable[[Line], Any]] = {
     "turn/diff/updated": lambda params: {"type": "turn_diff", "unified_diff": params.get("diff")},
     "turn/started": lambda params: {"type": "task_started", "turn_id": record(params.get("turn")).get("id")},
 }
-"""Method -> what makes the core's event of the parameters, where more than names differ."""
+"""Method -> function that converts the parameters to the core's event, for events that differ in more than names."""

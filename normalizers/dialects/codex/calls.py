@@ -1,13 +1,13 @@
 """Codex's tool calls: commands, patches, MCP, the client's own tools, searches, images, plans, other agents.
 
-`function_call` is what the model asks for, `exec_command_begin` and its like what is being run, `exec_command_end` the
-result, `function_call_output` what the model gets; in 0.120 some commands have only the last. Turn items arrive here as
-events (`items.as_event`).
+`function_call` is the model's request, `exec_command_begin` and its like the start of its execution, `exec_command_end`
+the result, `function_call_output` the output for the model; in 0.120 some commands have only the last. Turn items
+arrive here as events (`items.as_event`).
 
 Each call is opened once and has one result, though up to three lines report either. The first line that shows a call
 opens it, and the first that has its result ends it; a line that only repeats what another reported emits nothing. The
 item or event that ends a call has its output in parts; the model's own item, right after it, has the text that the
-model gets. If the second is still to come, the first is held until then, so that one result has both.
+model gets. If the model's item is still to come, the result is held until then, so that one result has both.
 """
 
 from __future__ import annotations
@@ -54,13 +54,14 @@ from tooltap.normalizers.wire.values import first_string, record, records, strin
 from tooltap.protocol.events import OutputRef
 
 _SCRIPT = "exec"
-"""The tool of code mode: JavaScript, from which tools are called."""
+"""Raw name of code mode's tool: JavaScript, from which other tools are called."""
 _SCRIPTS = ("exec_command", "shell_command")
 """Tools that take a command as a text for the shell."""
 _POLLS = {"wait": "cell_id", "write_stdin": "session_id"}
-"""Tools that read from a process in the background -> the argument that names it."""
+"""Tool that polls a background process -> its argument that names the process."""
 _MERGED = ("Bash", "SendMessage", "Task", "TaskOutput", "TaskStop", "resume_agent")
-"""Calls whose input is the model's arguments together with what is run; the arguments are remembered until then."""
+"""Tools whose input merges the model's arguments with those of the execution. The arguments are remembered until the
+execution begins."""
 _AGENT_TOOLS = {
     "collab_agent_interaction": "send_input",
     "collab_agent_spawn": "spawn_agent",
@@ -75,9 +76,9 @@ _AGENT_OUTPUT = ("status", "statuses", "agents_states", "agent_statuses", "new_t
 _EXEC_KEYS = ("command", "cwd", "parsed_cmd", "source", "process_id", "interaction_input")
 _encode = msgspec.msgpack.Encoder().encode
 _SERVER_TOOLS = ("WebSearch", "image_generation")
-"""Tools that run where the model does: no line says what it gets of them."""
+"""Tools that run on the model's side: no line states what the model gets from them."""
 ASKED = "asked"
-"""The form in which a call begins that no line shows but the question to the user."""
+"""Source of a call that only a request to the user shows."""
 
 
 class CodexCalls:
@@ -106,9 +107,9 @@ class CodexCalls:
         call_id: str | None = None,
         by_model: bool = False,
     ) -> Skip:
-        """Read an object that shows a call: open the call, or emit what the object changes of it.
+        """Read an object that shows a call: open the call, or emit an update with what is new.
 
-        `call_id`: where the object's own does not name it; `by_model`: the model itself makes the call, not its script.
+        `call_id`: given if it is not in the object; `by_model`: the model itself makes the call, not its script.
         """
         calls, begins, raw = self._calls, self._threads.begins, value.get(OWN, value)
         call_id = call_id or call_id_of(value)
@@ -129,7 +130,7 @@ class CodexCalls:
     def add_synthetic(
         self, kind: str, raw_name: str, value: Line, *, raw: Line | None = None, outputs: dict[str, Any] | None = None
     ) -> Skip:
-        """Emit a call and its result for what is not a call on the wire."""
+        """Emit a call and its result for something that is not a call on the wire."""
         call_id = self._threads.synthetic_id(kind)
         self._calls.open(call_id, raw_name, value, raw=raw or value, synthetic=True, outputs=outputs)
         return self._calls.answer(call_id, Answer(), raw=None, synthetic=True)
@@ -166,11 +167,11 @@ class CodexCalls:
     # -- results that wait for what the model gets ----------------------------------------------------------------
 
     def _hold(self, call: OpenCall, answer: Answer, raw: Any, value: Line) -> bool:
-        """Hold a result if the next lines say what the model gets of it; returns whether.
+        """Hold a result if a later line will state what the model gets of it. Returns whether it is held.
 
-        The model gets nothing of a command of the user's, or of a call that its script makes (streams with scripts have
-        the model's item first), and nothing more of a call whose output it has had: one that runs on in the
-        background."""
+        It is not held for a command of the user's or a call that a script makes (in streams with scripts, the model's
+        item comes first), as the model gets nothing of these, nor for a background call, whose output the model has
+        had."""
         if self._threads.begins == "model" or answer.is_async or call.acknowledged:
             return False
         if call.source == "model":
@@ -192,7 +193,7 @@ class CodexCalls:
         return "held"
 
     def _keep(self, call: OpenCall, answer: Answer, raw: Any) -> bool:
-        """Remember a result, unless that is too much to remember."""
+        """Store a result to be held. Returns False if the held results would exceed their size limit."""
         one = HeldResult(answer, truncate_raw(raw), self._parser.ts)
         one.size = len(_encode(one))
         held = self._state.held
@@ -224,12 +225,12 @@ class CodexCalls:
         put(self._state.processes, process, call.id, self._parser.context.limits.open_permissions)
 
     def process_ended(self, process: str, answer: Answer) -> None:
-        """Remember the end of a background command: a line of its own may still come, which has its output."""
+        """Remember that a background command has ended: a separate line with its output may still follow."""
         if (call_id := self._state.processes.pop(process, None)) is not None:
             put(self._state.exited, call_id, answer, self._parser.context.limits.open_permissions)
 
     def release_exited(self) -> None:
-        """Emit the ends of background commands for which no line of their own came."""
+        """Emit results for background commands that ended without a line of their own."""
         exited, self._state.exited = self._state.exited, {}
         for call_id, answer in exited.items():
             if (call := self._state.calls.open.get(call_id)) is not None:
@@ -238,7 +239,7 @@ class CodexCalls:
     # -- the end of a turn ----------------------------------------------------------------------------------------
 
     def before_turn_ends(self, outcome: str, turn_id: str | None) -> None:
-        """Emit the turn's plan and results for which no line of the model's came any more."""
+        """Emit the turn's pending plan, and the held results whose model's item never came."""
         self._release_plan()
         self._release_turn(turn_id)
         if outcome == "completed":
@@ -251,17 +252,18 @@ class CodexCalls:
                 self.release(call_id)
 
     def _conclude_questions(self, turn_id: str | None) -> None:
-        """End the calls that only ask: a turn that completes has had the answers, though the client's side may not be
-        on the wire."""
+        """End the calls that only ask the user: if the turn completes, they were answered, even if the client's side is
+        not on the wire."""
         for call in [one for one in self._state.calls.open.values() if one.source == ASKED]:
             if (call.session, call.turn) == (self._parser.session, turn_id or call.turn):
                 self.settle(call.id, "completed")
                 self._calls.answer(call, Answer(), raw=None, synthetic=True)
 
     def settle(self, call_id: str, status: str, answers: Any = None) -> bool:
-        """Answer the pending requests about a call that runs, or ended with this status; returns whether any were.
+        """Answer the pending requests about a call that is running, or has ended with this status. Returns whether
+        there were any.
 
-        A client that only listens to the agent does not see the answer itself."""
+        The answer itself is missing from streams of clients that only listen to the agent."""
         call_id = self._calls.id_of(call_id)
         pending = self._state.permissions.pending
         if status == "cancelled" or not pending:  # nobody answered; the end of the turn emits that
@@ -317,7 +319,7 @@ class CodexCalls:
 
     @raw_items("custom_tool_call_output", "function_call_output")
     def _output(self, item: Line) -> Skip:
-        """The output that the model gets of a call; a result that another line had is held until here."""
+        """Read the output that the model gets of a call. Releases the result if it is held."""
         call_id = call_id_of(item)
         call = self._calls.get(call_id)
         has_result = self._calls.is_over(call_id) if call is None else call.acknowledged
@@ -345,8 +347,8 @@ class CodexCalls:
         return self.answer(raw, answer, raw_name=first_string(item, "name") or UNKNOWN_TOOL)
 
     def take_picture(self, item: Line) -> bool:
-        """Emit the held result of a call that shows a picture, with the picture if this item of the model's is the
-        picture: up to 0.58 it is a message of its own, after the output. Returns whether it is."""
+        """Emit the held result of a call that shows a picture. If this item of the model's is the picture, it is added:
+        up to 0.58 the picture is a separate message after the output. Returns whether the item is the picture."""
         call_id, self._state.picture = self._state.picture, None
         if call_id is None or call_id not in self._state.held:
             return False
@@ -363,14 +365,15 @@ class CodexCalls:
 
     @events("exec_command_begin")
     def begin_command(self, msg: Line) -> Skip:
-        """Show a command that is run; that it runs answers the request for its approval."""
+        """Open a command, or update it, at the start of its execution. This also answers a pending approval request for
+        it."""
         if self._state.held:  # run again, after it failed in the sandbox
             self._state.held.pop(self._calls.id_of(call_id_of(msg)), None)
         skip = self._show_command(msg)
         return None if self.settle(call_id_of(msg), "running") else skip
 
     def _show_command(self, msg: Line) -> Skip:
-        """Merge the model's arguments with where and how the command is run."""
+        """Merge the model's arguments with the command and directory of its execution."""
         call_id = call_id_of(msg)
         call = self._calls.get(call_id)
         value = nonempty(msg, *_EXEC_KEYS)
@@ -466,7 +469,7 @@ class CodexCalls:
         return self._end(msg, self._begin_dynamic, dynamic_answer)
 
     def _end(self, msg: Line, begin: Callable[[Line], Skip], read: Callable[[Line], Answer]) -> Skip:
-        """Read the end of a call, which has its input once more and may hold pictures."""
+        """Read the end of a call. It repeats the call's input and may hold pictures."""
         if self._calls.is_over(call_id_of(msg)):
             return DUPLICATE_RESULT
         begin(msg)
@@ -489,7 +492,7 @@ class CodexCalls:
 
     @raw_items("web_search_call")
     def _raw_web_search(self, item: Line) -> Skip:
-        """Read a search. Without an id (0.120) it repeats one that has ended, unless none has."""
+        """Read a web search. A search without an id (0.120) repeats one that has ended, if there is any."""
         thread = self._threads.current
         call_id = first_string(item, "call_id", "id")
         if call_id is None and thread.searches:
@@ -517,7 +520,7 @@ class CodexCalls:
 
     @events("view_image_tool_call", "view_image_end")
     def _view_image(self, msg: Line) -> Skip:
-        """The image is attached. What the model sees follows as the output of the model's call, if it made one."""
+        """Read that an image was attached. If the model called a tool for it, the output for the model follows."""
         call_id = call_id_of(msg)
         call = self._calls.get(call_id)
         skip = self._begin_view(msg)
@@ -546,7 +549,8 @@ class CodexCalls:
 
     @events("plan_update")
     def _plan_update(self, msg: Line) -> Skip:
-        """The plan of the running `update_plan` call; some streams have no such calls, only this."""
+        """Read a plan: it updates the running `update_plan` call. Without one it is held for the call that follows (to
+        0.58), or becomes a synthetic call."""
         value = nonempty(msg, "explanation", "plan")
         if (call := self._calls.get(self._threads.current.plan_call or "")) is not None:
             return self.show(msg, call.raw_name, value, call_id=call.id)
@@ -565,7 +569,7 @@ class CodexCalls:
         return None
 
     def _release_plan(self) -> None:
-        """Emit the plan that no call came for."""
+        """Emit a held plan whose call did not come."""
         plan, self._threads.current.plan = self._threads.current.plan, None
         if plan is not None:
             self.add_synthetic("plan", "update_plan", nonempty(plan, "explanation", "plan"), raw=plan)
@@ -618,11 +622,11 @@ _KINDS = {
     "decline": "reject_once",
     "cancel": "reject_once",
 }
-"""Codex's decisions (`ReviewDecision`; from `accept` on, the app-server's words); `allow` and `deny` are those of a
-network rule."""
+"""Codex's decision (`ReviewDecision`; from `accept` on, the app-server's words) -> kind of option. `allow` and `deny`
+are decisions of a network rule."""
 
 _ACTIONS = {"accept": "allowed", "decline": "denied", "cancel": "cancelled"}
-"""MCP's answers to an elicitation."""
+"""MCP's answer to an elicitation -> outcome of the request."""
 
 _RESULTS = {"denied": "denied", "cancelled": "cancelled"}
 """Outcome of a request -> status of a call that only asks."""
@@ -679,7 +683,7 @@ class CodexApprovals:
 
     @events("elicitation_request")
     def _mcp_request(self, msg: Line) -> None:
-        """A form of an MCP server, or Codex's own question whether one of its tools may be called."""
+        """Read a form of an MCP server, or Codex's own question whether an MCP tool may be called."""
         permission_id = str(msg.get("id"))
         request = record(msg.get("request")) or msg
         meta = record(request.get("_meta"))
@@ -697,7 +701,7 @@ class CodexApprovals:
             self._tool_calls.show(msg, raw_name, nonempty(msg, *keys))
 
     def _ask(self, msg: Line, *keys: str, options: list[dict[str, Any]] | None = None) -> None:
-        """Emit a request about a call; `keys`: what the user is shown of it."""
+        """Emit a request about a call. `keys`: fields that the user is shown."""
         call_id, value = call_id_of(msg), nonempty(msg, *keys)
         if "changes" in value:
             value["changes"] = file_changes(value["changes"])
@@ -707,7 +711,7 @@ class CodexApprovals:
         self._permissions.ask(permission_id, call_id=call_id, title=title, options=options, input=shown)
 
     def answer_request(self, asked: dict[str, str], response: Line) -> Skip:
-        """Read the client's JSON-RPC answer. `asked`: JSON-RPC id -> permission; loses what is answered."""
+        """Read the client's JSON-RPC answer. `asked`: JSON-RPC id -> permission; the answered entry is removed."""
         if (permission_id := asked.pop(str(response["id"]), None)) is None:
             return "answer"
         call_id = self._permissions.call_of(permission_id)
@@ -738,7 +742,8 @@ def _options(decisions: Any) -> list[dict[str, Any]] | None:
 
 
 def _word(decision: Any) -> str | None:
-    """`"approved"` or `{"approved_execpolicy_amendment": …}`; of a network rule, what it does."""
+    """Return the word of a decision, `"approved"` or `{"approved_execpolicy_amendment": …}`; for a network rule, its
+    action."""
     if isinstance(decision, dict) and decision:
         word = str(next(iter(decision)))
         rule = record(record(decision.get(word)).get("network_policy_amendment"))

@@ -24,7 +24,7 @@ _RETRY = "Reconnecting..."
 
 class CodexExecState(CodexState, kw_only=True):
     id_prefix: str = ""
-    """Distinguishes the newest turn's item ids from those of the turns before."""
+    """Prefix that distinguishes the newest turn's item ids from those of earlier turns."""
 
 
 class CodexExec(CodexParser):
@@ -45,7 +45,7 @@ class CodexExec(CodexParser):
         return self.read_event(msg, value)
 
     def _preface(self, value: Line) -> Skip:
-        """Read what precedes the first event (to 0.41): the settings as shown to a person, then the prompt."""
+        """Read a line before the first event (to 0.41): the settings in display form, then the prompt."""
         if "workdir" in value and "provider" in value:
             mode = mode_of({"approval_policy": value.get("approval"), "sandbox_policy": value.get("sandbox")})
             cwd = first_string(value, "workdir") or self.state.cwd
@@ -80,7 +80,7 @@ class CodexExec(CodexParser):
         self.thread.texts, self.thread.failed = [], None
 
     def _give_up_turn(self) -> None:
-        """End a turn that was broken off, which has no end of its own."""
+        """End a turn that was broken off and whose end is not on the wire."""
         if self.turn is not None:
             self.give_up_turns()
 
@@ -147,7 +147,7 @@ class CodexExec(CodexParser):
         return self.state.id_prefix + item_id if _COUNTED_ID.fullmatch(item_id) else item_id
 
     def _todo_list(self, kind: str, item: Line) -> Skip:
-        """Open as long as its turn; each change is an update."""
+        """Read a to-do list: a call that is open as long as its turn, updated at each change."""
         if self.calls.is_over(call_id_of(item)):
             return DUPLICATE_RESULT
         skip = self.tool_calls.show(item, "todo_list", nonempty(item, "items"))

@@ -1,4 +1,4 @@
-"""The objects inside Codex's lines: events, turn items and response items, and what to read from any of them.
+"""Objects inside Codex's lines (events, turn items, response items): their translation to one form, and common fields.
 
 `codex exec --json` and the app-server print the core's own turn items in other words: `command_execution` or
 `commandExecution` for `CommandExecution`, keys in snake or camel case, texts under other keys. `core_item` translates
@@ -22,7 +22,7 @@ OWN = "<item>"
 LONGEST_NAME = 64
 """Longest name whose translation is cached. Codex's have at most 40 characters, and come with every line."""
 MANY_NAMES = 1_024
-"""Names that each translation caches."""
+"""Maximum number of cached names per translation."""
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -63,7 +63,7 @@ _DRIVE = re.compile(r"/[A-Za-z]:(?=/|\Z)")
 
 
 class Translated(dict[str, str]):
-    """Names in other words, each translated once: `names[name]`."""
+    """Cache of translated names: `names[name]`."""
 
     def __init__(self, translate: Callable[[str], str]) -> None:
         super().__init__()
@@ -225,7 +225,7 @@ def is_by_user(value: Line) -> bool:
 
 
 def duration_of(value: Line) -> int | None:
-    """Milliseconds: a number of them, or Rust's `Duration`, `{secs, nanos}`."""
+    """Return a duration in ms, from a number of ms or Rust's `Duration`, `{secs, nanos}`."""
     stated, duration = whole(value.get("duration_ms")), value.get("duration")
     if stated is not None:
         return stated

@@ -20,18 +20,18 @@ from tooltap.normalizers.wire.values import first_string, record
 from tooltap.protocol.events import Message
 
 MANY_REQUESTS = 16
-"""Each may hold a prompt of `string_bytes`."""
+"""Maximum number of pending requests; each may hold a prompt of `string_bytes`."""
 
 _HANDSHAKE = ("initialize", "logging/", "notifications/", "ping", "prompts/", "resources/", "tools/list")
-"""Methods of MCP itself, or what they begin with."""
+"""Methods of MCP itself, or their prefixes."""
 
 
 class ToolRequest(msgspec.Struct, omit_defaults=True):
-    """A `tools/call` of the client that has not been answered."""
+    """An unanswered `tools/call` of the client."""
 
     session: str | None = None
     prompt: TextBuffer | None = None
-    """Until the agent repeats it as a `UserMessage`."""
+    """The request's prompt, held until the agent repeats it as a `UserMessage`."""
 
 
 class CodexMcpState(CodexState, kw_only=True):

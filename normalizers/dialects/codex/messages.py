@@ -1,7 +1,7 @@
-"""Codex's messages and reasoning, each once, though the wire has it up to three times and in deltas before.
+"""Codex's messages and reasoning: each is emitted once, although the wire has it up to three times, after its deltas.
 
-The forms of one text: the completed item (with an id), the older event derived from it, the raw response item. The
-first that arrives is emitted; a later one is recognised by its text.
+One text has up to three forms: the completed item (with an id), the older event derived from it, and the raw response
+item. The form that arrives first is emitted; a later one is recognised by its text.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _FORMS = {
     "agent_reasoning_raw_content": ("reasoning", "event", ("text",)),
     "reasoning": ("reasoning", "raw", ("summary", "content")),
 }
-"""Type -> role, form, and the keys that hold lists of texts and of parts with texts, …"""
+"""Type -> (role, form, keys whose values are lists of texts or of parts with texts, or one text if in `_STRINGS`)."""
 _STRINGS = ("message", "text")
-"""… or one text."""
+"""Keys whose value is one text, not a list."""
 _DELTAS = {"AgentMessage": ("agent_message_",), "Plan": ("plan_",), "Reasoning": ("reasoning_",)}
-"""Type of an item -> how the types of its deltas begin."""
+"""Type of an item -> prefixes of its deltas' types."""
 _EVENT_DELTAS = ("agent_message_delta", "agent_reasoning_delta", "agent_reasoning_raw_content_delta")
 
 
@@ -74,7 +74,8 @@ class CodexMessages:
 
     @raw_items("message")
     def _raw_message(self, item: Line) -> Skip:
-        """Read a message. In other roles it is the prompt as the model gets it, or instructions, or the environment."""
+        """Read a raw message. In roles other than `assistant` it holds the prompt as the model gets it, instructions,
+        or the environment, and is skipped."""
         if item.get("role") != "assistant":
             return "prompt-context"
         return self._emit_new("assistant", _texts(item.get("content")), "raw", item)
@@ -148,7 +149,8 @@ class CodexMessages:
     @events("agent_message_content_delta", "plan_delta", "reasoning_content_delta", "reasoning_raw_content_delta")
     @events(*_EVENT_DELTAS)
     def _delta(self, msg: Line) -> Skip:
-        """A delta of an item; or of an event, which repeats the item's. Older versions have only those of events."""
+        """Read a delta of an item, or of an event, which repeats the item's deltas. Older versions have only deltas of
+        events."""
         thread, delta = self._threads.current, first_string(msg, "delta")
         role = key = "reasoning" if "reasoning" in msg["type"] else "assistant"
         item_id, index = None, None
@@ -169,8 +171,8 @@ class CodexMessages:
         return "partial"
 
     def abandon_texts(self, kind: str | None = None, item_id: Any = None) -> None:
-        """Forget the texts that are being received: they will not be finished. `kind`, `item_id`: only those that
-        arrive as another item of this kind; Codex sends one item of a kind after the other."""
+        """Drop the texts being received, which will not be completed. `kind`, `item_id`: drop only texts of other items
+        of this kind, because Codex sends items of one kind one after the other."""
         receiving = self._threads.current.receiving
         for key in list(receiving):
             other_id, _, delta = key.partition(" ")
@@ -179,7 +181,8 @@ class CodexMessages:
                 del receiving[key]
 
     def _drop_deltas(self, role: str, message_id: str | None, *, new: bool) -> None:
-        """Forget the deltas of a text that has arrived whole: its item's; all where it is new and names no item."""
+        """Drop the deltas of a text that has arrived whole: those of its item; if the text is new and names no item,
+        those of its role."""
         receiving = self._threads.current.receiving
         for key in [key for key, other in receiving.items() if other == role]:
             of_item = message_id is not None and key.startswith(f"{message_id} ")

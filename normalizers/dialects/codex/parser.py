@@ -51,7 +51,8 @@ _NOTICES = {
     "undo_started": ("undo", "info"),
     "warning": ("warning", "warning"),
 }
-"""Event -> code and level of its notice. The text is what the event states, else the event's type."""
+"""Event -> code and level of its notice. The notice's text is stated in the event; if it is not, the event's type is
+used."""
 
 
 class CodexParser(Parser):
@@ -165,7 +166,7 @@ class CodexParser(Parser):
         return skip if skip == UNPARSED or len(self.items) == before else None
 
     def _unless_emitted(self, skip: Skip, before: int) -> Skip:
-        """The outcome of a reader; None if the line's own result is held, but something else was emitted."""
+        """Return the reader's outcome, or None if something was emitted although the line's own result is held."""
         return None if skip == "held" and len(self.items) > before else skip
 
     def finish(self, reason: str) -> None:
@@ -233,7 +234,7 @@ class CodexParser(Parser):
 
     @events("turn_diff")
     def _turn_diff(self, msg: Line) -> Skip:
-        """Sent after every change, and at the end: only the last one counts."""
+        """Read the turn's diff. It is sent after every change and at the end; only the last one is emitted."""
         diff, thread = first_string(msg, "unified_diff") or "", self.thread
         digest = zlib.crc32(diff.encode())
         if thread.diff is not None and thread.diff_digest == digest:
@@ -256,7 +257,7 @@ class CodexParser(Parser):
         self.emit(SessionEvent, state="resumed" if resumed else "started", cwd=cwd, **fields)
 
     def change_settings(self, **settings: str | None) -> Skip:
-        """Emit those settings of the session that are new."""
+        """Emit the session's changed settings."""
         known = self.thread.settings
         new = {key: value for key, value in settings.items() if value is not None and known.get(key) != value}
         if not new:
@@ -282,7 +283,8 @@ class CodexParser(Parser):
 
     @events("token_count")
     def _token_count(self, msg: Line) -> Skip:
-        """Sent with the session's total, and again when nothing but the rate limits may have changed."""
+        """Read token counts. They are sent with the session's total, and again when only the rate limits may have
+        changed."""
         thread, info, limits = self.thread, msg.get("info"), record(msg.get("rate_limits"))
         reached, known = first_string(limits, "rate_limit_reached_type"), thread.rate_limit
         thread.rate_limit = reached

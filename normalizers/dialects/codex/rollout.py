@@ -21,7 +21,7 @@ from tooltap.normalizers.wire.values import first_string, milliseconds, record, 
 class CodexRolloutState(CodexState, kw_only=True):
     thread_id: str | None = None
     subagent: str | None = None
-    """The thread, where it is not the session's main one."""
+    """The thread's id, if it is a subagent's."""
     agent_path: str | None = None
     """The subagent's place in the team, `/root/find_greet` (0.169)."""
     spawned_by: str | None = None
@@ -29,7 +29,7 @@ class CodexRolloutState(CodexState, kw_only=True):
     own_from: int = 0
     """Ordinal of the first line that is not a copy of the parent thread's."""
     tells_turns: bool = False
-    """Whether turns have lines of their own."""
+    """True if the rollout has lines for the start and end of turns."""
 
 
 class CodexRollout(CodexParser):
@@ -52,7 +52,7 @@ class CodexRollout(CodexParser):
     state: CodexRolloutState
 
     def read(self, value: Line) -> Skip:
-        """Skip by kind or role alone the lines that emit nothing, which are half of them."""
+        """Read a line; lines that emit nothing, which are half of them, are skipped by kind or role alone."""
         kind, payload = value.get("type"), value.get("payload")
         if kind == "response_item":
             if type(payload) is not dict or self.state.picture is not None:
@@ -150,8 +150,8 @@ class CodexRollout(CodexParser):
         return self.change_settings(cwd=cwd, model=first_string(context, "model"), mode=mode_of(context))
 
     def before_content(self, *, prompt: bool = False) -> None:
-        """Where turns have no lines of their own, a prompt ends one and starts the next; what follows an abort starts
-        none."""
+        """Begin and end turns in rollouts without lines for them: a prompt ends one turn and starts the next; content
+        after an abort starts none."""
         super().before_content(prompt=prompt)
         continues = self.turn is not None or self.thread.ended is not None
         if self.state.tells_turns or (continues and not prompt):

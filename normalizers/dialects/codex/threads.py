@@ -15,9 +15,9 @@ from tooltap.normalizers.core.state import State, TextBuffer, make_room
 from tooltap.normalizers.core.texts import LiveOutputState
 
 MANY_THREADS = 32
-"""Each may hold a diff of `string_bytes`; the one used longest ago is evicted first."""
+"""Maximum number of threads; each may hold a diff of `string_bytes`. The least recently used one is evicted first."""
 MANY_TEXTS = 256
-"""Texts of one turn whose other forms may still arrive."""
+"""Maximum number of texts of a turn that are remembered because other forms of them may still arrive."""
 
 
 class SeenText(msgspec.Struct):
@@ -32,7 +32,7 @@ class Thread(msgspec.Struct, omit_defaults=True):
     """One Codex thread: a session, or a subagent."""
 
     ended: str | None = None
-    """The turn that ended last."""
+    """The most recently ended turn."""
     failed: str | None = None
     """Reason for which the running turn will fail, once an error has been reported."""
     texts: list[SeenText] = []
@@ -40,30 +40,31 @@ class Thread(msgspec.Struct, omit_defaults=True):
     receiving: dict[str, str] = {}
     """Key of a text that arrives in deltas -> its role."""
     usage: list[int | None] = []
-    """The figures emitted last."""
+    """Token counts as last emitted."""
     rate_limit: str | None = None
     """The limit that was reported as reached."""
     mcp_failures: list[str] = []
     """MCP servers whose failure to start was reported."""
     settings: dict[str, str] = {}
-    """The `cwd`, `model` and `mode` that were emitted last."""
+    """Last emitted `cwd`, `model` and `mode`."""
     script: str | None = None
-    """The newest call of the tool that runs tools (code mode)."""
+    """The newest call of code mode's tool, whose script runs other tools."""
     plan_call: str | None = None
     """The newest `update_plan` call."""
     plan: Line | None = None
-    """A plan that was reported, until the call of it comes."""
+    """A reported plan, held until its call arrives."""
     searches: int = 0
-    """Web searches that ended and were not yet repeated as a response item, which has no id in 0.120."""
+    """Number of web searches that ended and whose response item, which repeats them without an id in 0.120, is still to
+    come."""
     diff: TextBuffer | None = None
-    """The running turn's accumulated diff."""
+    """Latest diff of the running turn."""
     diff_digest: int = 0
 
     def is_new(self, role: str, text: str, form: str) -> bool:
-        """Whether no other form of this text was emitted; remembers that it has arrived in this one.
+        """Return whether this is the first form of a text, and remember that this form has arrived.
 
-        A raw item may still hold what was taken out of the message (citations): it then repeats the oldest text of its
-        role that has not come raw."""
+        A raw item may still hold parts that were removed from the message (citations), so its text differs: it then
+        matches the oldest text of its role that has no raw form yet."""
         digest, seen = zlib.crc32(text.encode()), self.texts
         oldest = None
         for one in seen:
@@ -83,7 +84,7 @@ class Thread(msgspec.Struct, omit_defaults=True):
 
 
 class HeldResult(msgspec.Struct, omit_defaults=True):
-    """A result that was reported, of a call whose output for the model is still to come on a line of its own."""
+    """A reported result, held until a later line states the call's output for the model."""
 
     answer: Answer
     raw: Any
@@ -96,37 +97,37 @@ class CodexState(State, kw_only=True):
     threads: dict[str, Thread] = msgspec.field(default_factory=dict)
     running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
     synthetic_counts: dict[str, int] = msgspec.field(default_factory=dict)
-    """Kind of call -> how many of them got a synthetic id: plans, diffs, searches without one."""
+    """Kind of call (plan, diff, search without an id) -> number of synthetic ids."""
     has_raw: bool = False
-    """Whether the stream has the model's own items, and so what the model gets of each result."""
+    """True if the stream has the model's own items, and therefore the output that the model gets of each call."""
     raw_first: bool = False
     """Whether the model's item is the first line of its call (since 0.63); before, it comes after the call's result."""
     held: dict[str, HeldResult] = msgspec.field(default_factory=dict)
-    """Call id -> its result, until the line with what the model gets of it, or the end of the turn."""
+    """Call id -> result, held until the line with the output for the model, or the end of the turn."""
     exited: dict[str, Answer] = msgspec.field(default_factory=dict)
-    """Call id of a background command -> its result, while only `write_stdin` has said that it ended."""
+    """Call id of a background command -> its result, while only a poll (such as `write_stdin`) has stated its end."""
     processes: dict[str, str] = msgspec.field(default_factory=dict)
     """Id of a process in the background -> id of the call that started it."""
     picture: str | None = None
-    """The held call whose picture may come next."""
+    """The held call whose picture may be in the next item."""
 
 
 class Threads:
-    """The threads of a connection, and what the line being read says of its own."""
+    """Threads of a connection, and the thread-related scope of the current line."""
 
     OF_LINE = frozenset({"event_turn", "begins"})
 
     def __init__(self, parser: Parser, state: CodexState, before_content: Callable[[bool], None]) -> None:
-        """`before_content`: prepares for a message or call, which may be the first line that is seen of its turn; it
-        is told whether that is a prompt."""
+        """`before_content`: callback that prepares for a message or call, which may be the first line of its turn. Its
+        argument: True for a prompt."""
         self._parser = parser
         self._state = state
         self._before_content = before_content
         self.event_turn: str | None = None
-        """The turn the line says it belongs to. Scope of the line, like `session`: dialects set it for each."""
+        """The turn stated by the line. Scope of the line, like `session`: dialects set it for each line."""
         self.begins = ""
-        """The form in which the object being read begins a call: `item`, `event` or `model`; empty if it is not the
-        beginning of one. One call may begin in all three forms. Scope of the line, too."""
+        """Form in which the current object begins a call: `item`, `event`, `model` or `asked`; empty if it begins none.
+        One call may begin in several forms. Part of the line's scope."""
 
     @property
     def current(self) -> Thread:
