@@ -1,4 +1,4 @@
-"""Cline's two formats: what `cline --json` prints, and the documents of its sessions."""
+"""Parsers of Cline's two formats: the output of `cline --json`, and the documents of its sessions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ClineState(SessionState, kw_only=True):
     """Kinds of text that were emitted when another began, before their own end came."""
     model: str | None = None
     outcome: str | None = None
-    """The outcome that the agent stated, stored until `run_result` adds the rest."""
+    """The stated outcome of the turn, kept until `run_result` adds model and duration."""
     reason: str | None = None
     usage: dict[str, Any] = msgspec.field(default_factory=dict)
     running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
@@ -85,7 +85,8 @@ class ClineJson(Parser):
         return self.event.read(self, event, line=value)
 
     def _enter_agent(self, value: Line) -> None:
-        """An agent that has a parent is a subagent; so is one that starts while another's turn is open."""
+        """Set the line's agent. An agent with a parent is a subagent, and so is one that starts while another's turn is
+        open."""
         agent, state = value.get("agentId"), self.state
         if not isinstance(agent, str):
             return
@@ -96,7 +97,8 @@ class ClineJson(Parser):
             self.agent, self.parent = agent, state.spawned.get(agent)
 
     def _learn_spawner(self, agent: str, parent: str | None) -> None:
-        """Remember which call spawned an agent, where only one can have: no line says which."""
+        """Remember the call that spawned an agent. No line states it, so it is known only if there is exactly one
+        candidate."""
         state = self.state
         known = set(state.spawned.values())
         owner = parent if parent in state.spawned else None
@@ -153,7 +155,7 @@ class ClineJson(Parser):
             self.emit(Usage, scope="session", **session_usage)
 
     def _finish_turn(self, duration_ms: int | None = None) -> None:
-        """End the turn as the agent stated, or as a stream that just ends."""
+        """End the turn with the stated outcome, or, if none was stated, as at the end of a stream."""
         state = self.state
         outcome, reason, usage = state.outcome, state.reason, state.usage
         state.outcome, state.reason, state.usage = None, None, {}
@@ -210,7 +212,8 @@ class ClineJson(Parser):
         return None if emitted else "partial"
 
     def _flush_text(self) -> bool:
-        """Emit the text being received, if any, because something else begins; its `content_end` comes later."""
+        """Emit the text being received, because something else begins before its `content_end`. Returns whether there
+        was one."""
         writing, self.state.writing = self.state.writing, None
         if writing is None:
             return False
@@ -288,7 +291,7 @@ def _outcome(reason: str | None) -> str:
 
 
 def _tokens(usage: dict[str, Any], cost_key: str) -> dict[str, Any]:
-    """Cline's `inputTokens` includes cached tokens. Empty where nothing was used."""
+    """Return the token counts and cost; empty if nothing was used. Cline's `inputTokens` includes cached tokens."""
     counts = token_counts(*map(usage.get, _COUNTS))
     return {**counts, "cost_usd": dollars(usage.get(cost_key))} if any(counts.values()) else {}
 
@@ -296,7 +299,7 @@ def _tokens(usage: dict[str, Any], cost_key: str) -> dict[str, Any]:
 # -- stored sessions ----------------------------------------------------------------------------------------------
 
 MESSAGES = 4_096
-"""Latest messages that are remembered."""
+"""Maximum number of messages that are remembered; the oldest are dropped."""
 _INPUT = re.compile(r"<user_input mode=\"[a-z]{1,20}\">(.*)</user_input>\s*", re.DOTALL)
 """A prompt in Cline's tags."""
 _FOLDER = re.compile(r"^[0-9]{1,3}\. Working Directory: (.{1,4096})$", re.MULTILINE)
@@ -310,11 +313,11 @@ class ClineSessionState(SessionState, kw_only=True):
 
 
 class ClineSession(Parser):
-    """The `cline-session` dialect: the messages of a session, a JSON document that Cline writes whole each time.
+    """The `cline-session` dialect: the messages of a session, a JSON document that Cline rewrites whole at each change.
 
     Learned from Cline 3.0.65. Messages are those of Anthropic's API, with ids of Cline's. Each version of the document
-    is a line; only messages that no version before had are read. A subagent has a document of its own. No message says
-    that a turn ends: it lasts from the user's message to the assistant's that calls no tool.
+    is a line; only messages that no earlier version had are read. A subagent has a separate document. No message states
+    the end of a turn: a turn lasts from the user's message to the assistant's first message that calls no tool.
     """
 
     dialect = "cline-session"
@@ -436,7 +439,7 @@ _HIT = re.compile(r"^(\S.*?):(\d+):(\d+)$", re.ASCII | re.MULTILINE)
 
 
 def read_result(name: str, event: dict[str, Any]) -> Answer:
-    """The answer in a `content_end` without its output bodies."""
+    """Read the answer in a `content_end` whose data was moved to output bodies."""
     output = event.get("output")
     parts = records(output)
     is_batch, errors = bool(parts), []
@@ -470,7 +473,8 @@ def _failure(status: str | None) -> str | None:
 
 
 def _seen_by_model(output: Any) -> Any:
-    """A text or content blocks go to the model as they are. Of a batch only its client gets these objects."""
+    """Output for the model: a text or content blocks are passed to it as they are. UNSET for a batch, whose objects
+    only the client gets."""
     content = output.get("content") if type(output) is dict else output
     if isinstance(content, str):
         return content

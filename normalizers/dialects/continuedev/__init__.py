@@ -1,4 +1,4 @@
-"""Continue: its command, `cn`, and its extensions for editors store sessions in the same place."""
+"""Continue: its command `cn` and its editor extensions, which store sessions in the same place."""
 
 from __future__ import annotations
 

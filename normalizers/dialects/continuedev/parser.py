@@ -1,5 +1,5 @@
-"""Continue's sessions, and the answers of its tools, which are texts. What went wrong begins with the name of the tool;
-commands that fail show what they printed as errors, or else nothing.
+"""Parser of Continue's sessions and of its tools' results, which are texts. The text of a failure begins with the
+tool's name; a failed command states its output as the error, or no output at all.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tooltap.normalizers.wire.values import dollars, record, records, string, to
 from tooltap.protocol.events import Message, Usage
 
 ITEMS = 4_096
-"""Latest items of a history that are remembered."""
+"""Maximum number of items of a history that are remembered; the oldest are dropped."""
 _ITEM = re.compile(r"^\s{0,20}[-*] \[([ xX])\] (.+)$", re.MULTILINE)
 _UNTITLED = frozenset({"New Session", "Untitled Session"})
 _RUNNING = {"generating": "pending", "generated": "pending", "calling": "running"}
 """State of a call that has not ended -> status; every other has ended."""
 _NAMES = {"Checklist": "TodoWrite", "Search": "Grep", "Subagent": "Task"}
-"""Tools whose names mean this only here."""
+"""Raw name -> canonical tool, for names that have this meaning only in Continue."""
 
 
 class ContinueState(SessionState, kw_only=True):
@@ -37,10 +37,10 @@ class ContinueState(SessionState, kw_only=True):
 
 
 class ContinueSession(Parser):
-    """The `continue-session` dialect: a session, a JSON document that Continue writes whole each time.
+    """The `continue-session` dialect: a session, a JSON document that Continue rewrites whole at each change.
 
-    Learned from Continue's CLI 1.5. Each version of the document is a line. Its `history` has a prompt, or what the
-    model said together with its calls, whose states change from version to version; a call's state has its result. No
+    Learned from Continue's CLI 1.5. Each version of the document is a line. An item of its `history` is a prompt, or a
+    message of the model with its calls, whose states change from version to version; a call's state has its result. No
     item has an id or a time. A turn lasts from the prompt to the answer that calls no tool.
     """
 
@@ -112,7 +112,7 @@ class ContinueSession(Parser):
             self.emit_text(role, text)
 
     def _read_states(self, item: Line, *, only_open: bool = False) -> None:
-        """Read the calls of an item. `only_open`: the item was read before, so only what was open can have changed."""
+        """Read the calls of an item. `only_open`: the item was read before, so only open calls can have changed."""
         for state in records(item.get("toolCallStates")):
             call_id, function = state.get("toolCallId"), record(record(state.get("toolCall")).get("function"))
             name = string(function.get("name"))
@@ -149,7 +149,7 @@ def _tokens(usage: Line) -> dict[str, int | None]:
 
 
 def _read_input(name: str, given: Any) -> Any:
-    """The input of a tool, where it needs more than another key: a checklist is a text in Markdown."""
+    """Convert the input of a tool that needs more than key aliases: a checklist is a Markdown text."""
     text = string(record(given).get("checklist")) if name == "Checklist" else None
     if text is None:
         return given
@@ -169,12 +169,13 @@ _ENTRY = re.compile(r"^(.+) \((?:file, \d+ bytes|directory|file)\)$", re.ASCII |
 
 
 def blocks_of(state: dict[str, Any]) -> list[Any]:
-    """The output in the state of a call: a text, or what an MCP server returned, which is a text in JSON."""
+    """Output blocks in a call's state: text, or the result of an MCP server, which is a JSON string and is decoded."""
     return [{**one, "content": decode_json(one.get("content"))} for one in records(state.get("output"))]
 
 
 def read_result(name: str, state: dict[str, Any]) -> Answer:
-    """The answer in the state of a call of the canonical tool `name`, with its `blocks_of` and no output bodies."""
+    """Read the answer in a call's state, for the canonical tool `name`. Its output is already that of `blocks_of`, with
+    data moved to output bodies."""
     content = [one.get("content") for one in state["output"]]
     text = "\n".join(part for one in content if (part := string(one)))
     status = status_word(state.get("status")) or "completed"

@@ -1,8 +1,8 @@
-"""Answers of Copilot CLI's tools: `content` for the model, `detailedContent` for the user, or an error.
+"""Results of Copilot CLI's tools: `content` for the model, `detailedContent` for the user, or an error.
 
 `success` says that the tool ran, not that the command succeeded: the command's exit code is in `shellExecution`, and
-again in a line below its output. A note replaces output over 20 kB and says where it was saved; the whole output is in
-the lines that arrived while the command ran.
+again in a line below its output. Output over 20 kB is replaced by a note that says where it was saved; the lines that
+arrived while the command ran have the whole output.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _TOO_LARGE = "Output too large to read at once"
 def read_result(
     name: str, data: dict[str, Any], printed: dict[str, str] | None, outputs: dict[str, OutputRef] | None
 ) -> Answer:
-    """Read a `tool.execution_complete`. `printed`, `outputs`: what the tool printed while it ran."""
+    """Read a `tool.execution_complete`. `printed`, `outputs`: the output that the tool printed while it ran, and its
+    output bodies."""
     result, error = record(data.get("result")), data.get("error")
     content = string(result.get("content"))
     shell = record(data.get("shellExecution"))
@@ -63,7 +64,7 @@ def _read_content(name: str, data: dict[str, Any], content: str | None) -> Answe
 
 
 def read_shell_text(text: str) -> Answer | None:
-    """Read what the model got of a command, if the line is there that says how it ended."""
+    """Read the model's text of a command; None if it lacks the line that states how the command ended."""
     ended = _SHELL_ENDED.search(text)
     return _read_shell(text, None, None, None) if ended else None
 

@@ -2,9 +2,9 @@
 
 Learned from Copilot CLI 1.0.102; types that are not in recordings are from the session events of GitHub's Copilot SDK.
 Every line has `type`, `data`, `id` and `timestamp`, a subagent's line also `agentId`; the last line, `result`, is flat,
-and the first to name the session. What Copilot calls a turn is one request to the model with its tools. Our turn lasts
-from the user's message to `assistant.idle`. A saved session lacks that line, and all that are ephemeral: there the end
-of the step whose message called no tool is the end.
+and in a printed stream it is the first to name the session. What Copilot calls a turn is one request to the model with
+its tools. Our turn lasts from the user's message to `assistant.idle`. A saved session lacks this and all other
+ephemeral lines: there a turn ends with the step whose message called no tool.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _NOTICE_DATA = {
     "model.call_failure": ("statusCode", "retryAttempt", "failureKind", "errorType"),
     "session.error": ("errorType", "statusCode"),
 }
-"""Type of line -> what the notice's data has of the line's, unless it is all of it."""
+"""Type of line -> keys of the line's `data` that go to the notice's data; without an entry, all of them do."""
 _OUTCOMES = {"abort": "cancelled", "session.error": "failed"}
 """Type of line -> outcome of the open turn after it."""
 
@@ -76,16 +76,17 @@ class CopilotState(State, kw_only=True):
     agents: dict[str, str] = msgspec.field(default_factory=dict)
     """Subagent -> id of the call that spawned it."""
     outcome: str | None = None
-    """Outcome of the open turn, where something went wrong."""
+    """Outcome of the open turn, if an error or an abort was stated."""
     running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
     answered: bool = False
-    """The main agent's last message called no tool, so it is the answer unless more comes."""
+    """True if the main agent's last message called no tool: it is the answer, unless more follows."""
     live: bool = False
     """The stream is what the process prints, and not a saved session, which lacks `assistant.idle`."""
     thought: dict[str, list[int]] = msgspec.field(default_factory=dict)
-    """Agent -> CRC of its last reasoning, and CRCs of all of it in this step: it comes apart, and with the message."""
+    """Agent -> CRC of its last reasoning, followed by CRCs of all its reasoning in this step, one per separator:
+    reasoning is stated in pieces, and again as a whole with the message."""
     context: tuple[int | None, int | None] | None = None
-    """(used, size) of the context, as emitted last."""
+    """Last emitted (used, size) of the context."""
 
 
 MANY_AGENTS = 1_024
@@ -126,7 +127,7 @@ class CopilotJson(Parser):
             self.parent = string(parent) or self.state.agents.get(agent)
 
     def read(self, value: Line) -> Skip:
-        """Each method gets the line and its `data`. Of a line that carries no event, nothing but its type is read."""
+        """Read a line. Methods get the line and its `data`. Of a line that carries no event, only the type is read."""
         kind, data = value.get("type"), value.get("data")
         if type(kind) is str and kind in self.line.skip:
             return self.line.skip[kind]
@@ -207,7 +208,7 @@ class CopilotJson(Parser):
         return None
 
     def _end_turn(self, outcome: str, **how: Any) -> None:
-        """End the turn: as something that went wrong made it end, else with this outcome."""
+        """End the turn with the outcome of a stated error or abort, else with this outcome."""
         state = self.state
         outcome = state.outcome or outcome
         state.outcome, state.answered = None, False
@@ -231,8 +232,8 @@ class CopilotJson(Parser):
 
     @line("assistant.turn_end")
     def _step_ends(self, value: Line, data: Line) -> Skip:
-        """The answer is whole. Only the process's output states that nothing follows it; in a saved session this is the
-        last word."""
+        """End the turn of a saved session if this step's message was the answer. A live stream states the end later, in
+        `assistant.idle`."""
         state = self.state
         if self.agent is not None or state.live or not state.answered or self.turn is None:
             return "step"
@@ -270,7 +271,7 @@ class CopilotJson(Parser):
         self.notice(code, string(data.get(key)), level, given)
 
     def _discard_half_answer(self) -> None:
-        """Drop what was received of an answer, because the model is asked for it again."""
+        """Drop the part of an answer received so far, because the model is asked again."""
         texts = self.state.texts.open
         for key in [key for key, text in texts.items() if (text.session, text.agent) == (self.session, self.agent)]:
             del texts[key]
@@ -292,13 +293,14 @@ class CopilotJson(Parser):
 
     @line("assistant.usage", "model.call_finished")
     def _usage(self, value: Line, data: Line) -> Skip:
-        """Usage of one request. Copilot states tokens for models it serves itself, not for those of one's own key."""
+        """Read the usage of one request. Copilot states tokens only for models that it serves itself, not for those
+        used with one's own API key."""
         self.state.live |= value.get("ephemeral") is True
         return self._emit_usage(data)
 
     @line("session.usage_record")
     def _stored_usage(self, value: Line, data: Line) -> Skip:
-        """The same in a stored session."""
+        """Read the usage of one request in a saved session."""
         return self._emit_usage(record(data.get("usage")))
 
     def _emit_usage(self, data: Line) -> Skip:
@@ -346,7 +348,7 @@ class CopilotJson(Parser):
         return self._think(data.get("content"), string(data.get("reasoningId")))
 
     def _think(self, text: Any, message_id: str | None) -> Skip:
-        """Emit reasoning, unless it was: alone, or as one of the pieces that the message repeats together."""
+        """Emit reasoning, unless it was emitted before: alone, or as pieces that this text joins."""
         self.texts.drop(f"reasoning\n{message_id}")
         if not isinstance(text, str) or not text:
             return "empty"
@@ -382,7 +384,8 @@ class CopilotJson(Parser):
         return None if self.items else "empty"
 
     def _end_received_thoughts(self, *, dropped: bool) -> None:
-        """Drop the pieces of reasoning that came before a message, where it repeats them, else emit them."""
+        """End the pieces of reasoning that preceded a message. `dropped`: the message repeats them, so drop them;
+        otherwise emit them."""
         prefix = f"{self.session}\n{self.agent or ''}\n"
         for key in [key for key in self.state.texts.open if key.startswith(f"{prefix}reasoning\n")]:
             name = key.removeprefix(prefix)
@@ -415,7 +418,7 @@ class CopilotJson(Parser):
 
     @line("tool.shell_output")
     def _shell_output(self, value: Line, data: Line) -> Skip:
-        """Exactly what the command prints. The result repeats it, unless it is long."""
+        """Read output of a running command, exactly as printed. The result repeats it, unless it is long."""
         call, text = self.calls.get(str(data.get("toolCallId"))), string(data.get("text"))
         if call is None or not text:
             return "partial"
@@ -479,5 +482,5 @@ class CopilotJson(Parser):
 
 
 def stated(data: Line, *keys: str) -> dict[str, Any]:
-    """The values under these keys, those that are null left out."""
+    """Return the values under these keys, without nulls."""
     return {key: data[key] for key in keys if data.get(key) is not None}

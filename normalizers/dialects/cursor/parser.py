@@ -1,8 +1,8 @@
 """The `cursor-stream` dialect: `cursor-agent -p --output-format stream-json`, a sibling of Claude Code's.
 
-No recording of ours: read after Cursor's documentation (2026.01) and what public readers test. What differs: thoughts
-and tool calls are lines of their own, and the kind of a call is the key that holds its arguments and its result. The
-result is an object under a key that states how the call ended.
+We have no recording: the parser follows Cursor's documentation (2026.01) and the tests of public readers. Unlike in
+Claude Code's stream, reasoning and tool calls are separate lines, and the kind of a call is the key that holds its
+arguments and its result. The result is an object under a key that states how the call ended.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def _is_droid_session(value: dict[str, Any]) -> bool:
 
 
 def _is_of_droid(value: dict[str, Any], message: dict[str, Any]) -> bool:
-    """Pi's entries have shorter ids, and its messages a time."""
+    """Return whether a message entry is Droid's, not Pi's: Pi's entries have shorter ids, and its messages a time."""
     return len(str(value["id"])) >= 32 and "timestamp" not in message
 
 

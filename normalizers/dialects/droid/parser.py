@@ -1,5 +1,5 @@
-"""Droid's sessions, and the answers of its tools: a text, or JSON as a text. A command's exit code is in its
-last line.
+"""Parser of Droid's sessions and of its tools' results: text, or JSON as a string. A command's exit code is in the last
+line of the text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gemini CLI: what it prints, and the chats it saves."""
+"""Gemini CLI: its printed stream, and its saved chats."""
 
 from __future__ import annotations
 

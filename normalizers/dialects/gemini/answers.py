@@ -1,11 +1,11 @@
-"""Answers of Gemini CLI's tools, whichever of their two sides is on the wire.
+"""Results of Gemini CLI's tools, from the model's or the user's version, whichever is on the wire.
 
 A tool has an answer for the model (a `functionResponse`) and one for the user (`resultDisplay`). Saved chats hold both;
 the stream prints the user's, where that is a string, and the model's only where it is an error. The answers are prose:
 a shell's is `Output: …` followed by `Exit Code: 3`, a listing has a heading, a web search its sources at the end.
 
-Learned from 0.61 and from saved chats of 2025; file names are of the CLI's source (google-gemini/gemini-cli,
-`packages/core/src`), where only that shows a form.
+Learned from 0.61 and from saved chats of 2025. Forms known only from the CLI's source have its file name
+(google-gemini/gemini-cli, `packages/core/src`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def mcp_name_in_error(raw_name: str, answered: dict[str, Any]) -> str | None:
 
 
 def read_shown(name: str, result: dict[str, Any]) -> Answer:
-    """Read a `tool_result` line: `output` is what the user saw, `error.message` what the model got."""
+    """Read a `tool_result` line: `output` is the text for the user, `error.message` that for the model."""
     shown = string(result.get("output"))
     words = error_words(result.get("error"))
     if words is not None:
@@ -103,7 +103,7 @@ def read_shown(name: str, result: dict[str, Any]) -> Answer:
 
 
 def _read_shown_text(name: str, stated: Any, shown: str | None) -> Answer:
-    """What the user saw is the tool's output for a shell and for tools with text of their own; the other tools show a
+    """Read the text shown to the user. For a shell and for unknown tools, it is the output; canonical tools show a
     sentence about it (`Found 2 matching file(s)`)."""
     status = _status(stated, shown)
     if status != "completed":
@@ -119,7 +119,7 @@ def _read_shown_text(name: str, stated: Any, shown: str | None) -> Answer:
 
 
 def read_call(name: str, call: dict[str, Any]) -> Answer:
-    """Read an entry of `toolCalls`: `result` is what the model got, `resultDisplay` what the user saw."""
+    """Read an entry of `toolCalls`: `result` is the version for the model, `resultDisplay` that for the user."""
     shown, result, status = call.get("resultDisplay"), call.get("result"), call.get("status")
     if status_word(status) == "completed" and type(shown) is dict:
         # The call of a subagent that failed or was stopped succeeds; what the user saw of it has the state.
@@ -195,8 +195,8 @@ _HOOK_NOTE = "\n\n[System] Tool input parameters were modified by a hook before 
 
 
 def unwrap(text: str) -> str:
-    """Remove the tags that mark what came from outside (shell and MCP tools, 0.61), and the words for the model that
-    follow a text where hooks are at work (`tool-executor.ts`)."""
+    """Strip the tags around text from outside (shell and MCP tools, 0.61), and the notes to the model that hooks append
+    (`tool-executor.ts`)."""
     text = text.removesuffix(_HOOK_NOTE)
     if text.endswith("</hook_context>"):
         text = text[: text.rfind("\n\n<hook_context>")]
@@ -204,7 +204,7 @@ def unwrap(text: str) -> str:
 
 
 def read_text(name: str, text: str, error: str | None = None) -> Answer:
-    """Read what the model got from the canonical tool `name`. `error`: the error it got beside the text."""
+    """Read the model's text of the canonical tool `name`. `error`: the error stated beside the text."""
     if name == "Bash":
         return _read_outcome(text) or _read_shell(text, error)
     return _READERS.get(name, Answer)(text)
@@ -213,7 +213,8 @@ def read_text(name: str, text: str, error: str | None = None) -> Answer:
 # -- shell -------------------------------------------------------------------------------------------------------------
 
 _HEAD = re.compile(r"(?P<command>Command: .*?\nDirectory: [^\n]*\n)?(?P<stream>Output|Stdout): ", re.DOTALL)
-"""`Command` and `Directory` until 2025; `Stdout` and `Stderr` before the CLI merged the streams."""
+"""Beginning of a shell's text. It has `Command` and `Directory` until 2025, and `Stdout` and `Stderr` before the CLI
+merged the streams."""
 _TAIL = ("Exit Code", "Signal", "Background PIDs", "Process Group PGID")
 _NOTHING = ("(empty)", "(none)", "")
 _IN_BACKGROUND = re.compile(r"Command (?:moved to|is running in) background \(PID: (\d+)\)[^\n]*", re.ASCII)
@@ -271,7 +272,7 @@ def _split_section(text: str, heading: str) -> tuple[str, str | None]:
 
 
 def read_shown_shell(text: str) -> Answer:
-    """Read what the user saw of a shell command: its output, or if there was none, how it failed (`shell.ts`)."""
+    """Read the user's text of a shell command: its output, or if it printed nothing, how it failed (`shell.ts`)."""
     if outcome := _read_outcome(text):
         return outcome
     if code := _SHOWN_EXIT.fullmatch(text):
@@ -311,7 +312,7 @@ _SUBAGENT_FAILED = re.compile(r"Subagent '[^'\n]*' failed\. Error: (.*)", re.DOT
 
 
 def _read_file(text: str) -> Answer:
-    """A long file comes in parts (`read-file.ts`)."""
+    """Read a file's text. A long file arrives in parts (`read-file.ts`)."""
     cut = _CUT_FILE.fullmatch(text)
     if cut is None:
         return Answer(text)
@@ -348,7 +349,7 @@ def _read_search(text: str) -> Answer:
 
 
 def _read_subagent(text: str) -> Answer:
-    """`local-invocation.ts`: only its text says that a subagent failed; the call succeeded."""
+    """Read a subagent's result (`local-invocation.ts`). Only its text states a failure, as the call itself succeeds."""
     if failed := _SUBAGENT_FAILED.fullmatch(text):
         return Answer(None, "failed", failed[1])
     if finished := _SUBAGENT.fullmatch(text):

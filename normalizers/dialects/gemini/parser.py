@@ -1,4 +1,4 @@
-"""Gemini CLI's two formats: what it prints, and the chats that it saves."""
+"""Parsers of Gemini CLI's two formats: its printed stream, and its saved chats."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GeminiStream(Parser):
     """The `gemini-stream` dialect: `gemini --output-format stream-json`.
 
     Learned from Gemini CLI 0.61. One process answers one prompt: `init`, the prompt, text in chunks, calls and results
-    by id, `result`. There are no thoughts, and of a result only what the user was shown.
+    by id, `result`. The stream has no reasoning, and of a result only the text for the user.
     """
 
     dialect = "gemini-stream"
@@ -110,7 +110,7 @@ class GeminiStream(Parser):
 
     @line("error")
     def _error(self, value: Line) -> None:
-        """Something went wrong; the run continues or ends with its `result`."""
+        """Read an error; the run continues, or ends with its `result`."""
         self.texts.flush()
         severity = value.get("severity")
         level = severity if severity in _LEVELS else "error"
@@ -163,16 +163,16 @@ class EmittedMessage(msgspec.Struct, omit_defaults=True):
     """CRC of the emitted text, of `chars` code points."""
     tokens: bool = False
     gone: bool = False
-    """The model does not remember the message, or never saw it."""
+    """True if the message is not in the model's context: removed from it, or never part of it."""
 
 
 class GeminiChatState(State, kw_only=True):
     emitted: dict[str, EmittedMessage] = msgspec.field(default_factory=dict)
-    """Message id -> what was emitted of it; the oldest are forgotten."""
+    """Message id -> its emitted parts; the oldest entries are evicted."""
     agent: str | None = None
     """The subagent whose chat this is."""
     started: str | None = None
-    """The session that was started last."""
+    """The most recently started session."""
     facts: dict[str, int] = msgspec.field(default_factory=dict)
     """Field of the session's events -> CRC of its last value."""
     servers: list[str] = msgspec.field(default_factory=list)
@@ -183,7 +183,7 @@ class GeminiChatState(State, kw_only=True):
 
 _SNAPSHOT = "<state_snapshot>"
 _HARNESS = ("<session_context>", "<hook_context>", _SNAPSHOT)
-"""First words of texts among the user's parts that the user did not write."""
+"""Beginnings of texts among the user's parts that the user did not write."""
 _AFTER_SNAPSHOT = "Got it. Thanks for the additional context!"
 """The model's answer to a summary of the history, as the CLI writes it (`chatCompressionService.ts`)."""
 _NOTES = (
@@ -191,7 +191,7 @@ _NOTES = (
     ("Chat history compressed", "compaction"),
     ("Context compressed", "compaction"),
 )
-"""First words of the CLI's notes to its user -> code of the notice."""
+"""Beginnings of the CLI's notes to its user, and the code of the notice."""
 _CODES = {"info": "info", "warning": "warning", "error": "provider-error"}
 
 
@@ -202,10 +202,10 @@ class GeminiChat(Parser):
     """The `gemini-chat` dialect: the chats Gemini CLI saves in `~/.gemini/tmp/<project>/chats/`.
 
     Until 0.38 a chat is one JSON document; since then it is a log of JSON lines: a header, messages, and changes of the
-    header (`$set`). The CLI writes a message again in full whenever it grows (its calls come with the second writing),
-    so only what is new under an id is emitted; results come once more in the message that brings them to the model.
-    `$set.messages`, `$patch` and `$rewindTo` change what the model remembers; they retract no event. No line ends a
-    turn: the next prompt does, or the end of the file.
+    header (`$set`). The CLI rewrites a message in full whenever it grows (its calls are in the second version), so only
+    what is new under an id is emitted; results are repeated in the message that passes them to the model.
+    `$set.messages`, `$patch` and `$rewindTo` change the model's context; they retract no event. No line ends a turn:
+    the next prompt or the end of the file does.
 
     Learned from 0.61, from documents of 2025, and from the CLI's own reader (`chatRecordingService.ts`).
     """
@@ -266,14 +266,14 @@ class GeminiChat(Parser):
         return self._contents(changes, None)
 
     def _contents(self, value: Line, outcome: Skip = "metadata") -> Skip:
-        """Read what a header or a change of it states beside the session."""
+        """Read the messages, model and summary in a header or a change of it."""
         if _CONTENTS.isdisjoint(value):
             return outcome
         updated = self.update_session(self._news(value))
         return best([self._history(value), outcome, updated])
 
     def _news(self, value: Line) -> dict[str, Any]:
-        """Fields that differ from the session's last events; none in a subagent's chat."""
+        """Return the session's changed fields; empty in a subagent's chat."""
         if self.state.agent is not None:
             return {}
         facts, news = self.state.facts, {}
@@ -284,7 +284,7 @@ class GeminiChat(Parser):
         return news
 
     def _history(self, value: Line) -> Skip:
-        """Read what the model remembers from here on: what was emitted, without what was taken back or summed up. A
+        """Read the new context of the model. It holds emitted messages, without those that were undone or summarized; a
         compaction gives new ids to the messages it keeps."""
         messages = value.get("messages")
         if not isinstance(messages, list):
@@ -309,7 +309,7 @@ class GeminiChat(Parser):
         return self._forget([known[key] for key in ids if isinstance(key, str) and key in known])
 
     def _rewind(self, message_id: str) -> Skip:
-        """Forget everything from this message on, and all messages where it is not known."""
+        """Drop this and all later messages from the context; all messages, if this one is unknown."""
         known = self.state.emitted
         start = list(known).index(message_id) if message_id in known else 0
         return self._forget(list(known.values())[start:], "history rewound", messageId=message_id)
@@ -422,9 +422,9 @@ class GeminiChat(Parser):
     # -- calls --------------------------------------------------------------------------------------------------
 
     def read_calls(self, calls: list[Line], parts: list[Line]) -> Skip:
-        """Read the calls of one message. They ran side by side, so all begin before the first of them ends.
+        """Read the calls of one message. They ran in parallel, so all begin before the first one ends.
 
-        The parts repeat them, or hold them alone where the CLI wrote the message from what the model remembers."""
+        `parts` repeat the calls, or are their only source if the CLI rebuilt the message from the model's context."""
         called = records([part["functionCall"] for part in parts if "functionCall" in part])
         if called:
             listed = {call.get("id") for call in calls if isinstance(call.get("id"), str)}
@@ -509,12 +509,13 @@ class GeminiChat(Parser):
 
 
 def _completes_task(call: Line) -> bool:
-    """Whether a subagent hands in its report, which ends it (0.61)."""
+    """Return whether the call is a subagent's report, which ends the subagent (0.61)."""
     return call.get("name") == "complete_task" and call.get("status") == "success"
 
 
 def _new_text(message: Line, emitted: EmittedMessage) -> str:
-    """The message's text after what was emitted; nothing where the CLI changed the text (masked it to save room)."""
+    """Return the message's text after its emitted part; empty if the CLI changed the text (masked it to save
+    context)."""
     text = text_of(message.get("content"))
     if len(text) <= emitted.chars or _crc(text[: emitted.chars]) != emitted.crc:
         return ""
@@ -528,8 +529,8 @@ def _crc(text: str) -> int:
 
 
 def _chat_usage(tokens: Line) -> dict[str, int | None]:
-    """Usage of one request. `input` is the prompt without what the API's own tools add to it (`tool`), `output` the
-    answer without its thoughts; `total` is the sum of the four."""
+    """Return the token counts of one request. `input` is the prompt without tokens added by the API's own tools
+    (`tool`), `output` the answer without its reasoning; `total` is the sum of the four."""
     prompt, tool = whole(tokens.get("input")), whole(tokens.get("tool"))
     answer, thoughts = whole(tokens.get("output")), whole(tokens.get("thoughts"))
     return token_counts(_sum(prompt, tool), _sum(answer, thoughts), tokens.get("cached"), reasoning=thoughts)

@@ -17,7 +17,7 @@ def _is_happier_trace(value: dict[str, Any]) -> bool:
 
 
 def _is_legacy(value: dict[str, Any]) -> bool:
-    """Recognised by the wrapper alone: its content may be any dialect's."""
+    """Rule for `legacy`: recognised by the wrapper alone, because its content may be in any dialect."""
     content = value.get("content")
     if isinstance(content, dict) and "role" in content:  # in the server's envelope, with an id and a time
         return _is_legacy(content)

@@ -1,4 +1,4 @@
-"""Happier's tool traces, and the messages that its server stored before there were traces."""
+"""Parsers of Happier's tool traces, and of messages that its server stored before traces existed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ID_KEYS = {
     "terminal-output": ("callId",),
 }
 _NAMELESS = ("", "other", "unknown", "unknown tool")
-"""Names, lower case, that name no tool; `other` is ACP's kind for any tool without a kind."""
+"""Names in lower case that identify no tool; `other` is ACP's kind for a tool without a kind."""
 _NOTES = frozenset({"_acp", "locations", "description"})
 """Keys that Happier adds to an ACP input; an input with no other key is empty."""
 _NAME_IN_ID = re.compile(r"([A-Za-z]\w*?)(?:__|-\d)", re.ASCII)
@@ -149,7 +149,8 @@ class PayloadParser(Parser):
         return self._append(call_id, {"stdout": payload.get("data")})
 
     def _append(self, call_id: str, chunks: dict[str, Any]) -> Skip:
-        """Read output of a running command. Its result repeats the whole, or has none and takes what came here."""
+        """Read output of a running command. Its result repeats the whole output, or has none and takes this output
+        over."""
         call = self.calls.get(call_id)
         if call is None:
             if self.calls.is_done(call_id):
@@ -210,8 +211,8 @@ class HappierTrace(PayloadParser):
 
     One file holds the sessions of several agents, over three protocols. `acp` and `codex` payloads name their call
     `callId` and carry `input` or `output`; `claude` payloads are Claude's own blocks. A payload may already be
-    normalized: then it has `_happy` and `_raw`, and is read as what it was made from. Happier's server stores the same
-    payloads (`Legacy`).
+    normalized: then it has `_happy` and `_raw`, and is read like the object it was made from. Happier's server stores
+    the same payloads (`Legacy`).
     """
 
     dialect = "happier-trace"
@@ -237,7 +238,7 @@ class HappierTrace(PayloadParser):
 
 
 def _as_sent(payload: Any, name: str) -> tuple[Any, Any, str]:
-    """(what the tool family reads, the provider's own object, the name on the wire) of a payload, normalized or not."""
+    """Return (value for the tool family, provider's own object, raw name) of a payload, normalized or not."""
     happy = payload.get("_happy") if type(payload) is dict else None
     if type(happy) is not dict:
         return payload, payload, name
@@ -249,13 +250,14 @@ def _as_sent(payload: Any, name: str) -> tuple[Any, Any, str]:
 
 
 def is_wrapped(payload: Line) -> bool:
-    """Whether a normalized payload only holds what was no object, as the ancestor wraps it: `{"value": "text"}`."""
+    """Return whether a normalized payload only wraps a value that is no object, as Happier does: `{"value":
+    "text"}`."""
     return "value" in payload and payload.keys() <= {"value", "_happy", "_raw"} and type(payload["value"]) is not dict
 
 
 def _failure(value: Any, status: str) -> tuple[Any, str | None]:
-    """(what is left of an output, what went wrong) of a call that did not complete. The content of one that failed is
-    words about it; one that was stopped may have an output."""
+    """Split the output of a call that did not complete: (remaining output, error). The content of a failed call is its
+    error; a stopped call may have an output."""
     if not isinstance(value, dict):
         return None, blocks_text(value)
     error = error_message({**value, "isError": True})
@@ -269,8 +271,8 @@ def _is_bare(value: Any) -> bool:
 
 
 def _tool_name(name: str, value: Any, call_id: str) -> str:
-    """The name on the wire. Where that names no tool, the first of these that does: ACP's kind or first
-    title (OpenCode: `todowrite`), the tool of a permission, the beginning of the id (Gemini: `replace-1769…`)."""
+    """Return the raw name. If it identifies no tool, use the first of these that does: ACP's kind or first title
+    (OpenCode: `todowrite`), the tool of a permission, the prefix of the id (Gemini: `replace-1769…`)."""
     if name.lower() not in _NAMELESS:
         return name
     fields = record(value)
@@ -299,7 +301,8 @@ def _status(payload: Line, value: Any) -> str:
 
 
 def _request(payload: Line) -> Line:
-    """The subject of a permission request: `options`, or `options` of that, or (Claude) the payload itself."""
+    """Return the subject of a permission request: `options`, or its nested `options`, or (Claude) the payload
+    itself."""
     request: Line = {"input": payload.get("input"), "toolCallId": payload.get("toolCallId")}
     options = payload.get("options")
     while isinstance(options, dict):
@@ -335,7 +338,7 @@ _RESULT_KEYS = frozenset(
     {"stdout", "stderr", "aggregated_output", "formatted_output", "output", "content", "exit_code", "exitCode"}
     | {"success", "applied", "error", "errorMessage", "matches", "entries", "results", "_happy"}
 )
-"""Keys, one of which an object stored as a string has; any other JSON is the tool's own output."""
+"""Keys of which an object stored as a string has at least one; any other JSON string is the tool's own output."""
 _DECISIONS = {"approved": "allowed", "denied": "denied", "canceled": "cancelled", "cancelled": "cancelled"}
 
 
@@ -348,18 +351,20 @@ class LegacyState(PayloadsState, kw_only=True):
 
 class _TranscriptMessages(TranscriptMessages):
     def _shown_to_model(self, block: Line) -> Any:
-        """The output of Codex and Gemini, in Claude's messages, is what the app showed."""
+        """Return the result for the model; UNSET for Codex and Gemini, whose output in Claude's messages is what the
+        app showed."""
         return msgspec.UNSET if "callId" in block else super()._shown_to_model(block)
 
 
 class _Transcript(ClaudeTranscript):
-    """Reads lines of Claude's transcripts inside those of Happy: it knows sidechains, split messages and the rest."""
+    """Reads the lines of Claude's transcripts inside Happier's messages: sidechains, split messages and everything
+    else."""
 
     dialect = "legacy"
     MESSAGES = _TranscriptMessages
 
     def read_decision(self, block: Line, t: int | None) -> None:
-        """Emit what the user decided about a call, which the app notes in the call's result, before the result."""
+        """Emit the user's decision about a call, before the call's result, in which the app has stored it."""
         self._reset_scope(t)
         call_id, noted = string(block.get("tool_use_id")), block["permissions"]
         outcome = _DECISIONS.get(str(noted.get("result")))
@@ -379,8 +384,8 @@ class Legacy(PayloadParser):
 
     each alone, or in the server's envelope (`{"id", "createdAt", "content": {"role", …}}`), or the `data` alone. `acp`
     and `codex` data are payloads (`HappierTrace`); `output` data are lines of a Claude transcript, and are read as
-    such. Missing names are inferred, strings of JSON are decoded where they can be nothing else, and what was already
-    normalized stays as it was stored.
+    such. Missing names are inferred, JSON strings are decoded if they can only be JSON, and payloads that were already
+    normalized stay as stored.
     """
 
     dialect = "legacy"
@@ -480,7 +485,7 @@ class Legacy(PayloadParser):
             self.calls.restore = None
 
     def _restore(self, field: str, made: Line, call: OpenCall) -> Line:
-        """Replace what was made of a normalized payload by the payload as it was stored."""
+        """Replace the payload made from a stored, normalized payload by the stored one."""
         stored = self._stored.get(field)
         if stored is None:
             return made
@@ -549,7 +554,7 @@ def _decoded(key: str, value: Any) -> Any:
 
 
 def _twin(blocks: list[Line]) -> Line:
-    """The result's object, placed where Claude has it: beside the message, if there is only one."""
+    """Return the result's object as Claude's twin: beside the message, if there is only one."""
     outputs = [block.get("output") for block in blocks if block.get("type") == "tool-call-result"]
     return {"toolUseResult": outputs[0]} if len(outputs) == 1 and isinstance(outputs[0], dict) else {}
 
