@@ -1,4 +1,4 @@
-"""Kimi CLI, and Kimi Code, which has taken its place."""
+"""Kimi CLI, and its successor Kimi Code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _is_kimi_json(value: dict[str, Any]) -> bool:
 
 
 _ANTHROPIC_BLOCKS = ("redacted_thinking", "thinking", "tool_result", "tool_use")
-"""Types of parts in messages of Anthropic's API, which have the same keys."""
+"""Types of parts that only messages of Anthropic's API have; in both APIs, messages have the same keys."""
 
 
 def _is_wire(value: dict[str, Any]) -> bool:
@@ -82,7 +82,7 @@ DIALECTS = (
 )
 
 _PROMPT_FLAGS = ("-p", "--prompt")
-"""Since Kimi Code, a prompt is all it takes to print; there is no `--print` any more."""
+"""Flags with which Kimi Code prints: it has no `--print`, and a prompt alone suffices."""
 
 AGENTS = (
     Agent(

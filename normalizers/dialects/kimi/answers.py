@@ -4,8 +4,8 @@ A printed result is text, or parts. The first part may be a note of Kimi CLI, `<
 with `ERROR` states that the tool failed, and why. Before 1.0, `ERROR` and the reason were two notes. In the wire mode,
 the note and whether the tool failed are fields beside the output.
 
-Kimi Code 2.1 prints the output alone: that a tool failed is only in what its program says then, which is compared as a
-whole with the sentences of that version.
+Kimi Code 2.1 prints only the output: a failure shows only in the program's own sentence, which is matched against the
+sentences of that version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tooltap.protocol.events import Display
 _NOTE = re.compile(r"<system>(.*)</system>", re.DOTALL)
 _EXIT_CODE = re.compile(r"Command failed with exit code: (-?\d+)\.?", re.ASCII)
 _TOTAL_LINES = re.compile(r"Total lines in file: (\d+)\.", re.ASCII)
-"""In the note of `ReadFile` (1.40)."""
+"""Total number of lines in the note of `ReadFile` (1.40)."""
 _SUCCESS = "Command executed successfully."
 
 
@@ -34,7 +34,7 @@ class StatedResult(NamedTuple):
     output: list[dict[str, Any]]
     """The parts that the tool returned."""
     message: str = ""
-    """The program's words about it."""
+    """The program's note about the output."""
     failed: bool = False
     display: Display | None = None
     is_bare: bool = False
@@ -186,7 +186,7 @@ class TaskReport(NamedTuple):
 
 
 REPORT = 8_000
-"""Code points of the lines about a task that are read."""
+"""Maximum length of the `key: value` lines of a report, in code points."""
 _CODE = re.compile(r"-?\d{1,9}", re.ASCII)
 
 
@@ -208,14 +208,14 @@ _ENDING = re.compile(
     r"|(?P<stopped>Interrupted by user|Session closed))\Z",
     re.ASCII,
 )
-"""The last line of a command's output."""
+"""Last line of a command's output that states how the command ended."""
 _NO_OUTPUT = re.compile(r"Process exited with code -?\d+", re.ASCII)
 
 _NEVER_RAN = re.compile(
     r'Tool "[^"\n]{1,200}" (?:not found\Z|failed: |returned (?:no|a) )|Invalid args for tool "[^"\n]{1,200}": '
     r"|Aborted before \w+ started\Z|Plan approval dismissed\.|Runtime changed before execution\."
 )
-"""Beginnings of the text of a call that failed before or beside its tool."""
+"""Beginnings of the text of a call that failed before its tool ran, or outside of it."""
 
 _FAILURES = {
     "Read": re.compile(r'"[^"\n]{1,4096}" (?:does not exist\.|is (?:not|empty|an?|\d+) )'),

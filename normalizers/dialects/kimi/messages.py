@@ -1,4 +1,4 @@
-"""Messages of parts, tool calls, results, notifications and side questions, which all of Kimi's output has."""
+"""Messages, tool calls, results, notifications and side questions, which all formats of Kimi share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tooltap.normalizers.wire.values import records, string
 from tooltap.protocol.events import Message
 
 MANY_TASKS = 1_024
-"""Background tasks whose calls the parser remembers."""
+"""Maximum number of background tasks whose calls are remembered."""
 
 _TASK_ID = re.compile(r"^task_id: (\S+)$", re.MULTILINE)
 _REPORTS = ("TaskOutput", "TaskStop")
@@ -68,7 +68,7 @@ class KimiMessages:
         return None if len(self._parser.items) > before else "empty"
 
     def show_media(self, role: str, part: Line, block: int | None) -> Skip:
-        """Emit a picture or the like."""
+        """Emit a picture or other media."""
         bodies = Bodies(self._parser)
         bodies.take(part)
         if not bodies.attachments:
@@ -98,8 +98,8 @@ class KimiMessages:
         return self._calls.show(call_id, raw_name, value, raw=raw, name=name, memory=memory)
 
     def answer_call(self, call_id: str, value: Line, key: str, *, for_model: bool = False) -> Skip:
-        """Show the result of a call: `value`, which has its content, or its return value, under `key`. `for_model`:
-        whether that is what the model saw."""
+        """Emit a call's result: `value` has its content, or its return value, under `key`. `for_model`: whether that is
+        also the result for the model."""
         call = self._calls.get(call_id)
         bodies = Bodies(self._parser)
         raw = bodies.take(value)
@@ -119,7 +119,7 @@ class KimiMessages:
         return self._calls.answer(call_id, answer, raw=raw)
 
     def _end_task(self, text: str, raw: Line) -> None:
-        """Show the final result of the call whose background task has ended, as a report on it says."""
+        """Emit the final result of the call whose background task has ended, if the text is a report that says so."""
         report = TaskReport.of(text)
         started_by = self._state.tasks.get(report.task) if report is not None else None
         call = self._calls.get(started_by) if started_by is not None else None
@@ -135,7 +135,8 @@ class KimiMessages:
         return task is not None
 
     def show_notification(self, value: Line) -> Skip:
-        """A notification of Kimi, mostly that a background task ended: the final result of its call."""
+        """Read a notification. If it says that a background task has ended, emit the final result of its call, else a
+        notice."""
         kind = string(value.get("type")) or ""
         started_by = self._state.tasks.get(string(value.get("source_id")) or "")
         call = self._calls.get(started_by) if started_by is not None else None
@@ -154,7 +155,7 @@ def _goes_on(text: str) -> bool:
 
 
 def _memory(raw_name: str, value: Line) -> Line | None:
-    """Facts of the input that reading the result needs."""
+    """Return the parts of the input that are needed to read the result."""
     if value.get("run_in_background") is True:
         return {"background": True}
     if raw_name == "Grep" and value.get("output_mode") in (None, "files_with_matches"):

@@ -1,4 +1,4 @@
-"""Kimi's two formats: what it prints, with its wire mode (`wire.py`), and the files of Kimi Code's sessions."""
+"""Parsers of Kimi's printed stream, which includes its wire mode (`wire.py`), and of the session files of Kimi Code."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tooltap.normalizers.wire.values import milliseconds, number, record, record
 from tooltap.protocol.events import Usage
 
 _RPC_KEYS = frozenset({"jsonrpc", "method", "result"})
-"""A client may leave out the first."""
+"""Keys that identify JSON-RPC; a client may leave out `jsonrpc`."""
 _HOOK = re.compile(r"(\w{1,40}) hook( blocked)?\n\n(.*)", re.ASCII | re.DOTALL)
-"""Kimi Code 2.1 prints what a hook said as a message of the assistant."""
+"""Output of a hook, which Kimi Code 2.1 prints as a message of the assistant."""
 _GOALS = {"blocked": "warning", "paused": "warning"}
 """Status of a goal -> level of its notice; every other is info."""
 
@@ -28,7 +28,7 @@ class KimiJsonState(KimiState, kw_only=True):
     is_code: bool = False
     """The agent is Kimi Code, which is today's `kimi`."""
     retrying: str | None = None
-    """Error for which the model's provider is asked again, while it has not answered."""
+    """The error because of which a request to the model is being retried, until the model answers."""
 
 
 class KimiJson(Parser):
@@ -61,7 +61,7 @@ class KimiJson(Parser):
 
     @line.otherwise
     def _beside(self, value: Line) -> Skip:
-        """Read a line without a role, which is beside the conversation."""
+        """Read a line without a role; such lines are not part of the conversation."""
         if isinstance(value.get("source_kind"), str):
             return self.messages.show_notification(value)
         if value.keys() == {"content", "file_path"}:
@@ -87,7 +87,7 @@ class KimiJson(Parser):
 
     @meta("session.resume_hint", session_id=str)
     def _resume_hint(self, value: Line) -> Skip:
-        """The last line: the session's id, which no line before has."""
+        """Read the last line, the only one that states the session's id."""
         self.set_session(value["session_id"])
         return None if self.items else "unchanged"
 
@@ -144,7 +144,7 @@ class KimiJson(Parser):
 
     @line("tool", tool_call_id=str)
     def _result(self, value: Line) -> Skip:
-        """Read a result. Its content is what the model sees; Kimi Code's program adds words to some."""
+        """Read a result. Its content is the text for the model; Kimi Code's program adds notes to some."""
         if not self.calls.is_known(value["tool_call_id"]):
             self.ensure_turn()
         return self.messages.answer_call(value["tool_call_id"], value, "content", for_model=True)
@@ -154,7 +154,7 @@ class KimiJson(Parser):
 
 MAIN = "main"
 _COUNTS = ("inputOther", "output", "inputCacheRead", "inputCacheCreation")
-"""Keys of the counts of one request; the first excludes what was read from and written to the cache."""
+"""Keys of one request's token counts; the first excludes tokens read from and written to the cache."""
 _OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": "cancelled", "aborted": "cancelled"}
 """Reason of the end of a turn -> outcome; every other is a failure."""
 _SKIPPED = {
@@ -176,8 +176,8 @@ class KimiSessionState(KimiState, kw_only=True):
 class KimiSession(Parser):
     """The `kimi-session` dialect: the files that Kimi Code keeps for each agent of a session, `wire.jsonl`.
 
-    Learned from Kimi Code 2.1. The lines are an event log of the agent's loop; what the model was sent is repeated in
-    lines of their own. The files of subagents name their agent, and the path names the session.
+    Learned from Kimi Code 2.1. The lines are an event log of the agent's loop; separate lines repeat what was sent to
+    the model. The files of subagents name their agent, and the path names the session.
     """
 
     dialect = "kimi-session"

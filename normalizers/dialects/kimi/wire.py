@@ -2,9 +2,9 @@
 
 Learned from Kimi CLI 1.40, which speaks version 1.9 of the protocol, and from its documentation for what no recording
 has. The agent sends `event`s and `request`s, each with a type and a payload; the client sends `prompt` and others, and
-answers the requests. Texts and the arguments of calls come in pieces; a call is shown when its arguments are whole.
-The answer to `prompt` states how the turn ended. What the model sees of a result, the output with the program's words
-around it, is not on the wire.
+answers the requests. Texts and the arguments of calls come in pieces; a call is shown when its arguments are whole. The
+answer to `prompt` states how the turn ended. The result for the model, which is the output inside the program's notes,
+is not on the wire.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from tooltap.normalizers.wire.values import record, records, string, whole
 from tooltap.protocol.events import SessionEvent, Usage
 
 ASKED = 1_024
-"""Requests whose answers are still to come, of each side."""
+"""Maximum number of requests without an answer, per side."""
 _OUTCOMES = {"finished": "completed", "cancelled": "cancelled", "max_steps_reached": "failed"}
 """Status in the answer to a prompt -> outcome of the turn."""
 _RESPONSES = {"approve": "allowed", "approve_for_session": "allowed", "reject": "denied"}
 SERVED = 4_096
-"""MCP servers, and their tools, that the parser remembers."""
+"""Maximum number of MCP servers, and of their tools, that are remembered."""
 STREAMING = 64
-"""Agents that may write the arguments of a call at once."""
+"""Maximum number of agents that may write the arguments of a call at once."""
 _PARTS = 128
-"""Parts of arguments that are joined when there are so many: a state of a million is slow to dump."""
+"""Number of pieces of arguments from which they are joined: a state with a million pieces is slow to dump."""
 
 BETWEEN = frozenset(
     {"ApprovalResponse", "BtwBegin", "BtwEnd", "HookResolved", "HookTriggered", "MCPLoadingBegin", "MCPLoadingEnd"}
     | {"Notification", "ToolCallPart"}
 )
-"""Events that may come between the pieces of a call or of a text; every other one of the agent ends them."""
+"""Events that may come between the pieces of a call or text; any other event of the agent ends both."""
 
 
 class PartialCall(msgspec.Struct, omit_defaults=True):
@@ -57,7 +57,7 @@ class WireState(msgspec.Struct, kw_only=True):
     """State of the wire mode."""
 
     writing: dict[str, PartialCall] = msgspec.field(default_factory=dict)
-    """Agent, or nothing for the main one -> the call that it is writing."""
+    """Agent -> the call whose arguments it is writing; the key of the main agent is empty."""
     servers: dict[str, str] = msgspec.field(default_factory=dict)
     """Tool of an MCP server -> the server; nothing where several have a tool of this name."""
     server_states: dict[str, str] = msgspec.field(default_factory=dict)
@@ -70,7 +70,7 @@ class WireState(msgspec.Struct, kw_only=True):
     prompt: str | None = None
     """JSON-RPC id of the prompt that the turn is about."""
     prompted: bool = False
-    """The client's prompt was shown, and the agent has not repeated it yet."""
+    """True once the client's prompt was emitted, until the agent repeats it."""
     replaying: str | None = None
     """JSON-RPC id of the client's request to send the session's history again."""
     outcome: str | None = None
@@ -157,7 +157,7 @@ class KimiWire:
 
     @call("replay")
     def _replay(self, params: Line, key: str | None) -> Skip:
-        """The agent sends the session's history again, until it answers."""
+        """Read the client's request to send the session's history again; the agent does so until it answers."""
         self._state.replaying = key
         return "request"
 
@@ -224,7 +224,7 @@ class KimiWire:
         return None
 
     def _answer_question(self, permission_id: str, answers: Line) -> None:
-        """No answers: the user dismissed the questions, or the client cannot ask them."""
+        """Emit the client's answers. Without any, the user dismissed the questions, or the client cannot ask them."""
         outcome = "answered" if answers else "cancelled"
         self._permissions.answer(permission_id, outcome, answers=answers or None)
 
@@ -250,7 +250,7 @@ class KimiWire:
 
     @request("ToolCallRequest", id=str, name=str)
     def _client_tool(self, payload: Line, key: str) -> Skip:
-        """A tool of the client: the agent shows the call and its result as it does those of its own."""
+        """Read a call of a client's tool: the agent shows the call and its result like those of its own tools."""
         self._parser.ensure_turn()
         return self._messages.show_call(payload["id"], payload["name"], payload.get("arguments"), payload)
 
@@ -259,7 +259,7 @@ class KimiWire:
         return "hook"
 
     def _asks(self, payload: Line, key: str) -> str | None:
-        """Remember whose answer this will be; returns the call that it is about."""
+        """Prepare for a request of the agent: remember its permission. Returns the call that it is about."""
         call_id = string(payload.get("tool_call_id"))
         call = self._calls.get(call_id) if call_id is not None else None
         if call is not None:
@@ -323,7 +323,7 @@ class KimiWire:
         self._parser.end_turn(outcome, reason=reason, synthetic=synthetic)
 
     def finish(self) -> None:
-        """End the turn whose end was stated, though the answer to its prompt has not come."""
+        """End a turn whose end was stated, but whose prompt has no answer."""
         self.finish_calls()
         outcome = self._state.outcome or ("cancelled" if self._state.interrupted else None)
         if outcome is not None and self._parser.turn is not None:
@@ -360,7 +360,7 @@ class KimiWire:
 
     @event("ApprovalResponse", "ApprovalRequestResolved", request_id=str)
     def _resolved(self, payload: Line) -> Skip:
-        """The client's answer; or that of another client, or of a rule."""
+        """Read the answer to an approval request: of this client, of another one, or of a rule."""
         if not self._permissions.is_pending(payload["request_id"]):
             return "resolved"
         self._answer_approval(payload["request_id"], payload)
@@ -393,7 +393,7 @@ class KimiWire:
         )
 
     def open_turn(self) -> None:
-        """Open a turn for what the main agent does outside of any. Subagents may outlive theirs."""
+        """Open a turn for content of the main agent outside any turn. Subagents may outlive their turn."""
         if self._parser.agent is None:
             self._parser.ensure_turn()
 
@@ -429,18 +429,19 @@ class KimiWire:
         return "partial"
 
     def finish_calls_before(self, kind: str, payload: Line) -> None:
-        """Show the calls whose arguments are whole: another event of their agent follows, or one of their subagent."""
+        """Open the calls whose arguments are complete: another event of their agent follows, or one of their
+        subagent."""
         is_between = kind in BETWEEN or (kind == "StatusUpdate" and not payload.get("token_usage"))
         self.finish_calls_of(None if is_between else self._parser.agent or "", self._parser.parent)
 
     def finish_calls_of(self, own: str | None, call_id: str | None) -> None:
-        """Show what an agent was writing, and the call of this id."""
+        """Open the call that agent `own` is writing, and the one with this id."""
         for agent, pieces in list(self._state.writing.items()):
             if agent == own or pieces.id == call_id:
                 self._finish_call(agent)
 
     def finish_calls(self) -> None:
-        """Show every call whose arguments are being written."""
+        """Open every call whose arguments are being written."""
         for agent in list(self._state.writing):
             self._finish_call(agent)
 
@@ -482,7 +483,8 @@ class KimiWire:
         return None if self._parser.items else "unchanged"
 
     def _learn_servers(self, servers: list[Line]) -> Line:
-        """Remember which server has which tool; returns the servers, if the status of one has changed."""
+        """Remember which server has which tool. Returns the session field `mcp_servers` if a server's status has
+        changed, else nothing."""
         states: dict[str, str] = {}
         for server in servers:
             if (name := string(server.get("name"))) is None:
@@ -522,7 +524,7 @@ def _id_of(request_id: Any) -> str:
 
 
 def _method_of(result: Line) -> str | None:
-    """The method that an answer belongs to, if the request is not on the wire."""
+    """Infer the method of an answer whose request is not on the wire; None if it is unknown."""
     if "protocol_version" in result:
         return "initialize"
     return "prompt" if string(result.get("status")) in _OUTCOMES and "events" not in result else None

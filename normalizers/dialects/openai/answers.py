@@ -1,7 +1,7 @@
-"""Results of agents' shell tools, as the text that Chat Completions carries.
+"""Results of agents' shell tools, in the text that Chat Completions carries.
 
-The protocol has no place for an exit code or a failure; agents write them into the text for the model, each in its own
-words: before the output, after it, or in an object.
+The protocol has no field for an exit code or a failure; agents write them into the text for the model, each in its own
+form: before the output, after it, or in an object.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _HEAD = re.compile(
     r"(?:\n|\Z)",
     re.ASCII,
 )
-"""A first line that states an exit code, and nothing else."""
+"""First line that states only an exit code."""
 _TAIL = re.compile(r"(?:\A|\n)(?:\n?Command exited with code (-?\d+)|\[?exit code: (-?\d+)\]?)\s*\Z", re.ASCII)
-"""A last line that does (Pi 0.73)."""
+"""Last line that states only an exit code (Pi 0.73)."""
 _CODES, _STREAMS = frozenset({"exit_code", "exitCode", "returncode"}), frozenset({"stdout", "output"})
 _FLAGS = ("is_error", "isError", "success", "status")
 """Keys that some clients put beside the content (LangChain: `status`), or into it."""
 _LONGEST_FLAGGED = 65_536
 _LAST = 80
-"""Characters at the end of a text that may be such a line."""
+"""Length of the end of a text that is searched for such a line, in characters."""
 _SECTIONS = ("Output: ", "Stdout: ")
 _SECTIONS_END = re.compile(r"\n(?:Exit Code|Signal|Background PIDs|Process Group PGID): [^\n]*\Z")
-"""Begin and end of shell results of Gemini CLI and its descendants."""
+"""End of a shell result of Gemini CLI and its descendants; `_SECTIONS` has its beginnings."""
 
 
 def read_result(name: str, message: dict[str, Any]) -> Answer:
@@ -52,13 +52,13 @@ def read_result(name: str, message: dict[str, Any]) -> Answer:
 
 
 def _block(one: Any) -> Any:
-    """A content block with its picture, if it has one, under keys of its own: it is an object of the block."""
+    """Return a content block with its picture's keys, which are nested in the block, on its top level."""
     picture = record(record(one).get("image_url"))
     return {"type": one.get("type"), **picture} if picture else one
 
 
 def _flag_in(content: Any) -> str | None:
-    """The status in an object of which the text is the JSON: only a flag, as words may be what the tool found."""
+    """Status in a text that is a JSON object. Only flags count; a `status` could be something that the tool found."""
     if type(content) is not str or content[:1] != "{" or len(content) > _LONGEST_FLAGGED:
         return None
     given = record(decode_json(content))
@@ -97,7 +97,7 @@ def _read_text(text: str) -> Answer:
 
 
 def _states_shell(given: dict[str, Any]) -> bool:
-    """Whether an object is a shell's result, and not what a command printed: it has a code, and the output."""
+    """Return whether an object is a shell's result, not a command's output: it has an exit code and an output."""
     return not (_CODES.isdisjoint(given) or _STREAMS.isdisjoint(given))
 
 

@@ -24,9 +24,9 @@ from tooltap.normalizers.wire.values import dollars, first_string, record, recor
 from tooltap.protocol.events import Attachment, Message, Usage
 
 HISTORY = 65_536
-"""Messages of a conversation that are recognised when they come again."""
+"""Maximum number of a conversation's messages that are recognised when they are repeated."""
 KNOWN_ANSWERS = 1_024
-"""Answers that are recognised when they come again."""
+"""Maximum number of answers that are recognised when they are repeated."""
 SHORT = 500
 
 _CALLS_TOOLS = ("tool_calls", "function_call")
@@ -92,8 +92,9 @@ class OpenAIChat(Parser):
     # -- requests -------------------------------------------------------------------------------------------------
 
     def _request(self, messages: list[Line], *, is_request: bool) -> Skip:
-        """Read the whole conversation so far. Where it shares nothing with the last request, it is a new one, and the
-        messages before its last prompt are history; those of a recorded conversation, which asks no model, are not."""
+        """Read the whole conversation so far. If it shares nothing with the last request, it is a new one, and the
+        messages before its last prompt are replayed history; a recorded conversation, which is no request, has no such
+        history."""
         messages = [one for one in messages if one.get("role") not in ("system", "developer")]
         digests = [digest_of(one) for one in messages]
         history = self.state.history
@@ -130,7 +131,7 @@ class OpenAIChat(Parser):
         return best(outcomes)
 
     def _message(self, message: Line, *, begins_turn: bool = True) -> Skip:
-        """Read a message of a conversation. `begins_turn`: whether it does if it is a prompt."""
+        """Read a message of a conversation. `begins_turn`: whether a prompt begins a turn."""
         role = message.get("role")
         if role in ("tool", "function"):
             return self._result(message)
@@ -150,8 +151,8 @@ class OpenAIChat(Parser):
         return None
 
     def _waits_for(self, uses: list[ChatCall]) -> bool:
-        """Whether these are calls that wait for their results: the message repeats the answer that made them. A call
-        with the id of one that has its result is another: servers use ids again."""
+        """Return whether these calls are open, so that the message only repeats the answer that made them. A call with
+        the id of a completed one is a new call, because servers reuse ids."""
         open_calls = [self.calls.get(use.id or self.state.nameless) for use in uses]
         names = [call.raw_name if call is not None else None for call in open_calls]
         return bool(uses) and names == [use.name or UNKNOWN_TOOL for use in uses]
@@ -167,7 +168,8 @@ class OpenAIChat(Parser):
         return None
 
     def _result(self, message: Line) -> Skip:
-        """Read the client's result. Old servers give calls no id, so a result without one is the newest call's."""
+        """Read a tool's result from the client. Old servers give calls no id; a result without an id is the newest
+        call's."""
         raw, attachments = take_bodies(self, message)
         if not self.replay:
             self.ensure_turn()
@@ -281,7 +283,7 @@ class OpenAIChat(Parser):
             self.emit(Usage, **usage)
 
     def _remember(self, text: str, uses: list[ChatCall]) -> None:
-        """Remember what requests will repeat, in one message or with the calls in another."""
+        """Remember the CRCs under which requests will repeat the answer: text and calls in one message or in two."""
         answer = {"role": "assistant", "content": text}
         for digest in (digest_of(answer), digest_of({**answer, "tool_calls": [use.raw for use in uses]})):
             self.state.known_answers[digest] = None
@@ -300,9 +302,9 @@ class OpenAIChat(Parser):
 
 
 def _repeated(before: list[int], now: list[int], known: int) -> Counter[int]:
-    """The messages that a client sends again although it changed or dropped one before them: the digests of those of
-    the last request after the first `known`. Two conversations have only few in common, where calls have the same
-    ids."""
+    """Multiset of CRCs of messages that a client repeats after changing or dropping an earlier message: those of the
+    last request after the first `known`. Empty if the two conversations share too few messages, and are therefore
+    different ones."""
     rest = Counter(before[known:])
     shared = sum((rest & Counter(now[known:])).values()) if rest else 0
     return rest if known or shared * 3 >= 2 * min(len(before), len(now)) else Counter()
@@ -313,10 +315,10 @@ def _repeated(before: list[int], now: list[int], known: int) -> Counter[int]:
 
 _MIME_TYPES = {"image_url": "image/*", "video_url": "video/*", "audio_url": "audio/*"}
 MANY_CALLS = 128
-"""Calls of one answer."""
+"""Maximum number of calls per answer."""
 
 _NO_ARGUMENTS = ("", "None", "null")
-"""Arguments that stand for an empty object; `None` comes from OpenRouter."""
+"""Arguments that mean an empty object; OpenRouter sends `None`."""
 
 
 class ChatCall(NamedTuple):
@@ -329,7 +331,7 @@ class ChatCall(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """The tool's input: the object that the arguments spell."""
+        """Parsed arguments: the tool's input."""
         if not isinstance(self.arguments, str):
             return {} if self.arguments is None else self.arguments
         if self.arguments.strip() in _NO_ARGUMENTS:
@@ -349,7 +351,7 @@ class PendingCall(msgspec.Struct, omit_defaults=True):
     arguments: str = ""
 
     def as_use(self) -> ChatCall:
-        """The call, as far as its deltas came."""
+        """Convert the deltas received so far to a call."""
         function = {"name": self.name, "arguments": self.arguments}
         raw = {"index": self.index, "id": self.id, "type": "function", "function": function}
         return ChatCall(self.id, self.name, self.arguments, {key: one for key, one in raw.items() if one is not None})
@@ -368,8 +370,9 @@ def text_of(message: Line) -> str:
 
 
 def media_in(content: Any) -> list[Line]:
-    """The parts of a prompt, those with a file as `{url, mime, name}` or `{data, mime}`. A key of the part's own type
-    holds it: a link or a data URL (Mistral 2025 sends `document_url`, others an object), a file, or a sound."""
+    """Parts of a prompt; those with a file have the form `{url, mime, name}` or `{data, mime}`. The file is under the
+    key of the part's own type: a link or a data URL (Mistral 2025 sends `document_url`, others an object), a file, or a
+    sound."""
     media: list[Line] = []
     for part in records(content):
         kind = str(part.get("type"))
@@ -387,7 +390,7 @@ def media_in(content: Any) -> list[Line]:
 
 
 def links_in(media: list[Line]) -> list[Attachment]:
-    """The links to what a prompt does not hold itself."""
+    """Attachments for files that a prompt only links to."""
     return [
         Attachment(mime_type=one["mime"] or "application/octet-stream", uri=one["url"], name=one["name"])
         for one in media
@@ -432,7 +435,7 @@ def uses_of(message: Line) -> list[ChatCall]:
 
 
 def _use(entry: Line) -> ChatCall:
-    """A function, or a custom tool, which is called with text."""
+    """Convert an entry to a call of a function, or of a custom tool, whose input is text."""
     called, custom = record(entry.get("function")), record(entry.get("custom"))
     arguments = called.get("arguments")
     if nonblank(custom.get("name")):
@@ -452,13 +455,15 @@ def _id_of(value: Any) -> str | None:
 
 
 def digest_of(message: Line) -> int:
-    """A CRC that stays the same when a message is sent again: servers and clients add and drop everything else."""
+    """CRC of a message that stays the same when the message is repeated: of role, text, ids and names of calls, and ids
+    of answered calls. Servers and clients change everything else."""
     names = [(use.id, use.name) for use in uses_of(message)]
     return zlib.crc32(msgspec.json.encode([message.get("role"), text_of(message), names, result_ids(message)]))
 
 
 def usage_of(usage: Line) -> Line | None:
-    """The fields of a usage event. The prompt includes cached tokens; the total tells whether reasoning is separate."""
+    """Return the fields of a usage event; None without counts. The prompt includes cached tokens; the total shows
+    whether the output includes the reasoning."""
     prompt, output, total = (whole(usage.get(key)) for key in ("prompt_tokens", "completion_tokens", "total_tokens"))
     if prompt is None and output is None:
         return None
@@ -473,10 +478,10 @@ def usage_of(usage: Line) -> Line | None:
 
 
 def collect(pending: list[PendingCall], entry: Line, limit: int) -> None:
-    """Add a delta to the call it continues: the one of its id, else of its index, else the last.
+    """Append a delta to the call with its id, else with its index, else to the last call.
 
-    A new id begins a call, even at an index that is taken; so does a name where no call can be continued. Arguments
-    end before `limit` characters.
+    A new id begins a call, even at an index that is taken; so does a name if no call can be continued. A delta that
+    would make the arguments longer than `limit` characters is dropped.
     """
     function = record(entry.get("function"))
     call_id, name, index = _id_of(entry.get("id")), first_string(function, "name"), entry.get("index")

@@ -3,9 +3,9 @@
 A line is a request body (`{"model", "input", …}`), a response (`{"object": "response", …}`), an error body, or an event
 (`{"type": "response.…", "sequence_number", …}`), with or without the framing of server-sent events.
 
-A turn lasts from the user's prompt over as many responses as it takes until one leaves no call for the client to run.
-An item of a response comes up to four times (deltas, parts, the item, the whole response) and is emitted once, by its
-place in the output: GitHub Copilot's server gives it another id each time.
+A turn lasts from the user's prompt to the first response without a call for the client to run. An item of a response
+comes up to four times (deltas, parts, the item, the whole response) and is emitted once. It is identified by its index
+in the output, as GitHub Copilot's server gives it another id each time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from tooltap.normalizers.wire.values import first_string, number, record, record
 from tooltap.protocol.events import Message, SessionEvent, Usage
 
 MANY_ITEMS = 1_024
-"""Items of one response that are tracked by their place; further ones are read when the response is whole."""
+"""Maximum number of items of one response that are tracked by index; further ones are read when the response is
+complete."""
 
 _OUTCOMES = {"completed": "completed", "incomplete": "completed", "failed": "failed", "cancelled": "cancelled"}
 """Status of a response that has ended -> outcome of its turn."""
@@ -39,16 +40,16 @@ _TEXT_DELTAS = {
     "response.reasoning_summary_text.delta": ("reasoning", "summary_index", "s"),
     "response.reasoning_text.delta": ("reasoning", "content_index", "r"),
 }
-"""Type -> (role, key of the block's index, mark of the block)."""
+"""Type of a delta -> (role, key of the block's index, prefix of the block's key)."""
 _PIECE = re.compile(r"response\.[\w.]+\.(?:delta|done|added|partial_image)")
-"""A part of an item that comes whole in `response.output_item.done`."""
+"""Types of partial items, which are repeated whole in `response.output_item.done`."""
 _PROGRESS = re.compile(
     r"response\.(?:queued|in_progress|\w+\.(?:in_progress|searching|interpreting|generating|completed|failed|incomplete))"
 )
 
 
 class PromptsState(msgspec.Struct):
-    """The user's messages of the last request."""
+    """Count and CRC of the user's messages in the last request."""
 
     count: int = 0
     crc: int = 0
@@ -57,15 +58,15 @@ class PromptsState(msgspec.Struct):
 class ResponsesState(State, kw_only=True):
     model: str | None = None
     receiving: bool = False
-    """A response has begun and not ended."""
+    """True while a response is being received."""
     items: dict[str, str] = msgspec.field(default_factory=dict)
-    """Of the response being received: place in the output -> the item's id when it was added."""
+    """Index in the current response's output -> id of the item when it was added."""
     items_read: dict[str, None] = msgspec.field(default_factory=dict)
-    """Places whose items are complete."""
+    """Indexes of complete items."""
     waiting: dict[str, None] = msgspec.field(default_factory=dict)
-    """Calls of it that are for the client to run."""
+    """Calls of the current response that the client is to run."""
     ended: str | None = None
-    """Id of the last response that ended."""
+    """Id of the most recently ended response."""
     prompts: PromptsState = msgspec.field(default_factory=PromptsState)
     error: str | None = None
     """Code of an error that was emitted, while its turn is open."""
@@ -133,7 +134,8 @@ class OpenAIResponses(Parser):
         self.emit(Message, role="user", text=text, message_id=string(item.get("id")), attachments=bodies.attachments)
 
     def _client_answer(self, item: Line, known: dict[str, tuple[ItemCall, Line]]) -> None:
-        """Read the client's result. `known`: the request's calls and their items, unless the result is history."""
+        """Read a tool's result from the client. `known`: the request's calls and their items; empty for a result in
+        history."""
         call_id = item.get("call_id") or item.get("id")
         if not isinstance(call_id, str):
             return
@@ -146,7 +148,7 @@ class OpenAIResponses(Parser):
             self._result(call_id, self._answer_of(call_id, item), item, Bodies(self))
 
     def _answer_of(self, call_id: str, item: Line) -> Answer:
-        """The result in an output item; of a shell also where it is in the words of an agent other than Codex."""
+        """Return the answer in an output item. For a shell, forms of agents other than Codex are read, too."""
         answer = answer_of(item)
         if answer.error is None and self.calls.name_of(call_id) == "Bash" and "exit_code" not in record(answer.value):
             stated = read_result("Bash", {"content": item.get("output")})
@@ -289,7 +291,7 @@ class OpenAIResponses(Parser):
         return None if len(self.items) > events else "empty"
 
     def _blocks(self, place: str, mark: str, parts: Any, message_id: str | None) -> None:
-        """Emit the parts of a message, or with a mark those of a reasoning item."""
+        """Emit the parts of a message, or, if `mark` is given, of a reasoning item."""
         for index, part in enumerate(parts if isinstance(parts, list) else []):
             self.texts.drop(f"{place}.{mark}{index}")
             if text := item_text(part):
@@ -329,7 +331,8 @@ class OpenAIResponses(Parser):
             self._result(call.id, answer, item, bodies)
 
     def _output_item(self, item: Line) -> Skip:
-        """Read the result of a call that OpenAI ran, in an item of its own; without an id it is the last call's."""
+        """Read the result of a call that OpenAI ran and that is a separate item; without an id it is the last
+        call's."""
         call_id = item.get("call_id") or next(reversed(self.state.waiting), None)
         if not isinstance(call_id, str):
             return self.unparsed("no-call-id", item)
@@ -482,7 +485,7 @@ def answer_of(item: Line) -> Answer:
 
 
 def _shell_answer(runs: list[Line]) -> Answer:
-    """The result of a batch, one entry for each command; the batch failed where one of them did."""
+    """Combine the results of a batch of commands; the batch failed if one command did."""
     outcomes = [run["outcome"] for run in runs if isinstance(run.get("outcome"), dict)]
     codes = [code for one in outcomes if (code := whole(one.get("exit_code"))) is not None]
     value: dict[str, Any] = {
@@ -503,10 +506,11 @@ def item_text(value: Any) -> str | None:
 
 
 def news_of(items: list[Line], known: PromptsState, *, continues: bool) -> tuple[int, list[Line]]:
-    """Index of a request's first item since the model's last, and the user's messages that are new; updates `known`.
+    """Find what is new in a request: (index of the first item after the model's last one, new messages of the user).
+    Updates `known`.
 
-    New are those that the last request did not hold. Where its messages do not begin this one, or this one continues a
-    response, those since the model's last item are new."""
+    New are the messages that the last request did not have. If this request does not begin with that one's messages, or
+    continues a response, those after the model's last item are new."""
     new = next((index + 1 for index in range(len(items) - 1, -1, -1) if not _is_of_client(items[index])), 0)
     prompts = [(index, item) for index, item in enumerate(items) if item.get("role") == "user"]
     crc, repeated = 0, 0
