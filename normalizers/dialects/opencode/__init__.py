@@ -20,7 +20,7 @@ _RUN_PARTS = {
 
 
 def _is_bus(value: dict[str, Any]) -> bool:
-    """An event, which may be wrapped, or a request."""
+    """Rule for `opencode-bus`: an event, which may be wrapped, or a request of the client."""
     payload = value.get("payload")
     if isinstance(payload, dict) and "type" not in value:
         return _is_bus(payload)

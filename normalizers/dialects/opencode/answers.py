@@ -47,7 +47,7 @@ def read_result(raw_name: str, name: str, state: Line) -> Answer:
 
 
 def _seen_by_model(state: Line, metadata: Line) -> Any:
-    """The output, with the files that go with it; or an error, and of an interrupted tool what it printed."""
+    """Result for the model: the output and its files; or an error; or, for an interrupted tool, the output so far."""
     output = state.get("output")
     if state["status"] == "error":
         printed = metadata.get("output") if metadata.get("interrupted") is True else None
@@ -84,7 +84,8 @@ def _completed(raw_name: str, name: str, state: Line, metadata: Line) -> Answer:
 
 
 def _task(output: str, metadata: Line) -> dict[str, Any]:
-    """What a subagent answered is between tags, behind words for the model about how to ask it again."""
+    """Read a subagent's answer. It is between tags, after instructions to the model about how to ask the subagent
+    again."""
     _, _, inner = output.partition(_TASK_RESULT)
     content, closed, _ = inner.rpartition(f"</{_TASK_RESULT[1:]}")
     child = first_string(metadata, "sessionId")
@@ -93,8 +94,8 @@ def _task(output: str, metadata: Line) -> dict[str, Any]:
 
 
 def split_note(output: str) -> tuple[str, str | None]:
-    """What a command printed, and the note that the shell tool adds for the model: why it stopped the command, or that
-    it shortened the output (`shell_metadata` in 1.18.33, `bash_metadata` until 1.17)."""
+    """Split a command's output from the note that the shell tool adds for the model: why it stopped the command, or
+    that it shortened the output (`shell_metadata` in 1.18.33, `bash_metadata` until 1.17)."""
     text = output.rstrip()
     for tag in _NOTES:
         if text.endswith(f"</{tag}>") and (start := text.rfind(f"<{tag}>")) >= 0:
@@ -123,7 +124,7 @@ def _failed(raw_name: str, name: str, state: Line, metadata: Line) -> Answer:
 
 
 def _output(output: Any, metadata: Line, name: str) -> Any:
-    """A tool's text, and for commands what only the metadata states."""
+    """Convert a tool's output; for commands, add what only the metadata states."""
     if name != "Bash":
         return output
     more = ("truncated", "outputPath") if metadata.get("truncated") is True else ()
@@ -142,7 +143,7 @@ def listing(display: Line) -> dict[str, Any] | None:
 
 
 def todos_digest(todos: Any) -> int:
-    """Digest of a to-do list, by which a repetition is recognised."""
+    """CRC of a to-do list, used to recognise a repeated one."""
     return crc32(msgspec.json.encode([(todo.get("content"), todo.get("status")) for todo in records(todos)]))
 
 
@@ -153,7 +154,7 @@ def answers_by_question(questions: list[str], answers: Any) -> dict[str, str]:
 
 
 def attachments_of(files: Any, bodies: list[Attachment] | None) -> list[Attachment] | None:
-    """The bodies that were taken out of file parts, and links to the files without a body."""
+    """Attachments for files: output bodies of their data, and links for files without data."""
     if not files:
         return bodies or None
     links = [

@@ -21,9 +21,9 @@ from tooltap.protocol.events import Message
 METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 _OF_REQUESTS = frozenset({*METHODS, "method"})
 ASKED = 64
-"""Questions that are remembered."""
+"""Maximum number of questions that are remembered."""
 SHORT = 1_000
-"""Characters of a question that are remembered."""
+"""Maximum length of a question that is remembered, in characters."""
 
 _OPTIONS = [
     {"id": "once", "name": "Allow once", "kind": "allow_once"},
@@ -32,7 +32,7 @@ _OPTIONS = [
 ]
 """The possible answers to every permission request; the wire does not repeat them."""
 _SUBJECT = ("action", "always", "metadata", "pattern", "patterns", "permission", "resources", "type")
-"""Keys of a permission request that state what it is about."""
+"""Keys of a permission request that describe its subject."""
 
 
 def method_and_path(value: Line) -> tuple[str, str] | None:
@@ -60,7 +60,7 @@ class OpencodeClient:
 
     line = Lines("type")
     post = Lines("path")
-    """By path, with `*` for ids. The methods get the body and the last id."""
+    """Readers of requests, by path, with `*` for ids. The methods get the body and the last id."""
 
     def __init__(self, parser: Parser, state: BusState, sessions: OpencodeSessions) -> None:
         self._parser = parser
@@ -84,7 +84,8 @@ class OpencodeClient:
         return self.post.read(self, record(value.get("body")), *words[1::2][-1:], kind=pattern)
 
     def read_reply(self, value: Any) -> Skip:
-        """Read an answer of the server. Events state the same, except for a refusal."""
+        """Read a reply of the server: emit a refusal, and remember the MCP servers it names. Events state everything
+        else."""
         if isinstance(value, dict):
             failed = isinstance(value.get("name"), str) and isinstance(value.get("data"), dict) and "id" not in value
             if failed or value.get("success") is False:
@@ -133,7 +134,7 @@ class OpencodeClient:
 
     @line("permission.asked", "permission.updated", "permission.v2.asked")
     def _permission_asked(self, properties: Line) -> Skip:
-        """`permission.updated` until 1.1. The properties are the request."""
+        """Read a permission request, `permission.updated` until 1.1. The properties are the request."""
         permission_id = first_string(properties, "id")
         if permission_id is None:
             return self._parser.unparsed("unknown-type", properties)
@@ -159,7 +160,7 @@ class OpencodeClient:
     @line("permission.replied", "permission.v2.replied")
     @post("permission/*/reply", "session/*/permissions/*")
     def _permission_answered(self, body: Line, permission_id: str | None = None) -> Skip:
-        """`permissionID` and `response` until 1.1."""
+        """Read the answer to a permission request. Its keys are `permissionID` and `response` until 1.1."""
         reply = first_string(body, "reply", "response")
         if reply is None:
             return "request"
@@ -198,7 +199,7 @@ class OpencodeClient:
         return self._permissions.is_pending(permission_id) or f"answer {permission_id}" in self._state.emitted
 
     def _answer(self, permission_id: str | None, outcome: str, **fields: Any) -> Skip:
-        """Emit an answer, which a request and an event state."""
+        """Emit an answer, unless it was emitted before: a request and an event both state it."""
         if permission_id is None:
             return "request"
         if self._sessions.repeats(f"answer {permission_id}"):

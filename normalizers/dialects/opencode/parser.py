@@ -1,4 +1,4 @@
-"""OpenCode's three formats: what `opencode run` prints, and its events, from its server and from its database."""
+"""Parsers of OpenCode's three formats: the output of `opencode run`, its server's event stream, and its database."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import OutputRef, SessionEvent, Usage
 
 _CONTINUES = ("tool-calls", "unknown", None)
-"""Reasons for which a step or message ends that another one follows (1.18.33); before 1.0 a step may have none."""
+"""Reasons of finished steps or messages after which the turn continues (1.18.33); before 1.0, a step may have no
+reason."""
 
 
 class OpencodeRun(Parser):
@@ -91,7 +92,7 @@ class OpencodeRun(Parser):
 
     @line("error")
     def _error(self, value: Line) -> None:
-        """The run is over; a second error is only reported."""
+        """Read an error, which ends the run; a second error only becomes a notice."""
         if self.state.turn_count == 0:
             self.ensure_turn()
         outcome, reason = self.parts.report_error(record(value.get("error")))
@@ -182,7 +183,7 @@ class OpencodeBus(Parser):
         return self.line.read(self, properties, kind=kind)
 
     def read_other(self, value: Any, line: bytes, t: int | None) -> Skip:
-        """Answers may be `true` or `null`."""
+        """Read a value that is no object: replies may be `true` or `null`."""
         return self.client.read_reply(value) if self.direction == "reply" else super().read_other(value, line, t)
 
     # -- sessions -------------------------------------------------------------------------------------------------
@@ -208,7 +209,7 @@ class OpencodeBus(Parser):
 
     @line("mcp.tools.changed")
     def _mcp_server(self, properties: Line) -> Skip:
-        """The tools of a server changed, so there is a server of this name."""
+        """Read that the tools of an MCP server changed, and thereby its name."""
         if (server := first_string(properties, "server")) is not None:
             self.sessions.knows_servers([server])
         return "environment"
@@ -230,7 +231,7 @@ class OpencodeBus(Parser):
 
     @line("session.idle")
     def _idle(self, properties: Line) -> Skip:
-        """Everything the session was asked to do is done. Two events state it."""
+        """Read that the session has finished all its work, which two events state."""
         if self.agent is not None or self.turn is None:
             return "status"
         info = self.sessions.info
@@ -248,7 +249,8 @@ class OpencodeBus(Parser):
 
     @line("session.error")
     def _error(self, owner: Line) -> Skip:
-        """An error of the session, which a message repeats; for a stop, the request may have been seen."""
+        """Read an error of the session. A message repeats it; if it is a stop, the client's request for it may have
+        been read already."""
         info, error = self.sessions.info, record(owner.get("error"))
         if info.outcome and (info.outcome[0] == "cancelled" or info.outcome[1] == error.get("name")):
             return "repeated"
@@ -285,7 +287,8 @@ class OpencodeBus(Parser):
 
     @line("session.diff")
     def _session_diff(self, properties: Line) -> Skip:
-        """Empty while there are changes (1.18.33), which the summary of the prompt lists."""
+        """Read the session's diff. It is empty although there are changes (1.18.33); the summary of the prompt lists
+        those."""
         diff = properties.get("diff")
         return self.sessions.show_diff(diff) if isinstance(diff, list) and diff else "unchanged"
 
@@ -293,7 +296,7 @@ class OpencodeBus(Parser):
 
     @line("message.part.updated")
     def _part(self, properties: Line) -> Skip:
-        """The part as it is now."""
+        """Read the current version of a part."""
         return self.part.read(self, record(properties.get("part")), line=properties)
 
     @line("message.part.delta")
@@ -316,7 +319,7 @@ class OpencodeBus(Parser):
 
     @part("reasoning", text=str)
     def _model_text(self, part: Line, role: str = "reasoning") -> Skip:
-        """Text or reasoning as it is now. A part that has a time will state its end."""
+        """Read the current version of a text or reasoning. A part with a time will state its end later."""
         has_end = isinstance(part.get("time"), dict)
         if has_end and whole(part["time"].get("end")) is not None:
             return self.parts.read_whole(part, role)
@@ -356,7 +359,7 @@ class OpencodeBus(Parser):
         return self._prompt(part) if self._role(part) == "user" else self.parts.read_file(part, "assistant")
 
     def _role(self, part: Line) -> str:
-        """Role of a part's author. If the message was not seen: only parts of prompts have no times."""
+        """Return the role of a part's author. If the message was not seen, a part without times is a prompt's."""
         message_id = first_string(part, "messageID")
         role = self.parts.message(message_id).role if message_id is not None else None
         return role or ("assistant" if "time" in part else "user")
@@ -407,7 +410,7 @@ class OpencodeBus(Parser):
         return self._report_retry(whole(part.get("attempt")), text, data)
 
     def _report_retry(self, attempt: int | None, text: str | None, data: Line) -> Skip:
-        """Emit that a request to the model will be made again. The session and a part both report it."""
+        """Emit that a request to the model will be retried. The session and a part both report it."""
         info = self.sessions.info
         if attempt is not None and attempt == info.retry:
             return "repeated"
@@ -417,7 +420,7 @@ class OpencodeBus(Parser):
         return None
 
     def _discard_half_answer(self) -> None:
-        """Drop what was received of an answer, because the model is asked for it again."""
+        """Drop the part of an answer received so far, because the model is asked again."""
         for part_id, agent in list(self.state.receiving.items()):
             if agent == self.agent:
                 del self.state.receiving[part_id]
@@ -441,7 +444,7 @@ class OpencodeBus(Parser):
 
     @line("todo.updated", todos=list)
     def _todos(self, properties: Line) -> Skip:
-        """The whole list, which is emitted only if no call showed it."""
+        """Read the whole to-do list. It is emitted only if no call has shown it."""
         todos, info = properties["todos"], self.sessions.info
         digest = todos_digest(todos)
         if digest == info.todos:
@@ -456,7 +459,7 @@ class OpencodeBus(Parser):
         return self.calls.answer(call_id, Answer(value), raw=properties, synthetic=True)
 
     def _is_writing_todos(self) -> bool:
-        """Whether a call is open whose list this is: the list may come before the call's own input."""
+        """Return whether a call that writes this list is open: the list may precede the call's own input."""
         scope = self.session, self.agent
         calls = self.state.calls.open.values()
         return any(call.name == "TodoWrite" and (call.session, call.agent) == scope for call in calls)
@@ -479,7 +482,7 @@ def _session(kind: str, properties: Line, info: Line) -> str | None:
 
 
 def _time(properties: Line, info: Line) -> int | None:
-    """The event's own time: a part's, else the latest that a session or message states of itself."""
+    """Return the event's time: that of its part, else the latest time in its session or message."""
     latest = whole(properties.get("time"))
     if not latest and type(times := info.get("time")) is dict:
         latest = None
@@ -498,8 +501,8 @@ class OpencodeDb(OpencodeBus):
     """The `opencode-db` dialect: the rows of the table `event` in OpenCode's database, which are durable events of its
     bus.
 
-    Learned from OpenCode 1.18.33. Of what the bus shows, deltas, permissions, questions and the end of a turn are not
-    stored. A turn ends with the main agent's message that states how it finished, unless that calls tools.
+    Learned from OpenCode 1.18.33. Unlike the bus, the table has no deltas, permissions, questions and ends of turns. A
+    turn ends with the main agent's first finished message that calls no tools.
     """
 
     dialect = "opencode-db"

@@ -1,6 +1,4 @@
-"""Parts of OpenCode's messages, which all its dialects read alike; the sessions that a connection shows; and the state
-of both between lines.
-"""
+"""Parts of OpenCode's messages, read alike in all its dialects; the sessions of a connection; and the state of both."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from tooltap.normalizers.wire.values import dollars, first_string, record, recor
 from tooltap.protocol.events import Message, SessionEvent, Usage
 
 MESSAGES = 1_024
-"""Messages, and parts of messages, that are remembered: the newest."""
+"""Maximum number of messages, and of parts, that are remembered; the oldest are evicted."""
 
 
 class OpencodePart(msgspec.Struct, omit_defaults=True):
@@ -29,7 +27,7 @@ class OpencodePart(msgspec.Struct, omit_defaults=True):
 
     block: int
     role: str = "assistant"
-    """Deltas do not state whether they are text or reasoning; the first line of the part does."""
+    """`assistant` or `reasoning`: stated by the first line of the part, but not by its deltas."""
     received: int = 0
     """Code points received so far."""
     digest: int = 0
@@ -65,9 +63,9 @@ class OpencodeSession(msgspec.Struct, omit_defaults=True):
     """A session of the bus, perhaps a subagent's."""
 
     root: str | None = None
-    """For a subagent: the user's session."""
+    """For a subagent's session: the root session."""
     call: str | None = None
-    """For a subagent: the call that spawned it."""
+    """For a subagent's session: the call that spawned it."""
     started: bool = False
     cwd: str | None = None
     title: str | None = None
@@ -75,17 +73,17 @@ class OpencodeSession(msgspec.Struct, omit_defaults=True):
     model: str | None = None
     agent_version: str | None = None
     usage: list[Any] = []
-    """The session's total as last emitted."""
+    """Last emitted usage of the session."""
     prompts: int = 0
-    """Prompts that were sent and have not come back as messages."""
+    """Number of prompts that were sent and have not appeared as messages yet."""
     outcome: list[str] = []
     """Outcome and reason of the running turn, once a line stated them; else empty."""
     step_reason: str | None = None
-    """Reason of the last step's end."""
+    """Reason stated at the end of the last step."""
     retry: int = 0
-    """The attempt that was last reported."""
+    """Number of the last reported attempt."""
     todos: int = 0
-    """CRC of the to-do list that was last shown."""
+    """CRC of the last shown to-do list."""
     diff: TextBuffer | None = None
     """The diff of the running turn."""
     diff_digest: int = 0
@@ -94,7 +92,7 @@ class OpencodeSession(msgspec.Struct, omit_defaults=True):
 class BusState(OpencodeState, kw_only=True):
     sessions: dict[str, OpencodeSession] = msgspec.field(default_factory=dict)
     emitted: dict[str, None] = msgspec.field(default_factory=dict)
-    """Ids of steps, answers and removals that were emitted: events may come twice, plain and in `sync` envelopes."""
+    """Ids of emitted steps, answers and removals. Events may arrive twice, plain and in a `sync` envelope."""
     questions: dict[str, list[str]] = msgspec.field(default_factory=dict)
     """Request id -> the questions it asks."""
     synthetic_counts: dict[str, int] = msgspec.field(default_factory=dict)
@@ -107,17 +105,17 @@ _ENDED = ("completed", "error")
 _STATUSES = ("pending", "running", *_ENDED)
 _RUNNING = ("in_progress", "queued", "started")
 _STREAM = "stdout"
-"""The shell tool merges its streams."""
+"""Stream of a command's output: the shell tool merges stdout and stderr."""
 
 
 class OpencodeParts:
-    """Parts of OpenCode's messages, which all its dialects read alike: text, reasoning, files and tool calls; what a
-    step used; errors.
+    """Reads parts of messages, alike in all dialects: text, reasoning, files, tool calls, steps with their usage,
+    errors.
 
     A text is emitted once: when it is complete, or earlier, when the agent calls a tool. OpenCode states the end of
     such a text only after the tool has run.
 
-    A tool part is one object per call, sent again whenever its `state` changes. `state.status` goes from pending over
+    A tool part is one object per call, sent again whenever its `state` changes. `state.status` goes from pending to
     running to completed or error. The input is empty while the model writes it.
     """
 
@@ -131,7 +129,7 @@ class OpencodeParts:
     # -- text, reasoning and files ------------------------------------------------------------------------------
 
     def message(self, message_id: str) -> OpencodeMessage:
-        """State of the message with this id, which is new if it is unknown."""
+        """Return the state of a message, creating it for an unknown id."""
         messages = self._state.messages
         info = messages.get(message_id)
         if info is None:
@@ -208,7 +206,7 @@ class OpencodeParts:
     # -- tool calls ---------------------------------------------------------------------------------------------
 
     def read_tool(self, part: Line) -> Skip:
-        """Read a call as it is now."""
+        """Read the current version of a call."""
         call_id, raw_name, state = first_string(part, "callID"), first_string(part, "tool"), record(part.get("state"))
         status = state.get("status")
         if status not in _STATUSES:  # another word for one of them
@@ -237,7 +235,7 @@ class OpencodeParts:
         return None if changed else "unchanged"
 
     def _show(self, call_id: str, raw_name: str, state: Line, part: Line) -> bool:
-        """Open the call, or emit what changed of it; returns whether anything was emitted."""
+        """Open a call, or emit its changes. Returns whether anything was emitted."""
         calls = self._parser.calls
         value, title = state.get("input"), first_string(state, "title")
         status = "pending" if state["status"] == "pending" else "running"
@@ -265,7 +263,7 @@ class OpencodeParts:
         return calls.is_done(call_id) and calls.source_of(call_id) in (first_string(part, "id") or "", "")
 
     def _print(self, call: OpenCall | None, metadata: Line) -> bool:
-        """Emit what is new of the output: the shell tool repeats all it has printed so far."""
+        """Emit the new part of a command's output: the shell tool repeats everything printed so far."""
         output = metadata.get("output")
         if call is None or not isinstance(output, str):
             return False
@@ -288,7 +286,7 @@ class OpencodeParts:
 
 
 def _status_of(word: Any) -> str | None:
-    """The status that another word means; None for a word that says nothing."""
+    """Map another word for a status to `running`, `completed` or `error`; None for an unknown word."""
     if word in _RUNNING:
         return "running"
     ended = status_word(word)
@@ -375,7 +373,7 @@ class OpencodeSessions:
         state.cwd = info.cwd
 
     def adopt(self, described: Line) -> None:
-        """Remember that a session belongs to another one, if it states so."""
+        """Remember a session's parent session, if it states one."""
         child, owner = first_string(described, "id"), first_string(described, "parentID")
         if child and owner and child != owner:
             info = self._info(child)
@@ -388,7 +386,7 @@ class OpencodeSessions:
             info.root, info.call = self._parser.session, call_id
 
     def begin_prompted_turn(self) -> None:
-        """Start the turn of a prompt. A subagent's prompt comes from the agent, and does not start one."""
+        """Start a prompt's turn. A subagent's prompt comes from the agent, and starts none."""
         if self._parser.agent is None:
             self.info.outcome = []
             self._parser.start_turn()
@@ -408,7 +406,7 @@ class OpencodeSessions:
         return False
 
     def describe(self, session: Line, *, starts: bool) -> Skip:
-        """Emit what is new of a session, which is sent whole."""
+        """Emit the changed fields of a session, which is always sent whole."""
         info = self.info
         new = learn(
             info,
@@ -432,7 +430,7 @@ class OpencodeSessions:
         return None
 
     def show_diff(self, files: list[Any]) -> Skip:
-        """Remember the turn's diff so far, which is sent again when the turn is over."""
+        """Remember the turn's latest diff, which is sent again when the turn is over."""
         info = self.info
         patches = [file["patch"] for file in records(files) if isinstance(file.get("patch"), str)]
         diff = "".join(patch if patch.endswith("\n") else f"{patch}\n" for patch in patches)

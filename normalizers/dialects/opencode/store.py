@@ -30,7 +30,7 @@ class OpencodeStore:
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
-        """Session -> the session that it belongs to, or an empty text. That never changes."""
+        """Session -> its parent session; empty if it has none. The parent never changes."""
 
     def sessions(self, query: Query, changed: int) -> Iterator[StoredSession]:
         found: dict[str, tuple[int, int]] = {}
@@ -56,7 +56,7 @@ class OpencodeStore:
             yield Row(owner, seq, line, _time(event, changed))
 
     def _family(self, query: Query, session: str) -> list[str]:
-        """Return a session and those of its subagents. Raises `SessionGoneError`."""
+        """Return the ids of a session and of its subagents' sessions. Raises `SessionGoneError`."""
         known = dict(query(_LAST))
         owners = self._owners(query, known)
         family = [one for one in known if _root(one, owners) == session]
@@ -65,7 +65,8 @@ class OpencodeStore:
         return family
 
     def _owners(self, query: Query, sessions: Mapping[str, int]) -> dict[str, str]:
-        """Return which of these sessions belong to which. The first row of a session says so."""
+        """Return session -> parent session, for those of these sessions that have one. A session's first row states
+        it."""
         for session in sessions:
             if session not in self._known:
                 for (data,) in query(_FIRST, (session,)):
@@ -93,8 +94,8 @@ def _root(session: str, owners: Mapping[str, str]) -> str:
 
 
 def _time(event: str, near: int) -> int:
-    """Return when an event was made, in ms since the epoch: its id has the low bits. `near`: a time not long before or
-    after it."""
+    """Return the time of an event, in ms since the epoch. The event's id has its low bits; `near`, a time close to it,
+    supplies the high bits."""
     try:
         low = int(event.partition("_")[2][:12], 16) >> 12
     except ValueError:

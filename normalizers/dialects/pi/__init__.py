@@ -1,4 +1,4 @@
-"""Pi."""
+"""Pi: its printed stream, its RPC mode, and its session files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ _RPC_COMMANDS = (
 
 
 def _is_pi_session(value: dict[str, Any]) -> bool:
-    """An entry of a session's tree, or its first line, which is also the first that Pi prints."""
+    """Rule for `pi-session`: an entry of a session's tree, or the session's first line, which `pi --mode json` prints
+    first, too."""
     kind = value.get("type")
     if kind == "session":
         return "version" in value

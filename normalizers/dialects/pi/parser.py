@@ -1,4 +1,4 @@
-"""Pi's two formats: what `pi --mode json` and `pi --mode rpc` print, and the files of its sessions."""
+"""Parsers of Pi's two formats: the output of `pi --mode json` and `pi --mode rpc`, and the session files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tooltap.normalizers.wire.values import dollars, milliseconds, record, recor
 from tooltap.protocol.events import Chunk, Display, Message, OutputRef, ToolUpdate, Usage
 
 MANY_COMMANDS = 256
-"""Commands whose texts are remembered until the response."""
+"""Maximum number of commands whose texts are remembered until their response."""
 
 _TEXTS = {
     "prompt": "message",
@@ -27,7 +27,7 @@ _TEXTS = {
     "bash": "command",
     "set_session_name": "name",
 }
-"""Command -> the key of the text that its response is about."""
+"""Command -> key of its text, which is needed to read the response."""
 COMMANDS = frozenset(
     {"abort", "abort_bash", "abort_retry", "clone", "compact", "cycle_model", "cycle_thinking_level", "export_html"}
     | {"fork", "get_available_models", "get_commands", "get_fork_messages", "get_last_assistant_text", "get_messages"}
@@ -42,7 +42,7 @@ _DIALOGS = ("select", "confirm", "input", "editor")
 
 
 MANY_RUNNING = 16
-"""Calls whose output so far is remembered."""
+"""Maximum number of calls whose output so far is remembered."""
 
 _SKIPPED = {
     "message_start": "partial",
@@ -57,7 +57,7 @@ _SKIPPED = {
     "summarization_retry_attempt_start": "retry-progress",
     "summarization_retry_finished": "retry-progress",
 }
-"""Type of a line that repeats what others state -> reason of the skip."""
+"""Type of a line that repeats other lines -> reason to skip it."""
 
 _OUTCOMES = {"error": "failed", "aborted": "cancelled"}
 """Stop reason -> outcome of the turn; every other reason completes it."""
@@ -69,7 +69,7 @@ _DELTAS = {f"{kind}_delta": role for kind, role in _ROLES.items()}
 
 
 _COUNTS = ("input", "output", "cacheRead", "cacheWrite")
-"""Keys of counts of tokens; the first excludes what was read from and written to the cache."""
+"""Keys of token counts; the first excludes tokens read from and written to the cache."""
 
 
 class PiState(SessionState, kw_only=True):
@@ -272,7 +272,7 @@ class PiJson(Parser):
         )
 
     def _result(self, call_id: str, value: Line, result: Line) -> Skip:
-        """`value` is Pi's object; `result` holds its content, details and `isError`."""
+        """Emit a result. `value`: Pi's object; `result`: its content, details and `isError`."""
         self.ensure_turn()
         self.state.running.pop(self.calls.id_of(call_id), None)
         bodies = Bodies(self)
@@ -426,8 +426,8 @@ class PiSessionState(PiState, kw_only=True):
 class PiSession(PiJson):
     """The `pi-session` dialect: the files that Pi keeps under `~/.pi/agent/sessions`, in version 3 of their format.
 
-    Learned from Pi 0.73. A line is an entry of a tree; whole messages are the entries that matter. No line says that a
-    turn begins or ends: it lasts from the user's message to the answer of the model that calls no tool.
+    Learned from Pi 0.73. A line is an entry of a tree; whole messages are the entries that matter. No line states the
+    start or end of a turn: it lasts from the user's message to the model's first answer that calls no tool.
     """
 
     dialect = "pi-session"
@@ -545,12 +545,12 @@ class ShownOutput(msgspec.Struct, omit_defaults=True):
     """The output that a running call last showed. Pi repeats all of it, or only its end once it exceeds 50 kB."""
 
     text: str = ""
-    """Truncated to the limit of a string in an event."""
+    """The output, truncated to the maximum length of a string in an event."""
     length: int = 0
     """Length of the text before truncation, in code points."""
     tail: str = ""
     sent: int = 0
-    """Code points shown so far."""
+    """Total number of code points emitted as new."""
 
     def show(self, text: str, limit: int) -> str:
         """Remember `text`, and return its new part."""
@@ -566,4 +566,4 @@ class ShownOutput(msgspec.Struct, omit_defaults=True):
 
 
 TAIL = 200
-"""Code points at the end of the shown output by which `show` finds it again."""
+"""Length of the output's end by which `show` finds the known part again, in code points."""

@@ -35,7 +35,8 @@ def read_qwen_answer(name: str, block: dict[str, Any]) -> Answer:
 
 
 def _shell_fields(text: str) -> dict[str, str] | None:
-    """The output and the end of a failed command. Its output may look like one of the fields."""
+    """Parse the fields of a failed command: its output, and how it ended. The output may itself contain text in the
+    form of a field. None for any other text."""
     head = _OUTPUT.search(text) if text.startswith("Command: ") else None
     if head is None:
         return None

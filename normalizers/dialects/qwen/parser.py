@@ -1,4 +1,4 @@
-"""Qwen Code's two formats: what it prints, and the files of its sessions."""
+"""Parsers of Qwen Code's two formats: its printed stream, and its session files."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class QwenMessages(StreamMessages):
 class QwenStream(ClaudeStream):
     """The `qwen-stream` dialect: `qwen -p --output-format stream-json`, a sibling of Claude Code's.
 
-    Learned from Qwen Code 0.24.4. What differs: an answer of the model is one message per kind of block, each with an
-    id of its own, of which the API's stream names only the first; tools that were not offered up front are called
+    Learned from Qwen Code 0.24.4. Differences: an answer of the model is split into one message per kind of block, each
+    with a separate id, of which the API's stream names only the first; tools that were not offered up front are called
     through `tool_call`; results are one text; input tokens include what was cached; a failed request is an assistant's
     message.
     """
@@ -95,7 +95,8 @@ class QwenStream(ClaudeStream):
         return outcome
 
     def _result(self, value: Line) -> Skip:
-        """A result that comes while a call of the main agent runs does not end the turn, unless nothing follows."""
+        """Read a `result` line. If it arrives while a call of the main agent is running, it ends the turn only if
+        nothing follows."""
         turn = self.turn if self.messages.is_main and value.get("is_error") is not True else None
         if turn is not None and self.calls.is_open(self.session, turn, self.agent):
             self.state.early = {key: value[key] for key in _RESULT_KEYS if key in value}

@@ -1,4 +1,4 @@
-"""tooltap's own formats: traces, and what `tooltap mcp` reports."""
+"""Parsers of tooltap's own formats: traces, and the reports of `tooltap mcp`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from tooltap.protocol.inputs import NotTappedError, read_record
 
 NAME = "tooltap-trace"
 BUDGET = 4 * 1024 * 1024
-"""Bytes of state that all traced streams may hold together; beyond it the least recently read stream is closed."""
+"""Maximum size of all traced streams' states together, in bytes; beyond it, the least recently read streams are
+closed."""
 CHECKED = 256
-"""Lines between two checks of the budget."""
+"""Number of lines between two checks of the budget."""
 LONGEST_NAME = 200
 LAST_LINE = 2**53
 LONGEST_PREFIX = LONGEST_NAME + 20
@@ -42,15 +43,15 @@ class TracedStream(msgspec.Struct):
     n: int = 0
     """Number of its last line."""
     parser: bytes = b""
-    """Its parser's state at the last dump of the trace's parser."""
+    """Dump of its parser, as of the last dump of the trace's parser."""
 
 
 class TraceState(State, kw_only=True):
     streams: dict[str, TracedStream] = msgspec.field(default_factory=dict)
-    """By name, the most recently read at the end."""
+    """Name -> stream, the most recently read one last."""
     first: str | None = None
     ended: bool = False
-    """A stream has ended; one that begins later may have its name, and its ids."""
+    """True once a stream has ended: a stream that begins later may reuse its name and its ids."""
 
 
 class TooltapTrace(Parser):
@@ -63,8 +64,8 @@ class TooltapTrace(Parser):
     Each traced stream has a separate parser of its dialect, whose events are passed on: session, agent, turn, provider
     and dialect are those of the traced stream; event ids and line numbers are those of the trace. The first stream of
     the trace keeps its ids of calls and permissions; those of other streams get the stream's name as a prefix, because
-    two agents may use the same ids. A stream that begins after another has ended may have its name: the prefix then has
-    the line, too.
+    two agents may use the same ids. A stream that begins after another has ended may reuse that one's name, so its
+    prefix also contains the line number.
     """
 
     dialect = NAME
@@ -177,7 +178,8 @@ class TooltapTrace(Parser):
         return None if emitted and line_class != UNPARSED else outcome_of(line_class)
 
     def _read_mark(self, name: str, n: int, value: Line) -> Skip:
-        """A mark of what happened to a stream between its lines; skipped if none of its lines was seen."""
+        """Read a mark: lines of a stream were lost, or the stream was closed. Skipped if no line of the stream was
+        seen."""
         op, reason = value["op"], str(value.get("reason", "unknown"))
         lines, size = whole(value.get("lines")), whole(value.get("bytes"))
         if op not in ("lost", "close") or (op == "lost" and not 0 < (lines or 0) <= n):

@@ -13,7 +13,7 @@ def _is_vibe_json(value: dict[str, Any]) -> bool:
 
 
 def _is_vibe_session(value: dict[str, Any]) -> bool:
-    """A document that the follower makes of the files of a session."""
+    """Rule for `vibe-session`: a document that the reader of the store (`store.py`) makes of a session's files."""
     return value.keys() == {"meta", "snapshot", "history", "changes"}
 
 

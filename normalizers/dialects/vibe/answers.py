@@ -15,7 +15,7 @@ _FAILED_COMMAND = re.compile(
     re.ASCII | re.DOTALL,
 )
 _RETURN_CODE = re.compile(r'^  "returncode": (-?\d+)', re.ASCII | re.MULTILINE)
-"""In the excerpt of a long output, which is the tool's JSON, indented."""
+"""Exit code in the excerpt of a long output. The output is the tool's JSON, indented."""
 
 
 def read_state(name: str, state: dict[str, Any], entry_status: str) -> Answer:

@@ -1,4 +1,4 @@
-"""Mistral Vibe's two formats: what it prints, and its stored sessions."""
+"""Parsers of Mistral Vibe's two formats: its printed stream, and its stored sessions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tooltap.normalizers.wire.values import number, record, records, string, tok
 from tooltap.protocol.events import Usage
 
 MANY_MESSAGES = 4_096
-"""Ids of messages that the parser remembers."""
+"""Maximum number of message ids that are remembered."""
 
 _FINISHED = ("completed", "failed", "cancelled", "interrupted", "denied", "skipped")
 _RUNNING = {"pending": "pending", "awaiting_approval": "awaiting-permission"}
@@ -69,7 +69,8 @@ class VibeJson(Parser):
                 self.start_turn(turn_id)
 
     def _leave_turn(self) -> None:
-        """End the turn before: nothing states how, but a turn that ended with text of the model is complete."""
+        """End the previous turn. Its outcome is not stated: it is completed if it ended with text of the model, else
+        cancelled."""
         turn = next((one for one in self.state.turns if one.session == self.session), None)
         if turn is not None:
             outcome, reason = ("completed", None) if turn.answered else ("cancelled", "interrupted")
@@ -128,7 +129,7 @@ class VibeJson(Parser):
         return self.calls.answer(call_id, answer, raw=state)
 
     def _show(self, call_id: str, detail: Line, raw: Line, status: str | None) -> tuple[OpenCall | None, bool]:
-        """Return the call and whether anything about it is new. A call that has ended keeps its status."""
+        """Open or update a call. Returns (call, whether anything is new). A call that has ended keeps its status."""
         name = detail.get("toolName")
         if not isinstance(name, str):
             return self.calls.get(call_id), False
@@ -201,7 +202,7 @@ def _joined(summary: object) -> str | None:
 # -- stored sessions ----------------------------------------------------------------------------------------------
 
 ENTRIES = 4_096
-"""Latest entries of a history that are remembered."""
+"""Maximum number of entries of a history that are remembered; the oldest are dropped."""
 _COUNTS = ("inputTokens", "outputTokens", "cachedInputTokens")
 _OUTCOMES = {"completed": "completed", "failed": "failed", "errored": "failed"}
 """Status of a turn that has ended -> outcome; every other was stopped."""
@@ -211,17 +212,17 @@ class VibeSessionState(VibeState, kw_only=True):
     described: dict[str, str | None] = msgspec.field(default_factory=dict)
     """Fields of the session -> value that was emitted last."""
     tokens: int = 0
-    """All tokens that usage was emitted for."""
+    """Total number of tokens whose usage was emitted."""
     history: MessageHistory = msgspec.field(default_factory=MessageHistory)
 
 
 class VibeSession(VibeJson):
     """The `vibe-session` dialect: sessions as Mistral Vibe stores them.
 
-    Learned from Mistral Vibe 3.0. A session is a snapshot of its state, and the changes that have been made since. Each
-    version of the two together is a line. The entries of the history are those of `vibe-json`; only those that no
-    version before had, or that had not ended, are read. The state says what the stream does not: how a turn ended, and
-    its tokens.
+    Learned from Mistral Vibe 3.0. A session consists of a snapshot of its state, and of the changes since then. Each
+    version of both together is a line. The entries of the history are those of `vibe-json`; only entries that no
+    earlier version had, or that had not ended, are read. Unlike the stream, the state says how a turn ended, and its
+    tokens.
     """
 
     dialect = "vibe-session"
@@ -290,7 +291,7 @@ class VibeSession(VibeJson):
 
 
 def _apply(snapshot: Line, history: Any, changes: list[Line]) -> tuple[Line, list[Line]]:
-    """The state and the entries of the history after these changes."""
+    """Apply the changes. Returns (state, entries of the history)."""
     state, entries = snapshot, records(history)
     places = {entry.get("id"): place for place, entry in enumerate(entries) if isinstance(entry.get("id"), str)}
     for change in changes:

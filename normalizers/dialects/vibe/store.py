@@ -1,4 +1,4 @@
-"""Reads the folders of Vibe's sessions: a snapshot, and a journal of what has changed since.
+"""Reader of the folders of Vibe's sessions: a snapshot, and a journal of the changes since then.
 
 The folder of a session has `meta.json`, which describes it, and `CURRENT`, which names the latest generation. The
 manifest of a generation names the state of the session, the chunks that hold its history, and the segment of the
@@ -6,7 +6,7 @@ journal that follows. The document is built from them:
 
     {"meta": …, "snapshot": …, "history": [entries of all chunks], "changes": [operations of the journal]}
 
-The agent deletes a generation when there are two newer ones.
+The agent deletes a generation once there are two newer ones.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import orjson
 from tooltap.normalizers.catalog.dialect import Folder
 
 _CHANGE = b'"type":"projection_delta"}\n'
-"""How a record of the journal ends that changes the history; all others are much longer, and need not be decoded. The
-last record may be incomplete, and waits."""
+"""End of a journal record that changes the history. All others are much longer, and are skipped undecoded. The last
+record may be incomplete; it is read once it is complete."""
 
 
 class VibeStore:
