@@ -15,7 +15,7 @@ from tooltap.cli.common import COMPLETION_VARIABLE
 from tooltap.cli.common.guard import guard
 
 STARTING = 200_000
-"""Objects that a command may make before garbage is collected for the first time: more than any command imports."""
+"""Allocations before the first garbage collection: more than the imports of any command make."""
 
 
 def main() -> None:
@@ -26,7 +26,8 @@ def main() -> None:
 
 
 def _collect_late() -> None:
-    """Keep the garbage collector from what imports create, which is no garbage: while they run, and at exit."""
+    """Defer garbage collection past the imports, which leave no garbage, and exempt all objects from it at exit
+    (`gc.freeze`)."""
     usual = gc.get_threshold()
 
     def collected(phase: str, _: object) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tooltap.cli.common.printing import at_terminal, joined, say, say_text, short, styled, wants_colour
 
 IN_A_PIPE = 100
-"""Columns where there is no terminal."""
+"""Width in columns where there is no terminal."""
 LEAST = 20
 
 
@@ -66,7 +66,7 @@ def wrapped(line: str, columns: int, *, hanging: int = 0) -> Iterator[str]:
 
 
 def _reach(text: str, columns: int) -> int:
-    """How many code points fit."""
+    """Return how many code points of the text fit into the columns."""
     if text[:columns].isascii():
         return min(len(text), columns)
     for index, one in enumerate(text):
@@ -88,8 +88,8 @@ def say_wrapped(line: str) -> None:
 
 
 MAX_ID, MAX_CELL = 40, 20
-"""Columns of the first cell on a terminal, and of those between it and the last: one row must not push what all others
-say off the screen."""
+"""Maximum width of the first cell on a terminal, and of those between it and the last, so that one long cell cannot
+push the other columns off the screen."""
 GAP = "  "
 
 
@@ -106,7 +106,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def _widths(rows: list[list[str]], room: int) -> list[int]:
-    """How many columns each cell gets: as many as it needs or, if that is too much, all that are long the same."""
+    """Return the width of each column: what its longest cell needs or, if the sum exceeds `room`, at most one common
+    width."""
     most = [MAX_ID, *[MAX_CELL] * (len(rows[0]) - 2), room]
     needed = [
         min(max(map(columns_of, column)), limit) for column, limit in zip(zip(*rows, strict=True), most, strict=True)

@@ -11,7 +11,7 @@ import click
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of a sentence about a word that is not known: `; did you mean 'tail'?`, or nothing."""
+    """Return the end of an error about an unknown word: `; did you mean 'tail'?`, or an empty string."""
     from tooltap.daemon.did_you_mean import similar
 
     found = similar(word, known)
@@ -19,7 +19,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 class Choice(click.Choice[str]):
-    """As click's, with a suggestion."""
+    """`click.Choice` that suggests similar values for a mistyped one."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
@@ -30,7 +30,7 @@ class Choice(click.Choice[str]):
 
 
 class Command(click.Command):
-    """`examples`: shell command lines, exactly as a user types them."""
+    """Command whose help ends with `examples`: shell command lines, exactly as a user types them."""
 
     def __init__(self, *arguments: Any, examples: tuple[str, ...] = (), **options: Any) -> None:
         super().__init__(*arguments, **options)

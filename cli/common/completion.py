@@ -50,7 +50,7 @@ def providers(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The newest sessions in the journal, which are also found by a word of their title."""
+    """The newest sessions in the journal; a word of a title matches, too."""
     known = [one for one in _sessions(ctx) if _PLAIN.fullmatch(one["session"])]
     named = [one for one in known if one["session"].startswith(incomplete)] or [
         one for one in known if incomplete.casefold() in str(one.get("title")).casefold()
@@ -77,7 +77,7 @@ def cursors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 
 def followed_agents(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The next agent of a comma-separated list, or `all`."""
+    """The agents that may come next in a comma-separated list, or `all`."""
     from tooltap.normalizers.catalog.registry import stores
 
     listed, comma, last = incomplete.rpartition(",")
@@ -86,7 +86,7 @@ def followed_agents(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def agent_commands(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """First an installed agent or another program, then its arguments, which may be files."""
+    """Installed agents and other programs for the first word, then its arguments, which may be files."""
     import shutil
 
     from tooltap.normalizers.catalog.registry import agents
@@ -134,9 +134,9 @@ def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
 
 
 LONGEST_DESCRIPTION = 200
-"""Code points of what is said about a completion."""
+"""Maximum length of a completion's description, in code points."""
 MAX_VALUE = 256
-"""Characters of an offered name: nobody looks for a longer one."""
+"""Maximum length of an offered name, in characters; longer ones are left out."""
 
 
 class _Harmless(ShellComplete):
@@ -160,7 +160,7 @@ class _Zsh(_Harmless, ZshComplete):
 
 
 class _Fish(_Harmless, FishComplete):
-    """Keeps commas in names and descriptions, at which the script of click 8.5 cuts them off."""
+    """Fish completion that keeps commas in names and descriptions: the script of click 8.5 cuts them off there."""
 
     source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
 

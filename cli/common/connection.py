@@ -43,7 +43,7 @@ wait_option = click.option(
     expose_value=False,
     help="How long to wait for a daemon that is not there yet.",
 )
-"""`request` and `waiting` know what was given."""
+"""`--wait`. Commands do not get its value as a parameter; `waiting` returns it, and `request` uses it."""
 
 
 def publisher_options(function: Any) -> Any:
@@ -122,12 +122,12 @@ WEB_TIMEOUT = 10.0
 
 
 def web_token(socket: Path | None) -> str:
-    """Return the token of the daemon at this socket."""
+    """Return the HTTP token of the daemon at this socket."""
     return _token(_web(socket))
 
 
 def ask_web(socket: Path | None, method: str, path: str) -> Any:
-    """Send a request to the daemon at this socket. Directly: a proxy would learn the token."""
+    """Send an HTTP request to the daemon at this socket. It bypasses HTTP proxies, which would learn the token."""
     from http.client import HTTPConnection, HTTPException
 
     web = _web(socket)

@@ -1,4 +1,4 @@
-"""Guards standard output and error against what is printed in any other way than with `printing.py`."""
+"""Sanitizes whatever is written to standard output and error without `printing.py`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from typing import Any, TextIO
 
 MAX_LINE = 5_000
-"""Code points of a printed line: more than the longest path."""
+"""Maximum length of a printed line in code points: more than the longest path."""
 
 
 class Guarded:
-    """Standard output or error for click's help, tracebacks, warnings and the logs of libraries. Text is made harmless,
-    and its lines are bounded."""
+    """Standard output or error that sanitizes text and limits the length of its lines: for click's help, tracebacks,
+    warnings and the logs of libraries."""
 
     def __init__(self, unguarded: TextIO) -> None:
         self.unguarded = unguarded
@@ -39,7 +39,7 @@ def _bounded(text: str) -> str:
 
 
 def guard() -> None:
-    """Guard both streams of this process."""
+    """Replace standard output and error of this process by `Guarded` ones."""
     streams: Any = sys
     for stream in ("stdout", "stderr"):
         if (open_one := getattr(sys, stream)) is not None and not isinstance(open_one, Guarded):

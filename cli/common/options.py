@@ -58,7 +58,7 @@ def spool_options(function: F) -> F:
 
 
 def bytes_option(option: str, default: int, description: str) -> Callable[[F], F]:
-    """A number of bytes that can also be set by an environment variable."""
+    """Make an option for a number of bytes, which can also be set by an environment variable."""
     return click.option(
         option,
         type=click.IntRange(min=0),
@@ -76,7 +76,8 @@ def _variable(option: str) -> str:
 
 
 def name_hint(filters: dict[str, tuple[str, ...]]) -> str:
-    """Say what a name of a tool or provider was meant to be, among those that tooltap knows; empty if there is none."""
+    """Return `; did you mean …?` for the first unknown tool or provider that resembles a known one, else an empty
+    string."""
     from tooltap.normalizers.catalog.registry import agents
     from tooltap.normalizers.tools.registry import KNOWN_TOOLS
 

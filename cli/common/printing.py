@@ -1,11 +1,12 @@
-"""Everything that commands print goes through here, and nothing reaches a terminal that could control it.
+"""Output of all commands, sanitized so that no text from outside can control the terminal.
 
-A text is cleaned when it is printed, unless it is `Clean`, which only this module makes: `styled` cleans its text and
-adds our colours. To join texts in any other way than with `joined` gives an ordinary one, which is cleaned again and
-loses its colours. So what is forgotten is safe. A line is printed as one line, whatever it holds, and is bounded.
+A text is sanitized when it is printed, unless it is `Clean`. Only this module makes `Clean` texts: `styled` sanitizes
+its text and adds our colors. Joining texts in any other way than with `joined` gives an ordinary string, which is
+sanitized again and loses its colors, so the default is safe. A line is printed as one line, whatever it contains, and
+its length is limited.
 
-JSON keeps its values exactly: what a terminal would obey is written as an escape. Only lines of events are left as they
-are where no terminal shows them: programs may rely on getting the bytes that the journal has.
+JSON keeps its values exactly: control characters are written as escapes. Event lines are escaped on a terminal only;
+elsewhere programs get exactly the bytes that the journal has.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from tooltap.cli.common.guard import MAX_LINE, Guarded
 from tooltap.daemon.system.sanitize import MAX_PART, one_line, sanitize, sanitize_json
 
 MAX_ID = 200
-"""Code points of the id of a stream or a session: as many as the id of a stream may have."""
+"""Code points printed of the id of a stream or a session; the maximum length of a stream's id."""
 STYLES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
 
 
 class Clean(str):
-    """A text that can be printed as it is."""
+    """A sanitized text, which is printed as it is."""
 
 
 def styled(text: str, style: str) -> Clean:
-    """The text in one of `STYLES`."""
+    """Return the text, sanitized, in one of `STYLES`."""
     return Clean(f"\x1b[{STYLES[style]}m{_spaced(text)}\x1b[0m")
 
 
 def joined(parts: Iterable[str], between: str = "") -> Clean:
-    """The parts as one line, those that are `Clean` with their colours."""
+    """Join parts into one line, and sanitize those that are not `Clean`; the others keep their colors."""
     cleaned: list[str] = []
     room = MAX_LINE
     for part in parts:
@@ -44,7 +45,7 @@ def joined(parts: Iterable[str], between: str = "") -> Clean:
 
 
 def cleaned(text: str) -> Clean:
-    """A text of several lines."""
+    """Sanitize a text of several lines."""
     return Clean(sanitize(text))
 
 
@@ -54,13 +55,13 @@ def lines_of(*texts: Clean) -> Clean:
 
 
 def _spaced(text: str, length: int = MAX_LINE) -> str:
-    """As one line, with the spaces that align it."""
+    """Sanitize a text as one line of at most `length` code points; spaces that align it are kept."""
     line = sanitize(text[: 4 * length]).replace("\n", " ").replace("\t", " ")
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 def short(text: object, length: int = MAX_PART) -> str:
-    """A name, title, version or other short text from outside, as part of a line."""
+    """Sanitize and truncate a name, title, version or other short text from outside, for use within a line."""
     return one_line(str(text), length)
 
 
@@ -101,12 +102,13 @@ def say_object(value: object) -> None:
 
 
 def write_text(text: str) -> None:
-    """As `say_text`, but it may wait for `flush`."""
+    """Print as `say_text` does, but without flushing."""
     _write(sys.stdout, text if isinstance(text, Clean) else sanitize(text))
 
 
 def write_events(lines: bytes) -> None:
-    """Write events as JSON lines to standard output, at the latest with `flush`. Only a terminal gets escapes."""
+    """Write events as JSON lines to standard output, without flushing. Control characters are escaped on a terminal
+    only."""
     if at_terminal():
         _write(sys.stdout, lines)
     elif sys.stdout is not None:
@@ -119,7 +121,7 @@ def flush(*, err: bool = False) -> None:
 
 
 def binary_output() -> BinaryIO:
-    """Standard output for a file that is written to it."""
+    """Standard output as a binary stream, for commands whose output is a file."""
     return sys.stdout.buffer
 
 
@@ -133,7 +135,8 @@ def wants_colour() -> bool:
 
 
 def terminal(*, err: bool = False) -> TextIO:
-    """The stream without its guard, for a library that draws on a terminal, and is given nothing but clean text."""
+    """Return standard output or error without its guard, for code that draws on a terminal and passes only clean
+    text."""
     stream: Any = sys.stderr if err else sys.stdout
     return stream.unguarded if isinstance(stream, Guarded) else stream
 
@@ -143,7 +146,7 @@ def _line(text: str) -> str:
 
 
 def _write(stream: TextIO | None, text: str | bytes) -> None:
-    """Text, or JSON as bytes."""
+    """Write text, or JSON as bytes, bypassing the guard."""
     if stream is None:  # it was closed before we started
         return
     if isinstance(text, bytes):
@@ -156,7 +159,7 @@ def _write(stream: TextIO | None, text: str | bytes) -> None:
 
 @contextmanager
 def progress(size: int, *, data_on_stdout: bool) -> Iterator[Callable[[int], None]]:
-    """Draw a progress bar on a terminal, unless the command prints data on it. Return a function to call with the
+    """Draw a progress bar on a terminal, unless the command prints data on it. Yields a function to call with the
     number of bytes just read, of `size` in all."""
     if size == 0 or not at_terminal(err=True) or (data_on_stdout and at_terminal()):
         yield lambda _: None

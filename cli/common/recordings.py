@@ -53,7 +53,7 @@ def input_size(path: str) -> int:
 
 
 MANIFEST = "manifest.json"
-"""As in `traces/recording/reader.py`, which takes long to import."""
+"""Same as in `traces/recording/reader.py`, which takes long to import."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,7 +94,7 @@ class Recording(NamedTuple):
     scenario: str
     """The path below the folder argument, without its suffix; for a file argument its base name."""
     dialect: str | None = None
-    """As the manifest says."""
+    """The dialect to read it as, from the manifest; None without a manifest."""
 
 
 def recordings(paths: tuple[Path, ...]) -> Iterator[Recording]:
@@ -138,9 +138,9 @@ def _listed(folder: Path) -> Iterator[Recording]:
 
 
 def input_files(paths: tuple[str, ...]) -> list[str]:
-    """The files, every `.jsonl` file below the folders, and standard input if there is no path.
+    """Return the files, every `.jsonl` file below the folders, and standard input if there is no path.
 
-    What cannot be read, as a folder without such a file, shows when it is its turn.
+    A file that cannot be read, or a folder without such a file, is kept: it is reported when it is read.
     """
     found: list[str] = []
     for path in paths or (STDIN,):
@@ -150,7 +150,7 @@ def input_files(paths: tuple[str, ...]) -> list[str]:
 
 
 def unique(wanted: str, taken: set[str]) -> str:
-    """Number the name if it is taken: two files with the same name are two streams."""
+    """Return the name, with a number if it is taken (`name~2`): two files with the same name are two streams."""
     one = next(one for n in count(1) if (one := wanted if n == 1 else f"{wanted}~{n}") not in taken)
     taken.add(one)
     return one
@@ -203,7 +203,7 @@ def worker_errors() -> Iterator[None]:
 def guarded_workers(
     work: Callable[[Item], Iterable[Value]], items: Sequence[Item], *, jobs: int, weigh: Callable[[Item], int]
 ) -> Workers[Item, Value]:
-    """`Workers` whose streams are guarded as those of this process are: a spawned process begins with new ones."""
+    """Make `Workers` that guard their standard streams; a spawned process starts without guards."""
     from tooltap.daemon.system.workers import Workers
 
     return Workers(partial(_guarded, work), items, jobs=jobs, weigh=weigh)

@@ -44,13 +44,13 @@ from tooltap.protocol.events import Attachment, Display
 from tooltap.protocol.frames import Gap, Live
 
 MARGIN = 4
-"""Columns of a mark and of the bar of a subagent."""
+"""Columns reserved for a mark and the bar of a subagent."""
 MAX_CALLS = 10_000
 """Open calls for which the preview is remembered until the result arrives."""
 
 
 def _brief(display: Display | None) -> str:
-    """The display view if it is a single line; `tooltap show` prints longer ones."""
+    """The display view if it is a single line, else empty: `tooltap show` prints longer ones."""
     text = (display.text or "").strip() if display is not None else ""
     return "" if "\n" in text else one_line(text)
 
@@ -63,7 +63,7 @@ class Renderer:
     """
 
     def __init__(self, *, verbose: bool, colour: bool, columns: int | None = None) -> None:
-        """`columns`: of the terminal, which no line exceeds; None: as long as they are."""
+        """`columns`: width of the terminal, which no line exceeds; None: lines keep their length."""
         self._verbose = verbose
         self._colour = colour
         self._columns = columns
@@ -87,7 +87,7 @@ class Renderer:
         return [] if show is None else list(show(self, event))
 
     def _header(self, event: DisplayEvent) -> list[Clean]:
-        """A header with provider and session, whenever the session changes."""
+        """Return a header with provider and session if the session has changed, else nothing."""
         if event.session == self._session:
             return []
         first, self._session = self._session is None, event.session
@@ -105,7 +105,7 @@ class Renderer:
         return joined([self._style(glyph, colour), text], " ")
 
     def _whole(self, text: str, indent: int) -> Iterator[Clean]:
-        """A text without loss: wrapped on a terminal."""
+        """Yield the whole text: on a terminal it is wrapped, not cut."""
         if self._columns is None:
             yield cleaned(text)
             return

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 FIGURES = ("lines", "withEvents", "unparsed", "events", "bytes", "repaired")
 MAX_SPOOL = 500
-"""Code points of what is said about one spool, or about what is wrong."""
+"""Maximum length of the sentence about one spool or one problem, in code points."""
 MAX_VERSION = 40
 """Code points of a version, or of the id of a journal."""
 MAX_NAMES = 40
-"""Names that are printed of a table; `--json` has all of them."""
+"""Maximum number of names printed of a table; `--json` has all of them."""
 TABLES = ("skipped", "kinds", "tools", "rawTools", "extensions")
 
 

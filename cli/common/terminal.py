@@ -22,7 +22,8 @@ from tooltap.cli.common.printing import Clean, at_terminal, terminal, warn
 from tooltap.daemon.system.processes import users_environment
 
 LESS = "FRX"
-"""Options of `less`, if the user has set none: to end if all fits on the screen, show colours, leave the text."""
+"""Default options of `less`: exit if everything fits on one screen (F), show colors (R), do not clear the screen
+(X)."""
 
 
 @contextmanager
@@ -58,7 +59,7 @@ def paged() -> Iterator[None]:
 
 
 def _pager() -> list[str]:
-    """The words of the command; none to do without."""
+    """Return the pager's command line; empty for no pager."""
     if "PAGER" not in os.environ:
         return ["less"] if shutil.which("less") else []
     try:
@@ -68,14 +69,14 @@ def _pager() -> list[str]:
 
 
 ENTER = "\x1b[?1049h\x1b[?25l"
-"""The other screen, without a cursor."""
+"""Escape sequence that switches to the alternate screen and hides the cursor."""
 LEAVE = "\x1b[?25h\x1b[?1049l"
 SIGNALS = (signal.SIGWINCH, signal.SIGTSTP, signal.SIGTERM, signal.SIGHUP)
 
 
 class LiveScreen:
-    """The whole terminal, redrawn in place in a `with` block; then the terminal is as it was before. Between `draw` and
-    the next one, `wait` returns at a key, at another size, or when `wake` was called, from any thread."""
+    """Full-screen display, redrawn in place in a `with` block; after it, the terminal is restored. After `draw`, `wait`
+    returns at a key, a resize, or a call of `wake` from any thread."""
 
     @staticmethod
     def is_possible() -> bool:
@@ -107,7 +108,7 @@ class LiveScreen:
         os.close(self._woken)
 
     def draw(self, lines: Iterable[Clean]) -> None:
-        """The lines are no more, and no wider, than the terminal has room for."""
+        """Draw the lines, which must fit the terminal's height and width."""
         text = "\n".join(f"{line}\x1b[K" for line in lines)
         self._write(f"\x1b[H{text}\x1b[J")
 
@@ -118,7 +119,8 @@ class LiveScreen:
             pass  # it is awake, or gone
 
     def wait(self, seconds: float | None) -> str:
-        """The keys that were typed; empty if something else happened, or the time is over."""
+        """Return the keys that were typed; empty after a resize, a `wake` or `seconds`, `q` if the terminal has been
+        closed."""
         ready, _, _ = select.select([self._input, self._woken], [], [], seconds)
         if self._woken in ready:
             os.read(self._woken, 4_096)
@@ -157,15 +159,16 @@ class LiveScreen:
 
 
 BROWSER = "BROWSER"
-"""Variable with the user's own choice: a command, with `%s` for the address, and others after a colon."""
+"""Environment variable with the user's browser: a command, with `%s` for the address; a list is separated by colons,
+and the first one is used."""
 REMOTE = ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
-"""Variables of a login from another machine, whose screen is not the one that this machine draws on."""
+"""Environment variables of a login over SSH, where the user does not see this machine's screen."""
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 def open_in_browser(address: str) -> bool:
-    """Open an address in the user's browser, where there is a screen to see it on. Return whether a browser was asked
-    to. It may outlive this process."""
+    """Open an address in the user's browser, if there is a display for it. Return whether a browser was started. It may
+    outlive this process."""
     command = _browser(address)
     if command is None:
         return False
@@ -185,7 +188,8 @@ def open_in_browser(address: str) -> bool:
 
 
 def _browser(address: str) -> list[str] | None:
-    """Return the command. A browser that runs in a terminal would take ours, so none is searched."""
+    """Return the browser's command line; None if there is no display. Text browsers are not searched: they would take
+    over our terminal."""
     if named := os.environ.get(BROWSER):
         try:
             words = shlex.split(named.partition(os.pathsep)[0])
