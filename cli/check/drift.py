@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tooltap.traces.recording.reader import Source
 
 MAX_NAME = 40
-"""Code points of a provider, a version or a dialect: what is said of it is on the same line."""
+"""Code points printed of a provider, version or dialect, which share a line with the agent's figures."""
 UNKNOWN = "unknown"
 """A report's provider, version or dialect if neither the lines nor the user state it."""
 
@@ -125,11 +125,12 @@ def _watch_recordings(paths: tuple[Path, ...], watch: _Watch, jobs: int) -> Repo
 class _Recorded(NamedTuple):
     source: Source
     dialect: str | None
-    """As the manifest says."""
+    """The dialect that the manifest states; None without a manifest."""
 
 
 def _sources(paths: tuple[Path, ...]) -> list[_Recorded]:
-    """Files of the same dialect are opened together, because a stream may continue in another file."""
+    """Find the streams in the recordings. Files of the same dialect are opened together, because a stream may continue
+    in another file."""
     from tooltap.traces.recording.reader import sources
 
     by_dialect: dict[str | None, list[Path]] = {}
@@ -139,7 +140,7 @@ def _sources(paths: tuple[Path, ...]) -> list[_Recorded]:
 
 
 class _Watch:
-    """Watches one stream after the other, and yields what was found in each."""
+    """Watches recorded streams one by one, and yields the findings of each: `NewFindings` as MessagePack."""
 
     def __init__(
         self, folder: Path | None, silent_lines: int, dialect: str, provider: str | None, version: str | None
@@ -150,7 +151,7 @@ class _Watch:
         self._provider = provider
         self._version = version
         self._drift: Drift | None = None
-        """One for all streams, because to prepare the baselines takes longer than to read a short stream."""
+        """Shared by all streams, because preparing the baselines takes longer than reading a short stream."""
 
     def __call__(self, recorded: _Recorded) -> Iterator[bytes]:
         import msgspec

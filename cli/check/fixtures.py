@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tooltap.traces.recording.reader import Source
 
 MAX_WIDTH = 100
-"""Columns of the keys in a list; longer ones stand out."""
+"""Width of the column of keys in a list; longer keys overflow it."""
 
 
 class _UnusableError(click.ClickException):
@@ -215,8 +215,8 @@ def _save(fixtures: Fixtures) -> None:
 
 
 def _say(sentence: str) -> None:
-    """Print a sentence and the difference that may follow, whose lines are indented. No other newline is one: it may be
-    part of a path."""
+    """Print a sentence, and the indented lines of the difference that may follow it. A newline without indentation does
+    not end the sentence: it may be part of a path."""
     sentence, *difference = sentence.split("\n    ")
     say(sentence)
     for line in difference:

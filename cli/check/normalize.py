@@ -122,9 +122,10 @@ class _Recording(NamedTuple):
 def _normalize(
     recording: _Recording, *, dialect: str, provider: str | None, partials: bool, outputs: Path | None, statistics: bool
 ) -> Iterator[bytes | int | Statistics | str | None]:
-    """Yield event lines, the numbers of bytes just read, and at the end the statistics, or why it cannot be read.
+    """Yield event lines, the size of each chunk read, and last the statistics, or a sentence that says why the
+    recording cannot be read.
 
-    `outputs`: the folder for output bodies. `statistics`: yield None instead if they are not wanted.
+    `outputs`: the folder for output bodies. `statistics`: False to yield None in their place.
     """
     from tooltap.normalizers.core.items import Context
     from tooltap.normalizers.stream.normalizer import StreamNormalizer

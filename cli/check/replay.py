@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 MAX_NAMES = 200
-"""Streams that a filter names; if there are more, all events are read."""
+"""Maximum number of streams that a filter names; for more, all events of the journal are read."""
 
 STEP = 1 << 18
-"""Bytes after which the progress is reported."""
+"""Bytes between two reports of progress."""
 SAME, DIFFERS = 0, 1
 
 
@@ -108,13 +108,13 @@ def command(
 
 
 class _End(NamedTuple):
-    """What a share of the trace gave in all."""
+    """Totals of one share of the trace (`StreamShare`)."""
 
     done: list[tuple[ReplayPosition, Statistics]]
     damaged: list[tuple[Path, int]]
-    """How many records of a file are damaged. All shares find the same."""
+    """Files with their number of damaged records. Equal in all shares, because each reads all files."""
     found: bool
-    """Whether there was any record."""
+    """Whether the files contain any trace record."""
 
 
 def _print_events(files: list[Path], jobs: int) -> list[Statistics]:
@@ -133,7 +133,7 @@ def _print_events(files: list[Path], jobs: int) -> list[Statistics]:
 
 
 def _check(files: list[Path], end: _End) -> None:
-    """Warn about damaged records."""
+    """Warn about damaged records. Raises `_ReplayError` if the files are no trace."""
     if not end.found:
         raise _ReplayError(f"{files[0]} is not a trace of tooltap; `tooltap normalize` reads recorded streams")
     for path, number in end.damaged:
@@ -144,7 +144,8 @@ def _check(files: list[Path], end: _End) -> None:
 def _replaying(
     files: list[Path], limits: Limits, covered: dict[str, Covered] | None, jobs: int
 ) -> Iterator[Iterator[bytes | _End]]:
-    """The event lines of all streams in the order of the trace, and then the end of each share of it."""
+    """Replay the files in a context: the event lines of all streams in the order of the trace, then the totals (`_End`)
+    of each share."""
     from tooltap.daemon.system.workers import WORTH
     from tooltap.traces.replay import StreamShare
 
@@ -178,8 +179,8 @@ _Placed: TypeAlias = "tuple[ReplayPosition, list[bytes] | int | _End | _ReplayEr
 def _replay(
     files: list[Path], limits: Limits, covered: dict[str, Covered] | None, share: StreamShare
 ) -> Iterator[_Placed]:
-    """Replay a share of the trace. An error has its place too, so that what is before it is printed. The first share
-    also says how many bytes it has read."""
+    """Replay a share of the trace, and yield each result with its position. An error is yielded instead of raised, so
+    that the events before it are still printed. The first share also yields the number of bytes just read."""
     from tooltap.normalizers.catalog.registry import UnknownDialectError
     from tooltap.traces.replay import END, Replay
 
@@ -214,7 +215,7 @@ class _Records:
         self.found = False
         self.damaged: list[tuple[Path, int]] = []
         self.read = 0
-        """Bytes."""
+        """Bytes read so far, of all files."""
 
     def __iter__(self) -> Iterator[TraceRecord]:
         from tooltap.traces.recording.reader import TraceReader

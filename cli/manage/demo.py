@@ -32,13 +32,13 @@ from tooltap.normalizers.wire.recording import Line, Recording
 from tooltap.protocol.events import decode
 
 AGENTS = {"claude-code": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI", "opencode": "OpenCode"}
-"""Name of the recording and of its stream -> the agent."""
+"""Recording and stream of the same name -> the agent's display name."""
 TIMEOUT = 30.0
 """Seconds for the daemon to start, and for the last event to arrive."""
 PAUSE = 0.03
 """Seconds between two lines of an agent, so that a user can watch."""
 SHOWN = 140
-"""Code points of a payload."""
+"""Code points printed of a payload."""
 
 
 class Pair(NamedTuple):

@@ -15,7 +15,7 @@ from tooltap.daemon.formats import counted
 TIMEOUT = 5.0
 COLOURS = {"ok": "green", "note": "yellow", "problem": "red"}
 WIDE, WIDE_INDENT = 80, 19
-"""Columns of a terminal in which sentences are in a column of their own, and where it begins."""
+"""Minimum terminal width for sentences in a column of their own, and the indentation of that column."""
 MAX_SENTENCE = 400
 """Code points of a printed sentence."""
 

@@ -66,7 +66,8 @@ def _place(journal: str | None, config: Path | None) -> Place:
 
 
 def _file(journal: str | None, config: Path | None, what: str) -> Path:
-    """The file of a SQLite journal."""
+    """Return the file of a SQLite journal. Raises `click.ClickException` if it is missing, or the journal is on
+    NATS."""
     place = _place(journal, config)
     if not isinstance(place, Path):
         raise click.ClickException(f"the journal is {place}: NATS {what}")

@@ -175,7 +175,8 @@ def _check(options: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _usual(given: dict[str, Any], settings: Config) -> list[str]:
-    """Return the options of `serve` that turn on following and the page, where neither options nor settings say it."""
+    """Return the options of `serve` that turn on following and the page, unless the given options or the settings
+    decide about them."""
     options = []
     if given["follow"] is None and not settings.follow.agents:
         options += ["--follow", "all", *([] if given["backfill"] else ["--backfill", "all"])]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PORTS = range(8422, 8432)
 """Ports of the page that are tried, before any free one: a browser stays logged in at the same port."""
 PATIENCE = 10.0
-"""Seconds that a running daemon may take to answer."""
+"""Seconds to wait for the first reply of a running daemon."""
 
 
 @click.command("up", cls=Command, examples=("tooltap up", "tooltap up --no-open"))
@@ -53,7 +53,7 @@ def command(opens: bool, socket: Path | None) -> None:
 
 
 def _running(socket: Path | None) -> dict[str, Any] | None:
-    """The statistics of the daemon that runs."""
+    """Return the statistics of the running daemon; None if none runs."""
     from tooltap.daemon.client.blocking import ask
     from tooltap.daemon.client.discovery import NoDaemonError
 
@@ -157,29 +157,29 @@ def _show_page(url: str, new_link: Callable[[], str], opens: bool) -> None:
 
 
 PERIOD = 1.0
-"""Seconds between two requests to the daemon, …"""
+"""Minimum seconds between two requests to the daemon."""
 SHARE = 4
-"""… or so many times what one takes, if that is more."""
+"""Minimum pause between two requests, as a multiple of the time that one takes."""
 PRINTED = 5.0
-"""Seconds between lines where no terminal shows them."""
+"""Minimum seconds between printed lines where there is no terminal."""
 PAGE = 1_000
-"""Newest sessions that are counted."""
+"""Maximum number of sessions that are counted, the newest."""
 USUAL_COLUMNS = 80
 """The width of a terminal that does not state it."""
 ANSWER = 30.0
-"""Seconds that a busy daemon may take for an answer."""
+"""Seconds to wait for a reply of a busy daemon."""
 
 
 class Progress(NamedTuple):
     sessions: int
     more: bool
-    """Whether there are more sessions than these."""
+    """Whether the journal has more sessions than `sessions` counts."""
     running: int
     waiting: int
     events: float
-    """Events a second."""
+    """Events per second."""
     backfill: dict[str, Any] | None
-    """As in `stats`."""
+    """`following.backfill` of the `stats` reply: progress of reading stored sessions; None if absent."""
     problem: str | None
 
 
@@ -260,7 +260,8 @@ class _Line:
             on_stderr(Clean(""))
 
     def _draw(self, text: str) -> None:
-        """Draw it over the line before. The cursor goes back, so that a line of the log takes its place."""
+        """Draw the text over the previous one. The cursor returns to the start of the line, so that a line of the log
+        overwrites it."""
         stream = terminal(err=True)
         room = (os.get_terminal_size(stream.fileno()).columns or USUAL_COLUMNS) - 1
         self._text = text if len(text) <= room else f"{text[: max(room - 1, 1)]}…"

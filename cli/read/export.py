@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MAX_BODY = 1_048_576
 MAX_BODIES = 67_108_864
 PER_PAGE = 1 << 20
-"""What it takes to write the page of a session whose size is not known, in bytes of a recording."""
+"""Assumed cost of writing a session whose size is not known, as bytes of a recording."""
 
 
 @click.command(
@@ -142,21 +142,21 @@ def command(
 
 class _Page(NamedTuple):
     source: str
-    """A file, or what the user calls a session."""
+    """Path of a file, or the session as the user named it."""
     session: dict[str, Any] | None
-    """None: a file, or a session that is not found."""
+    """The session's row; None for a file, or if the session is not found."""
     problem: str | None = None
-    """Why there is no such session."""
+    """Why the session is not found."""
     path: Path | None = None
     """Where it is written; None: standard output."""
 
 
 class _Options(NamedTuple):
     form: str
-    """`html` or `md`: also how the names of files end."""
+    """`html` or `md`; also the suffix of the files."""
     level: Any
     limits: tuple[int, int]
-    """Bytes of each output body in the page, and of all."""
+    """Maximum bytes of one output body in the page, and of all together."""
     redact: bool
     preview: bool
     """List what would be masked, and write nothing."""
@@ -209,7 +209,7 @@ def _weigh(page: _Page) -> int:
 
 
 def _try(write: Callable[[_Page], str | None], page: _Page) -> Iterator[tuple[bool, str]]:
-    """Write a page; yield why it cannot be written, or a remark about it."""
+    """Write a page; yield `(True, error)` if that fails, or `(False, remark)` if there is a remark."""
     try:
         note = write(page)
     except click.ClickException as error:
@@ -265,8 +265,8 @@ def _show(what: str, sentence: str) -> None:
 
 
 class _OutputFile:
-    """The file of the page, which appears when the page is complete. Raises `click.ClickException`. `discards`: there
-    is no file."""
+    """Output file of a page, created when the page is complete. Raises `click.ClickException`. `discards`: write no
+    file."""
 
     def __init__(self, path: Path | None, *, discards: bool) -> None:
         self._path = path
@@ -300,7 +300,7 @@ class _OutputFile:
             self._file.write(html.encode())
 
     def finish(self, page: Exporter, remark: str, *, if_empty: str) -> None:
-        """`if_empty`: the error message if nothing was written."""
+        """Write the end of the page. `if_empty`: the error message if there is nothing to write."""
         if self._file is None:
             raise click.ClickException(if_empty)
         self.write(page.end(remark))

@@ -13,10 +13,10 @@ from tooltap.daemon.system.sanitize import one_line
 
 COLUMNS = ("STATE", "SESSION", "AGENT", "MODEL", "CALL", "FOR", "TOKENS", "COST", "TITLE")
 STATES = ("waiting", "running")
-"""The first is on top."""
+"""In the order of the board, from top to bottom."""
 COLOURS = {"waiting": "yellow", "running": "green"}
 NARROW = 70
-"""Columns below which only what tells most is shown."""
+"""Terminal width below which the model is left out."""
 
 
 class Running(NamedTuple):
@@ -29,7 +29,8 @@ class Running(NamedTuple):
 
 
 def running_sessions(sessions: Sequence[dict[str, Any]], opened: dict[str, Any]) -> list[Running]:
-    """`opened`: the open calls and permissions (the result of `calls`)."""
+    """Return the running sessions, waiting ones first. `opened`: the open calls and permissions (the result of
+    `calls`)."""
     found = [Running(one.session, one.status, _doing(one), one.since) for one in find_running(sessions, opened)]
     return sorted(found, key=lambda one: STATES.index(one.state))
 
@@ -55,8 +56,8 @@ def _called(calls: list[dict[str, Any]]) -> str:
 def board(
     running: Sequence[Running], others: int, now: int, size: tuple[int, int], *, colour: bool, problem: str = ""
 ) -> list[Clean]:
-    """At most as many lines as the terminal has. `size`: its columns and lines; `others`: number of sessions that are
-    not running; `now`: milliseconds since the epoch."""
+    """Return the lines of the board, at most as many as the terminal has. `size`: columns and lines of the terminal;
+    `others`: number of sessions that are not running; `now`: milliseconds since the epoch."""
     columns, height = size
     waiting = sum(one.state == "waiting" for one in running)
     head = [counted(len(running) - waiting, "session runs", "sessions run")]
@@ -104,7 +105,7 @@ def _cost(session: dict[str, Any]) -> str | None:
 
 
 def row_of(one: Running, now: int) -> tuple[object, ...]:
-    """For a table with `COLUMNS`."""
+    """Return the cells of a session's row in a table with `COLUMNS`."""
     session = one.session
     numbers = [session.get(key) for key in ("inputTokens", "outputTokens")]
     return (

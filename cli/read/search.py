@@ -30,13 +30,13 @@ from tooltap.cli.read.sessions import NO_EVENTS, STATUSES, find_session
 from tooltap.daemon.formats import counted
 
 PER_SESSION = 3
-"""Hits of one session, unless only one is searched."""
+"""Hits shown of each session, unless only one is searched."""
 OPTIONS = {"provider": "agent", "status": "state"}
-"""Keys of a search whose options have another name."""
+"""Key of a search request -> name of its option, where they differ."""
 
 
 def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Return milliseconds since the epoch, of a date or of a duration ago."""
+    """Parse a date, or a duration ago (`2h`), and return milliseconds since the epoch."""
     if value is None:
         return None
     if ago := re.fullmatch(r"(\d{1,9})([smhdw])", value):
@@ -143,7 +143,7 @@ def command(
 
 
 def _path(project: str) -> str:
-    """Return a name unchanged, and a path as an absolute one."""
+    """Return a project's name unchanged, and a path as an absolute one."""
     return str(Path(project).expanduser().absolute()) if "/" in project or project in (".", "..", "~") else project
 
 
@@ -174,9 +174,9 @@ def _limits(answer: dict[str, Any]) -> list[str]:
 
 MOST_WIDTH, LEAST_WIDTH = 160, 40
 ABOUT = 12
-"""Columns of the tool or kind of a hit."""
+"""Width in columns of the tool or kind of a hit."""
 LEAD = 16
-"""Code points of a snippet before the first word that was found, where it does not fit as a whole."""
+"""Code points shown before the first match of a snippet that is too long for the line."""
 SAID = {"message": "said", "reasoning": "thought", "session": "session"}
 
 
@@ -231,8 +231,8 @@ def _print_hit(hit: dict[str, Any], digits: int, width: int) -> None:
 
 
 def _marked(text: str, ranges: list[list[int]], width: int) -> list[str]:
-    """Return as much of the text as fits into the width, from shortly before the first word that was found. What was
-    found is in colour."""
+    """Return the parts of a snippet that fit into the width, from shortly before the first match on, with matches in
+    color."""
     start = ranges[0][0] - LEAD if ranges and columns_of(text) > width and ranges[0][0] > LEAD else 0
     parts: list[str] = ["…"] if start else []
     room, at = width - len(parts), start

@@ -34,14 +34,14 @@ from tooltap.daemon.formats import counted, dollars
 
 NO_EVENTS = "the journal has no events yet; start an agent with `tooltap run -- claude`"
 PAGE = 1_000
-"""Sessions that are asked for at once."""
+"""Sessions per request."""
 STATUSES = ("running", "waiting", "failed", "completed", "interrupted")
 _AGE = re.compile(r"([0-9]{1,9})([smhd])")
 
 
 class Moment(click.ParamType[int]):
-    """A time: how long ago (`90s`, `10m`, `2h`, `1d`), or a date (`2026-11-24`, `2026-11-24T09:30`), which is local.
-    Becomes milliseconds since the epoch."""
+    """Option type for a time: a duration ago (`90s`, `10m`, `2h`, `1d`), or a local date (`2026-11-24`,
+    `2026-11-24T09:30`). Converts it to milliseconds since the epoch."""
 
     name = "moment"
 
@@ -142,7 +142,7 @@ def remove(context: click.Context, sessions: tuple[str, ...], socket: Path | Non
 
 
 def list_sessions(socket: Path | None, limit: int, **filters: Any) -> Iterator[dict[str, Any]]:
-    """Yield the sessions page by page, the one that was active last first. `filters`: those of the request."""
+    """Yield the sessions, requested page by page, the most recently active first. `filters`: those of the request."""
     cursor = None
     while limit > 0:
         page = request(socket, "sessions", limit=min(limit, PAGE), order="time", cursor=cursor, **filters)
@@ -164,7 +164,8 @@ def _facets(socket: Path | None, **filters: Any) -> dict[str, dict[str, int]]:
 
 
 def _projects(socket: Path | None, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The directories that are meant: a path is itself, a name is every project whose last part it is."""
+    """Resolve project names to directories: a path becomes absolute; a name stands for every project whose last path
+    component it is."""
     found: list[str] = []
     known: list[str] | None = None
     for name in names:
@@ -188,20 +189,20 @@ Session: TypeAlias = dict[str, Any]
 
 SHORTEST_ID = 8
 MIN_TITLE, WANTED_TITLE = 16, 32
-"""Widths of the title: the least, and what it has before there are more columns."""
+"""Widths of the title: the minimum, and the width it gets before optional columns are shown."""
 GAP = 2
 _STYLES = {"running": "cyan", "waiting": "yellow", "failed": "red", "interrupted": "dim"}
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "m"))
 RECENT_DAYS = 30
-"""After so many days, a date says more than their number."""
+"""Age in days from which the date is shown instead."""
 
 
 class _Column(NamedTuple):
     head: str
     most: int
-    """Its greatest width on a terminal."""
+    """Maximum width on a terminal."""
     rank: int
-    """Columns of rank 0 are always there; of the others, those of a lower rank first."""
+    """Columns of rank 0 are always shown; the others, as long as there is room, by ascending rank."""
     value: Callable[[Session], str]
     right: bool = False
 
@@ -240,7 +241,7 @@ def _line(columns: Sequence[_Column], cells: Sequence[str], widths: Sequence[int
 
 
 def _widths(columns: Sequence[_Column], rows: Sequence[Sequence[str]], room: int) -> list[int]:
-    """The width of each column, 0 for those that have no room or nothing to say."""
+    """Return the width of each column; 0 for one that has no room or is empty."""
     cells = list(zip(*rows, strict=True))
     needed = [
         max(len(column.head), min(column.most, max(map(columns_of, of_column)))) if any(of_column) else 0
@@ -260,7 +261,7 @@ def _widths(columns: Sequence[_Column], rows: Sequence[Sequence[str]], room: int
 
 
 def _short_ids(names: Sequence[str]) -> list[str]:
-    """The beginnings that commands take for the ids: as short as tells these apart."""
+    """Shorten ids to prefixes that commands accept: of equal length, and as short as still tells them apart."""
     length = SHORTEST_ID
     longest = max(map(len, names), default=0)
     while length < longest and len({name[:length] for name in names}) < len(set(names)):
@@ -333,13 +334,13 @@ _COLUMNS = (
 
 
 LAST = "last"
-"""The session that was active last."""
+"""Name that stands for the most recently active session."""
 LISTED = 5
-"""Candidates that are listed of a name that several sessions have."""
+"""Maximum number of candidates listed for an ambiguous name."""
 MAX_ABOUT = 60
-"""Code points of what is said of a candidate."""
+"""Code points printed about a candidate."""
 EVERY = 1_000_000
-"""More sessions than a journal has."""
+"""Limit for requests of all sessions: more than a journal has."""
 
 
 class UnknownSessionError(click.ClickException):
@@ -353,8 +354,8 @@ class AmbiguousSessionError(click.ClickException):
 
 
 def find_session(socket: Path | None, wanted: str) -> dict[str, Any]:
-    """Return the row of the session with this id, an id that begins so, or these words in its title; or of the `last`
-    one. Raises `UnknownSessionError` and `AmbiguousSessionError`."""
+    """Return the row of the session that `wanted` names: an id, the beginning of one, words of a title, or `last`.
+    Raises `UnknownSessionError` and `AmbiguousSessionError`."""
     if wanted == LAST:
         newest = request(socket, "sessions", limit=1, order="time")["sessions"]
         if not newest:

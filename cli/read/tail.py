@@ -29,7 +29,7 @@ FILTERS = {
     "tool": ("Calls and results of this tool, by its canonical name or the agent's name for it.", completion.tools),
 }
 COUNTED = 1_000
-"""Newest sessions whose events are counted where none is shown."""
+"""Newest sessions whose events are counted if no event was shown."""
 
 
 def _in_seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
@@ -137,7 +137,7 @@ def command(
 
 
 def _session_id(socket: Path | None, name: str, *, follow: bool) -> str:
-    """Return the id of the session. A name that no session has may be the id of a future one."""
+    """Return the id of the session. With `follow`, an unknown name is taken for the id of a future session."""
     try:
         return str(find_session(socket, name)["session"])
     except UnknownSessionError as error:
@@ -148,7 +148,7 @@ def _session_id(socket: Path | None, name: str, *, follow: bool) -> str:
 
 
 def _why_nothing(socket: Path | None, filters: dict[str, tuple[str, ...]], *, mode: str, begins_late: bool) -> str:
-    """Say why nothing was shown. `begins_late`: it did not begin with the oldest event."""
+    """Explain why no event was shown. `begins_late`: reading did not begin at the oldest event."""
     page = request(socket, "sessions", limit=COUNTED)
     events = sum(one["events"] for one in page["sessions"])
     if not events:

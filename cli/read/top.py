@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from tooltap.cli.read.running import Running
 
 SESSIONS = 200
-"""Newest sessions among which running ones are found."""
+"""Newest sessions that are searched for running ones."""
 PAUSE = 0.3
-"""Seconds between two questions to the daemon, however many events there are."""
+"""Minimum seconds between two requests to the daemon, however many events arrive."""
 TICK = 1.0
-"""Seconds after which the times on the board are drawn again."""
+"""Seconds between two redraws that only update the times."""
 KINDS = ("session", "turn", "tool-call", "tool-result", "permission-request", "permission-response", "usage")
 """Events that change the board."""
 
@@ -53,7 +53,7 @@ def command(once: bool, socket: Path | None) -> None:
 
 
 def _ask(socket: Path | None) -> tuple[list[Running], int]:
-    """The running sessions, and how many of the newest sessions are not running."""
+    """Return the running sessions, and the number of other sessions among the newest."""
     from tooltap.cli.read.running import running_sessions
 
     sessions = request(socket, "sessions", limit=SESSIONS)["sessions"]
@@ -89,7 +89,8 @@ def _watch(socket: Path | None) -> None:
 
 
 class _Changes:
-    """Wakes the screen when something has happened, or the daemon is away or back."""
+    """Event subscription in a thread, which wakes the screen when an event arrives, or the daemon disconnects or
+    is back."""
 
     def __init__(self, socket: Path | None, screen: LiveScreen) -> None:
         self.are_there = False

@@ -1,8 +1,9 @@
-"""A session as text for a terminal, made of its events one by one, in their order and with bounded memory. What is
-shown of each is decided in `daemon/show`; this says how it looks in columns. It prints nothing itself.
+"""Renders a session as text for a terminal, event by event, in order and with bounded memory. `daemon/show` decides
+what is shown of each event; this module lays it out in columns. It prints nothing itself.
 
-A call is one line, so it waits for its result, and later items wait for the call. It does not wait for long: after
-`HELD` items, or when a subagent begins to work for it, the call is shown as open, and its end gets a line of its own.
+A call is one line with its result, so it waits for the result, and later items wait for the call. The wait is bounded:
+after `HELD` items, or when a subagent begins to work for the call, it is shown as open, and its end gets a line of its
+own.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ from tooltap.protocol.events import (
 )
 
 HELD = 200
-"""Items that wait for the result of a call before them."""
+"""Maximum number of items that wait behind a call for its result."""
 MAX_AGENTS = 10_000
 MAX_BACKGROUND = 1_000
 DEEPEST = 5
-"""Levels of subagents that are indented."""
+"""Maximum indentation, in levels of subagents."""
 REASONING_LINES, SYSTEM_LINES, ERROR_LINES, PROMPT_LINES = 2, 3, 4, 40
-"""Lines of each that are shown without `full`."""
+"""Lines shown of each text without `full`."""
 SIGNS = {"+": "green", "-": "red"}
 
 
@@ -66,19 +67,20 @@ class _Lines(NamedTuple):
 
 
 class _Waiting:
-    """A call in its place."""
+    """A call in the queue of items."""
 
     def __init__(self, call: CallWithResult, agent: str | None, *, is_late: bool = False) -> None:
         self.call = call
         self.agent = agent
         self.is_opened = False
-        """Whether its line has been shown, or is to be, without its result."""
+        """Whether the call's line is shown without its result."""
         self.is_late = is_late
-        """Whether this is the line of the result, behind that of the call."""
+        """Whether this is a separate line for the result, after the call's own line."""
 
 
 class Transcript:
-    """`columns`: of the terminal. `full`: show outputs, changes and whole texts. `cwd`: where paths are relative to."""
+    """Renders the events of a session as lines. `columns`: width of the terminal. `full`: show outputs, changes and
+    whole texts. `cwd`: the folder to which paths are relative."""
 
     def __init__(self, *, columns: int, colour: bool, full: bool, cwd: str | None) -> None:
         self._columns = columns
@@ -89,16 +91,16 @@ class Transcript:
         self._open: dict[tuple[str, str], _Waiting] = {}
         self._folded: list[_Waiting] = []
         self._agents: dict[str, tuple[int, str]] = {}
-        """Subagent -> its level and what it is called."""
+        """Subagent -> its nesting level and name."""
         self._shown_agent: str | None = None
         self._background: dict[tuple[str, str], _Waiting] = {}
-        """Calls whose first result said that they continue."""
+        """Calls that continue in the background after their first result."""
         self._turns: dict[str | None, _Turn] = {}
-        """Turns that have not ended, of the main agent and of subagents."""
+        """Open turns of the main agent."""
         self._turns_begun = 0
 
     def add(self, event: Event) -> Iterator[Clean]:
-        """The lines that can be shown now."""
+        """Add the next event, and yield the lines that can be shown now."""
         show = _KINDS.get(type(event))
         if show is None or getattr(event, "partial", False) or event.replay:
             return
@@ -110,7 +112,7 @@ class Transcript:
         yield from self._ready()
 
     def end(self) -> Iterator[Clean]:
-        """The lines of what still waits."""
+        """Yield all remaining lines, without waiting for results."""
         while self._items:
             yield from self._first()
         yield from self._unfold()
@@ -146,7 +148,7 @@ class Transcript:
         self._items.append(waiting)
 
     def _update(self, event: ToolUpdate) -> None:
-        """Some agents announce a call before its arguments are known."""
+        """Update a call's input, preview and title: some agents announce a call before its arguments are known."""
         waiting = self._open.get((event.stream, event.call_id))
         if waiting is None or (event.input is None and event.preview is None and event.title is None):
             return
@@ -225,7 +227,7 @@ class Transcript:
         self._items.append(_Lines(list(lines), event.agent))
 
     def _ready(self) -> Iterator[Clean]:
-        """The items up to the first that waits."""
+        """Yield the items before the first call that waits for its result."""
         while self._items:
             first = self._items[0]
             if isinstance(first, _Waiting) and first.call.result is None and not first.is_opened:
@@ -311,7 +313,7 @@ class Transcript:
     # -- subagents ------------------------------------------------------------------------------
 
     def _meet(self, event: Event) -> None:
-        """A subagent begins: the call that spawned it is shown without its result."""
+        """Register a subagent at its first event; the call that spawned it is shown without its result."""
         key = event.stream, event.parent or ""
         spawned_by = self._open.get(key) or self._background.get(key)
         level, name = 0, event.agent or ""
@@ -329,7 +331,7 @@ class Transcript:
 
 
 def _without_call(event: ToolResult) -> _Waiting:
-    """In place of a call that is not among the events."""
+    """Stand-in for a call that is not among the events."""
     envelope = {name: getattr(event, name) for name in Event.__struct_fields__}
     call = ToolCall(**envelope, call_id=event.call_id, name=event.name, input={}, status="running")
     return _Waiting(CallWithResult.of(call, None), event.agent)
@@ -367,9 +369,9 @@ class CallWithResult(NamedTuple):
     argument: str
     result: ToolResult | None = None
     facts: tuple[Fact, ...] = ()
-    """Of the result."""
+    """Facts about the result."""
     took: float | None = None
-    """Milliseconds."""
+    """Duration of the call in milliseconds."""
 
     @classmethod
     def of(cls, call: ToolCall, cwd: str | None) -> CallWithResult:
@@ -388,7 +390,7 @@ class CallWithResult(NamedTuple):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it only read or searched, and has nothing to report."""
+        """Whether the call only read or searched, and succeeded; such calls share a line."""
         return self.result is not None and only_looked(self.family, self.result.status)
 
 
@@ -432,7 +434,7 @@ def _styled(text: str, style: str, colour: bool) -> str:
 
 
 def changes_of(call: ToolCall) -> list[FileDiff]:
-    """Return what it changes in files, as far as its input says so: of a file that is written, all lines."""
+    """Return the file changes that the call's input states; a file that is written counts all its lines as added."""
     if call.name == "Write":
         path, content = (call.input.get(key) for key in ("file_path", "content"))
         lines = whole(content if isinstance(content, str) else "", "+")
@@ -444,7 +446,7 @@ def changes_of(call: ToolCall) -> list[FileDiff]:
 
 
 def head_lines(session: dict[str, Any], columns: int, *, colour: bool) -> Iterator[Clean]:
-    """`session`: its row."""
+    """Yield the header of a session: its title, and facts about it. `session`: its row."""
     for line in wrapped(short(name_of(session), 200), columns):
         yield styled(line, "bold") if colour else joined([line])
     facts = " · ".join(_head_facts(session))
@@ -500,11 +502,11 @@ _LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\(([^()\s]{1,500})\)")
 class TextLine(NamedTuple):
     text: str
     style: str = ""
-    """One of those of `printing.py`, or none."""
+    """A style of `printing.py`, or empty."""
 
 
 def prose(text: str, columns: int) -> Iterator[TextLine]:
-    """Markdown as lines of at most so many columns."""
+    """Render Markdown as lines of at most `columns` columns."""
     is_code = False
     for line in sanitize(text).expandtabs(4).strip("\n").split("\n"):
         if _FENCE.match(line):
@@ -520,7 +522,7 @@ def prose(text: str, columns: int) -> Iterator[TextLine]:
 
 
 def plain_lines(text: str, columns: int, most: int | None = None) -> Iterator[str]:
-    """A text as it is, wrapped. `most`: how many lines; then a line says how many more there are."""
+    """Wrap a text without interpreting it. `most`: maximum number of lines; a further line then counts the rest."""
     lines = (part for line in _lines(text) for part in wrapped(line, columns))
     if most is None:
         yield from lines
@@ -535,5 +537,5 @@ def _lines(text: str) -> list[str]:
 
 
 def _bare(line: str) -> str:
-    """Without the marks inside a line."""
+    """Strip the inline marks of Markdown: bold, code and links."""
     return _LINK.sub(r"\1 (\2)", _CODE.sub(r"\1", _STRONG.sub(r"\1", line)))

@@ -21,7 +21,7 @@ DAY_MS = 86_400_000
 
 
 def _in_days(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
-    """A day, or an age in days, as days since the epoch (UTC)."""
+    """Parse a day, or an age in days, as days since the epoch (UTC)."""
     import re
     import time
     from datetime import date
@@ -106,13 +106,13 @@ class _Column(NamedTuple):
     head: str
     value: Callable[[dict[str, Any]], str]
     exact: Callable[[dict[str, Any]], object]
-    """For a pipe."""
+    """Unrounded value, for a pipe."""
     needs: int = 0
-    """Columns of the terminal from which on it is shown."""
+    """Minimum terminal width at which the column is shown."""
 
 
 def print_usage(by: str, found: dict[str, Any]) -> None:
-    """`found`: the result of a `usage` request, which has rows."""
+    """Print a table of usage. `found`: the result of a `usage` request; its `rows` must not be empty."""
     if not at_terminal():
         say_text("\t".join([by.upper(), *(column.head for column in _COLUMNS)]) + "\n")
         for row in found["rows"]:

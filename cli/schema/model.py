@@ -30,7 +30,7 @@ REF = "#/$defs/"
 
 
 class Union(NamedTuple):
-    """Structs that one key distinguishes."""
+    """Tagged union: structs distinguished by the value of one key."""
 
     members: Any
     title: str

@@ -29,7 +29,7 @@ CANNOT_START = 127
 PLAIN = {"--dialect": "dialect", "--provider": "provider", "--session": "session", "--socket": "socket"}
 """Option -> field of `AgentStart`."""
 NOT_PLAIN = ("TOOLTAP_SPOOL_BYTES", "TOOLTAP_SPOOL_TOTAL_BYTES")
-"""Variables that set options whose values click checks."""
+"""Environment variables for options that click must validate."""
 
 
 class AgentStart(NamedTuple):
@@ -48,7 +48,8 @@ class AgentStart(NamedTuple):
 
 
 def plain_start(name: str, *arguments: str) -> AgentStart | None:
-    """Read a command line whose options have obvious values. None for any other, wrong ones included."""
+    """Parse a command line that needs no click: only options of `PLAIN`, each with a value. None for any other,
+    including invalid ones."""
     if any(os.environ.get(variable) for variable in NOT_PLAIN):
         return None
     fields: dict[str, Any] = {}
@@ -100,7 +101,7 @@ def _run_tapped(start: AgentStart, tap: _LateTap) -> int:
 
 
 class _LateTap:
-    """A tap that is imported and made while the agent starts, or when the agent prints first."""
+    """Tap that is imported and created lazily: while the agent starts, or when it first prints something."""
 
     def __init__(self, start: AgentStart, stream: str, started: int) -> None:
         self._start = start
@@ -151,7 +152,7 @@ def _tap(start: AgentStart, stream: str, started: int, stdin_at: int | None) -> 
 
 
 def file_position(descriptor: int) -> int | None:
-    """Where a file will be read next; None if it is no file."""
+    """Return the current offset of a file descriptor; None if it is not a regular file."""
     try:
         return os.lseek(descriptor, 0, os.SEEK_CUR) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
     except OSError:
@@ -173,12 +174,13 @@ def _print(text: str) -> None:
 
 
 PROMPT_BYTES = 192 * 1024
-"""A prompt that is longer in JSON is left out: it must fit into a frame."""
+"""Maximum size of a prompt in JSON bytes, so that it fits into a frame; a longer one is left out."""
 
 
 def given_prompt(command: Sequence[str], stdin_at: int | None) -> str | None:
-    """Return the prompt with which `run` starts the agent: among the arguments, or in the file that is standard input,
-    from `stdin_at` on. None if there is none, or none that we can see: what is typed or piped is the agent's alone."""
+    """Return the prompt with which `run` starts the agent: from the arguments, or from the file that is standard input,
+    read from `stdin_at` on. None if there is none, it is too long, or it is typed or piped, which only the agent
+    reads."""
     import orjson
 
     from tooltap.protocol.frames import PROMPT_LENGTH

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from tooltap.daemon.taps.delivery.tap import Tap
 
 SILENCE = 90.0
-"""Seconds. OpenCode 1.18 sends a heartbeat every 10 s, older versions every 30 s."""
+"""Seconds without data after which a connection counts as dead. OpenCode 1.18 sends a heartbeat every 10 s, older
+versions every 30 s."""
 
 
 @click.group("attach", cls=Group, examples=("tooltap attach opencode http://127.0.0.1:4096",))

@@ -1,6 +1,6 @@
 """`tooltap run`: runs an agent and copies its output to the daemon.
 
-`agent.py` does it, and reads plain command lines without this module.
+The work is done by `agent.py`, which also parses plain command lines without importing this module.
 """
 
 from __future__ import annotations
