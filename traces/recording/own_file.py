@@ -1,11 +1,11 @@
-"""Opens files that are this user's own, where other users may have put something in their place.
+"""Opens files of this user safely in folders where other users may have planted links, pipes or files.
 
-In a folder that others may write to, as `/tmp`, a name may stand for a link to a file of ours, a file that others read,
-or a pipe. So no link is followed that another user could have made, and what was opened is looked at before it is
-changed: a file of this user, with no other name. Once it is ours, it stays in a sticky folder, as `/tmp` is; in others,
-it can be exchanged later.
+In a folder that others may write to, such as `/tmp`, a name may be a link to one of our files, a file that others read,
+or a pipe. So a link that another user could have made is not followed, and an opened file is checked before it is
+changed: it must belong to this user and have no other name (hard link). In a sticky folder, such as `/tmp`, it then
+stays in place; in others, it can still be exchanged later.
 
-`run` announces its agent with this, so it imports nothing else.
+`run` announces its agent with this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STEP = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 
 
 class NotOursError(OSError):
-    """`strerror` says what is wrong with the file: "it belongs to another user"."""
+    """Raised for a file or folder that is not safely ours; `strerror` says why: "it belongs to another user"."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(errno.EPERM, problem, path)
@@ -67,8 +67,8 @@ def lock_own(path: str | os.PathLike[str]) -> int:
 
 
 def open_special(path: str | os.PathLike[str], flags: int) -> int | None:
-    """Open what the path names if that is a pipe, a terminal or another device, as `/dev/stdout` may be; None if it is
-    not. Raises `OSError`, for the pipe of another user in a folder that others may write to."""
+    """Open a pipe, a terminal or another device, such as `/dev/stdout`; None if the path names nothing or something
+    else. Raises `OSError`, also for a pipe of another user in a folder that others may write to."""
     place = without_planted_links(path)
     try:
         if stat.S_ISREG((named := os.stat(path)).st_mode) or stat.S_ISDIR(named.st_mode):
@@ -129,7 +129,8 @@ def _others_may_write(folder: os.stat_result) -> bool:
 
 
 def _has_no_others(group: int) -> bool:
-    """Whether it is a group for our user alone. Many systems give each user one, which may write to new folders."""
+    """Whether our user is the only member of a group. Many systems give each user such a group, which may write to new
+    folders."""
     import grp
     import pwd
 
@@ -141,8 +142,8 @@ def _has_no_others(group: int) -> bool:
 
 
 def without_planted_links(path: str | os.PathLike[str]) -> str:
-    """Return the path without links; what follows a name that is missing is as it was. Raises `OSError`, for a link
-    that another user could have made."""
+    """Resolve the symbolic links in a path; what follows a missing name is left as it is. Raises `OSError`, also for a
+    link that another user could have made."""
     at, links = "/", 0
     rest = os.path.join(os.getcwd(), os.fspath(path)).split("/")[::-1]
     while rest:
@@ -172,7 +173,8 @@ def without_planted_links(path: str | os.PathLike[str]) -> str:
 
 
 def _open_without_links(place: str, flags: int) -> int:
-    """Open a path that had no links a moment ago, whoever exchanges folders since: where others may, one by one."""
+    """Open a path whose links have been resolved. If other users may exchange a folder in it, the folders are opened
+    one by one, so that no link is followed that was made since (TOCTOU)."""
     *above, name = place.split("/")
     if all(why_unsteady(os.stat("/".join(above[:depth]) or "/")) is None for depth in range(1, len(above) + 1)):
         return os.open(place, flags | os.O_NOFOLLOW, 0o600)
@@ -187,7 +189,7 @@ def _open_without_links(place: str, flags: int) -> int:
 
 
 def _is_planted(entry: os.stat_result, folder: str) -> bool:
-    """Whether neither this user nor root has made it, in a folder that others may write to."""
+    """Whether an entry was made by neither this user nor root, in a folder that others may write to."""
     if entry.st_uid in (0, os.geteuid()):
         return False
     try:

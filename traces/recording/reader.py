@@ -28,19 +28,19 @@ _decoder = msgspec.json.Decoder(TraceRecord)
 
 
 class TraceReader:
-    """Iterates over the lines in a file. A torn record is skipped and counted in `damaged`."""
+    """Iterates over the lines in a trace file. A torn record is skipped and counted in `damaged`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.damaged = 0
         self.read = 0
-        """Bytes."""
+        """Bytes read so far."""
 
     def __iter__(self) -> Iterator[TraceRecord]:
         return (record for record in self.records() if record.op is None)
 
     def records(self) -> Iterator[TraceRecord]:
-        """Yield the lines and the marks. Raises `OSError`."""
+        """Yield all records: lines and marks. Raises `OSError`."""
         with open(self.path, "rb") as file:
             for line in file:
                 self.read += len(line)
@@ -89,7 +89,7 @@ def sources(paths: Iterable[Path]) -> list[Source]:
 
 
 def read_stream(source: Source, dialect: str = AUTO) -> TracedStream:
-    """`dialect`: of recordings. Raises `OSError`."""
+    """Read one stream. `dialect`: of recordings. Raises `OSError`."""
     if isinstance(source, TracedStream):
         return source
     name = os.fsencode(source.stem).decode(errors="replace")  # a file's name need not be UTF-8

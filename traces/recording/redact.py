@@ -74,7 +74,7 @@ class RedactionRule(NamedTuple):
 
 _NAME = r"[\w-]+(?:\.[\w-]+)*"
 _OTHER = r"(?!(?:user|Shared|Public)(?![\w.-]))"
-"""Not the replacement itself, and not a folder shared by all users."""
+"""Lookahead that excludes the replacement itself, and folders shared by all users."""
 
 TEXT_RULES = (
     RedactionRule(re.compile(rf"\b([A-Za-z]:(?:\\+|/)Users(?:\\+|/)){_OTHER}{_NAME}"), r"\1user"),
@@ -104,7 +104,7 @@ LEARNED_FROM = (
 )
 """Patterns whose group 1 is certainly a name -> its replacement everywhere."""
 SUSPECT = re.compile(r"@|://|home|Users|Linux |Darwin ")
-"""Matches in every text in which one of the rules above matches."""
+"""Prefilter: matches in every text in which one of the rules above matches."""
 SUSPECT_BYTES = re.compile(SUSPECT.pattern.encode())
 MAX_NAMES = 1_000
 TOO_COMMON = {"admin", "agent", "app", "build", "dev", "home", "host", "localhost", "node", "root", "runner", "test"}

@@ -1,13 +1,12 @@
-"""The rules by which secrets are recognised: a table made of a scanner's, and our own for lines of agents, such as
-values that are secret because of their name (`password=`, `"api_key": `, `--token `).
+"""Rules that recognize secrets: a table derived from a scanner's rules (`static/secret_rules.jsonl`), and our own for
+lines of agents, such as values whose name says that they are secret (`password=`, `"api_key": `, `--token `).
 
-Each rule begins with one of a few literals. Where a literal stands in a line, the rule looks there and nowhere else, so
-that a line costs a search for literals, and each of them a lookup of bounded length. Hyperscan searches for all
-literals in one pass, at the speed of memory. Where it has no wheel, a regular expression finds the same places, forty
-times slower.
+Each rule begins with one of a few literals, and is tried only where its literal occurs in a line. So a line costs one
+search for literals, and for each occurrence a lookup of bounded length. Hyperscan searches for all literals in one
+pass, at memory speed. Where it has no wheel, a regular expression finds the same places, forty times slower.
 
-Lines are JSON, with text in it that may be JSON itself, so quotes may be escaped, any number of times. What is taken
-away reaches from one quote to the same quote, or contains none.
+Lines are JSON, with text in it that may be JSON itself, so quotes may be escaped, any number of times. A span to mask
+reaches from one quote to the matching quote, or contains none.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from typing import Any, NamedTuple, TypeAlias
 import orjson
 
 Span: TypeAlias = tuple[int, int, str]
-"""First byte, end, and what it is."""
+"""Secret in a line: (first byte, end, kind)."""
 Look: TypeAlias = Callable[[bytes, int, int], "Span | None"]
-"""Look at a text for a secret, where a literal begins, in a line that ends there."""
+"""Lookup: (text, start of a literal, end of the line) -> the secret there, or None."""
 
 MAX_VALUE = 4_096
 MAX_JUDGED_NAMED = 64
-"""Characters of a value that say what it is."""
+"""Bytes at the beginning of a named value by which it is judged."""
 MAX_PLACEHOLDER = 200
 MIN_STRONG = 4
 MIN_BARE = 6
 MIN_WEAK = 10
-"""Characters of a value whose name alone does not make it a secret, like that of a token …"""
+"""Minimum length in bytes of a secret whose name alone is not proof (a token's), …"""
 LEAST_ENTROPY = 2.9
 LEAST_OF_LONG = 2.3
-"""… and bits for each of its characters."""
+"""… and its minimum entropy in bits per byte from 32 bytes on; shorter ones need `LEAST_ENTROPY`."""
 
 STRONG = (b"passw", b"passphrase", b"_pwd", b"pwd=", b'pwd"', b"pwd\\", b"_pass", b'"pass"', b'pass\\"', b"secret")
 _QUALIFIED = (
@@ -102,7 +101,7 @@ NAMES: tuple[bytes, ...] = (
     b"_key:",
     b"_key =",
 )
-"""In lower case. The name of a value contains one of these."""
+"""Literals in lower case, one of which the name of a secret value contains."""
 
 _REST = re.compile(rb"([A-Za-z0-9_.-]{0,40}+)(?:[ ](?i:key|token|phrase))?")
 _SIGN = re.compile(
@@ -118,7 +117,7 @@ _NOT_SECRET = tuple(
     b"public primary foreign cache page next continuation pagination idempotency sort partition csrf_field csrffield "
     b"cancellation stop end begin special pad unk eos bos input output max total num count old".split()
 )
-"""How names begin, before the word, that name no secret."""
+"""Words that, right before the literal in a name, mean that the value is not secret: `public_key`."""
 _SUFFIX = re.compile(
     rb"(?i)[_.-]?(?:s|id|ids|name|names|type|types|count|counts|url|uri|endpoint|file|path|dir|env|var|field|fields|length|len|size"
     rb"|limit|expiry|expires\w*|ttl|ref|arn|version|manager|provider|store|usage|budget|policy|scopes?|hint|label|format|"
@@ -138,7 +137,7 @@ _DIGITS = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
 def entropy(value: bytes) -> float:
-    """Bits for each character."""
+    """Shannon entropy in bits per byte."""
     size = len(value)
     return -sum(count / size * log2(count / size) for count in Counter(value).values())
 
@@ -150,7 +149,7 @@ def is_placeholder(value: bytes) -> bool:
 
 
 def named(literal: bytes) -> Look:
-    """Look for the value after a name that contains the literal."""
+    """Return a lookup for the value after a name that contains the literal."""
     strong = literal.startswith(STRONG) or b"private" in literal
     kind = "password" if literal.lstrip(b'_"').startswith((b"pass", b"pwd")) else "secret" if strong else "token"
     if b"key" in literal:
@@ -179,13 +178,13 @@ def named(literal: bytes) -> Look:
 class Named(NamedTuple):
     kind: str
     strong: bool
-    """Whatever has this name is secret."""
+    """Whether the name alone is proof of a secret (`password`); other values must look random."""
     sure: bool
-    """What follows is certainly its value."""
+    """Whether the value certainly belongs to the name: after `=` or `:`, say, rather than after `,` or `>`."""
     variable: bool
-    """It is a variable of an environment."""
+    """Whether it is an environment variable (`NAME=` in capitals)."""
     quote: bytes | None
-    """That of the name."""
+    """The quote that ends the name, with its backslashes; None if the name is not quoted."""
 
 
 def _value(text: bytes, start: int, end: int, named: Named) -> Span | None:
@@ -225,10 +224,12 @@ def _is_bare_secret(value: bytes, after: bytes, named: Named) -> bool:
 
 
 def _closing(text: bytes, opening: re.Match[bytes], end: int) -> int | None:
-    """The end of the string that begins so.
+    """Return where the string with this opening quote ends, or None.
 
-    A quote of JSON within JSON has 0, 1, 3, 7 … backslashes before it. With the backslashes that end the value, their
-    number and one is divisible by as many powers of two as the quote is deep; a deeper quote belongs to the value."""
+    A quote of JSON nested n levels deep has 2**n - 1 backslashes before it: 0, 1, 3, 7 … The value may end in
+    backslashes of its own, so the depth of a quote is given by the largest power of two that divides the number of its
+    backslashes plus one. A deeper quote is part of the value.
+    """
     depth, mark, at = len(opening[1]) + 1, opening[2], opening.end()
     limit = min(end, at + MAX_VALUE)
     while (at := text.find(mark, at, limit)) >= 0:
@@ -259,7 +260,8 @@ def _hides(value: bytes, strong: bool) -> bool:
 
 
 def _is_random(value: bytes) -> bool:
-    """Whether nobody would write it: long, with digits and letters in no order."""
+    """Whether a value looks generated: at least 16 bytes, with digits, of high entropy, and neither a placeholder nor
+    code."""
     digits = sum(48 <= one < 58 for one in value)
     return (
         len(value) >= 16
@@ -271,24 +273,24 @@ def _is_random(value: bytes) -> bool:
 
 
 def _mixed(value: bytes) -> bool:
-    """Whether it has letters and something else."""
+    """Whether a value mixes letters with digits or symbols, or is long and of high entropy."""
     return _LETTERS_AND_MORE.match(value) is not None or (len(value) >= 20 and entropy(value) > 3.6)
 
 
 # -- all rules ----------------------------------------------------------------------------------------------------
 
 Find = Callable[[bytes], list[tuple[int, int]]]
-"""Returns (where a literal begins, its number) for each place, in order; places may overlap."""
+"""Function that returns (start of a literal, its index) for each occurrence, in order; occurrences may overlap."""
 
 
 class Literal(NamedTuple):
     text: bytes
     caseless: bool
-    """It is in lower case, and the text may be in either."""
+    """Match upper and lower case; `text` is then in lower case."""
     tail: bytes = b""
-    """A set of characters as an expression …"""
+    """Character class, as a regular expression, of the bytes that must follow `text` …"""
     times: int = 0
-    """… of which so many follow."""
+    """… and their number."""
 
     @property
     def pattern(self) -> bytes:
@@ -303,7 +305,7 @@ def finder(literals: Sequence[Literal]) -> Find:
 
 
 def find_with_hyperscan(literals: Sequence[Literal]) -> Find:
-    """Raises `ImportError` if it is not installed, or this processor is too old for it."""
+    """Search with Hyperscan. Raises `ImportError` if it is not installed, or does not support this processor."""
     import hyperscan
 
     try:
@@ -335,7 +337,7 @@ def find_with_hyperscan(literals: Sequence[Literal]) -> Find:
 
 def find_with_re(literals: Sequence[Literal]) -> Find:
     starts: dict[bytes, list[tuple[int, bytes, re.Pattern[bytes]]]] = {}
-    """The first two bytes in lower case -> numbers, in lower case, and as they are in the text."""
+    """First two bytes in lower case -> (index of the literal, literal in lower case, its expression)."""
     for number, one in enumerate(literals):
         lower = one.text.lower()
         exact = re.compile(one.pattern, re.IGNORECASE if one.caseless else 0)
@@ -370,7 +372,7 @@ _Tree: TypeAlias = "dict[bytes, _Tree]"
 
 
 def _of_tree(tree: _Tree) -> bytes:
-    """An expression for every literal of a tree, which tries each character once."""
+    """Return a regular expression for all literals of a trie, which tests each byte once."""
     if not any(tree.values()):
         return b"[" + b"".join(map(re.escape, sorted(tree))) + b"]"
     branches = [re.escape(char) + (_of_tree(after) if after else b"") for char, after in sorted(tree.items())]
@@ -383,15 +385,16 @@ class SecretRule(NamedTuple):
     look: Look
     pattern: bytes | None
     weight: int
-    """How long a look may take, in units of some eight microseconds."""
+    """Budget that a failed lookup consumes, in units of about eight microseconds."""
 
 
 _HARMLESS = re.compile(rb"[^\"\\\x00-\x1f]*").fullmatch
-"""Without it, what is around it is still JSON."""
+"""Matches a secret whose removal keeps the JSON around it valid: no quotes, backslashes or control characters."""
 
 
 def _of_pattern(kind: str, pattern: bytes, least: float = 0.0, placeholders: bool = False) -> Look:
-    """`least`: bits for each character of the secret. `placeholders`: mask placeholders for a secret, too."""
+    """Return a lookup for a pattern. `least`: minimum entropy of the secret in bits per byte. `placeholders`: mask
+    placeholders, too."""
     compiled: re.Pattern[bytes] | None = None
 
     def look(text: bytes, start: int, end: int) -> Span | None:
@@ -444,13 +447,14 @@ def rules() -> tuple[SecretRule, ...]:
 _ANYTHING = r"[\s\S]{0,"
 LEAST_OF_OWN = 2.8
 MAX_JUDGED = 256
-"""Characters of a secret that may be too regular to be one."""
+"""Maximum length in bytes of a secret whose entropy is checked."""
 _SPACE = rb"(?:[ \t]|\\+[nrt]|\r?\n)"
 _QUOTE = rb"(?:\\*[\"'`])?"
 _TEXT = rb"(?:(?!-----[BE])(?:[^\"\\]|\\+[^\"\\]))"
 """A character or an escape inside a JSON string, unless a PEM boundary starts there."""
 _BEFORE = rb"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=[0-9]m))"
-"""No word, except that of an escape: a newline, or a colour."""
+"""Left boundary of a token: no letter, digit, `_` or `-` before it, unless they end an escape (a newline) or a color
+code."""
 _PRIVATE_KEY = (
     rb"-----BEGIN (?:[A-Z0-9]{2,10} ){0,3}PRIVATE KEY(?: BLOCK)?-----(?=[^\"]{0,120}?[A-Za-z0-9+/=]{32})"
     + _TEXT
@@ -626,4 +630,5 @@ OWN: tuple[tuple[str, tuple[bytes, ...], bytes], ...] = (
     ),
     ("atlas-token", (b".atlasv1.",), rb"\.atlasv1\.([A-Za-z0-9\-_=]{60,70})"),
 )
-"""Kind, literals (in lower case: in any), and what stands there; group 1, if there is one, is the secret."""
+"""(kind, literals, pattern). A literal in lower case also matches capitals; group 1 of the pattern, if any, is the
+secret."""

@@ -35,12 +35,13 @@ _STRING = re.compile(
     rb"\"(?P<text>(?:[^\"\\]|\\.)*+)\""
     rb"(?:[ \t]*:[ \t]*(?:\"(?P<value>(?:[^\"\\]|\\.)*+)\"|(?P<number>-?\d[\d.eE+-]*+))?)?"
 )
-"""A string with what it is the key of: another string, or a number."""
+"""A JSON string and, if it is a key, its value: another string, or a number."""
 _ESCAPED = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 
 def dense_spans(text: bytes, begin: int, end: int, places: Sequence[int]) -> Iterator[Span]:
-    """Yield what is masked unchecked in the line from `begin` to `end`. `places`: the secret-like ones, in order."""
+    """Yield the spans to mask unchecked in a dense line, which reaches from `begin` to `end`. `places`: the secret-like
+    places in it, in order."""
     try:
         orjson.loads(memoryview(text)[begin:end])
     except orjson.JSONDecodeError:
@@ -60,13 +61,13 @@ def dense_spans(text: bytes, begin: int, end: int, places: Sequence[int]) -> Ite
 
 
 def _from(places: Sequence[int], start: int, end: int) -> int | None:
-    """Return the first place in the range."""
+    """Return the first place in the range, or None."""
     first = bisect_left(places, start)
     return places[first] if first < len(places) and places[first] < end else None
 
 
 def _after_escape(text: bytes, start: int, end: int) -> Iterator[Span]:
-    """Yield the range without the rest of an escape that it begins in."""
+    """Yield the range as a span; if it begins within an escape, without the rest of that escape."""
     while start < end and begins_in_escape(text, start):
         start += 1
     if start < end:
@@ -88,17 +89,18 @@ _KEY = re.compile(rb"(\\*\")[ \t]{0,4}:[ \t]{0,4}\Z")
 
 @cache
 def _found() -> tuple[Find, list[SecretRule]]:
-    """The search for literals, and the rule of each."""
+    """Return the search for literals, and the rule of each literal by its index."""
     literals = [(literal, rule) for rule in rules() for literal in rule.literals]
     return finder([literal for literal, _ in literals]), [rule for _, rule in literals]
 
 
 def find_secrets(text: bytes, ends: Sequence[int] | None = None) -> list[Span]:
-    """The secrets in the text, in order; none overlaps another. `ends`: of the lines, if the text has several."""
+    """Return the secrets in the text, in order; none overlaps another. `ends`: ends of the lines, if the text has
+    several."""
     find, rule_of = _found()
     found: list[Span] = []
     unread: dict[int, list[int]] = {}
-    """Start of a line -> the places in it that there are too many of."""
+    """Start of a dense line -> its end, and the places that were not looked up because its budget is exhausted."""
     begin, end, until, looks = 0, -1, 0, 0.0
     for start, number in find(text):
         if start > end:

@@ -1,7 +1,7 @@
-"""Files that are there whole or not at all: written beside their place, synced, and renamed into it.
+"""Atomic file writes: a temporary file beside the target is written, synced, and renamed to it.
 
-Whoever is killed while it writes leaves the old file, or none. What it has written so far stays beside it under a
-hidden name, and the next writer of the same file removes it: a lock on it says that nobody writes to it any more.
+A writer that is killed leaves the old file, or none. Its temporary file, which has a hidden name, stays until the next
+writer of the same target removes it: it is not locked, so nobody writes to it any more.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from tooltap.traces.recording.own_file import open_special, without_planted_link
 
 SUFFIX = ".part"
 MAX_NAME = 150
-"""Bytes of the file's own name in the hidden one: file systems allow 255."""
+"""Maximum bytes of the target's name in the temporary one: file systems allow 255 in all."""
 
 
 def write_whole(path: Path, data: bytes | str) -> None:
-    """Raises `OSError`."""
+    """Write a whole file atomically. Raises `OSError`."""
     with whole_file(path) as file:
         file.write(data.encode() if isinstance(data, str) else data)
 
 
 @contextmanager
 def whole_file(path: Path, mode: int | None = None, *, replace: bool = True) -> Iterator[BinaryIO]:
-    """A file to write, which takes its place when the block ends without an exception. Raises `OSError`.
+    """Open a file to write, which replaces the target when the block ends without an exception. Raises `OSError`.
 
     `mode`: its permissions; default: those of the file that it replaces, else what the user's umask says. With
-    `replace` False a file that is there by then stays. A symbolic link stays one, and what it names is replaced,
-    unless another user may have put it there. A terminal, a pipe or `/dev/null` is written to directly.
+    `replace` False, a file that exists by then is kept. A symbolic link stays one, and its target is replaced, unless
+    another user may have made the link. A terminal, a pipe or `/dev/null` is written to directly.
     """
     existing = _status(path)
     if existing is not None and not stat.S_ISREG(existing.st_mode):
@@ -82,7 +82,7 @@ def _status(place: Path) -> os.stat_result | None:
 
 
 def _create(place: Path, mode: int) -> tuple[int, Path]:
-    """A new locked file beside the place. Removes what killed writers left there."""
+    """Create and lock a temporary file beside the target. Removes those that killed writers left there."""
     name = f".{os.fsdecode(os.fsencode(place.name)[:MAX_NAME])}"
     for left in place.parent.glob(f"{escape(name)}.*{SUFFIX}"):
         _remove_left(left)

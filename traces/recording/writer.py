@@ -43,7 +43,7 @@ class Declared(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, re
     parent: str | None = None
     mcp_servers: tuple[str, ...] = ()
     prompt: str | None = None
-    """Only in the record of the first line."""
+    """The prompt with which the agent was started; only in the record of the first line."""
 
 
 class TraceRecord(msgspec.Struct, kw_only=True, omit_defaults=True, rename=WIRE_NAMES):
