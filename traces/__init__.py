@@ -1,1 +1,1 @@
-"""Raw lines on disk, and what can be done with them without a daemon."""
+"""Recorded raw lines: trace files, masking of secrets, fixtures, replay and drift, all without a daemon."""

@@ -1,5 +1,5 @@
-"""Replays a trace through the current normalizers: the events its lines give today, with the ids they had. `EventDiff`
-compares them with a journal's.
+"""Replays a trace through the current normalizers: yields the events that its lines give today, with their original
+ids. `EventDiff` compares them with a journal's.
 
 Each traced stream has its own normalizer, configured with what its publisher declared to the daemon. (`normalize` with
 the dialect `tooltap-trace` reads a whole trace as one stream instead.)
@@ -58,7 +58,7 @@ def survey(records: Iterable[TraceRecord]) -> dict[str, Covered]:
 
 
 class StreamShare(NamedTuple):
-    """A share of a trace's streams, for one of the processes that replay it; all shares have about as many."""
+    """A share of a trace's streams, for one of several processes that replay it; streams are distributed by hash."""
 
     number: int
     of: int
@@ -68,16 +68,16 @@ class StreamShare(NamedTuple):
 
 
 class ReplayPosition(NamedTuple):
-    """Orders what several shares give."""
+    """Sort key that merges the results of several shares into the order of the trace."""
 
     position: int
-    """Of the record in the trace; `sys.maxsize` at its end."""
+    """Index of the record in the trace; `sys.maxsize` at its end."""
     began: int = 0
     """At the end of the trace, the position of the first record of the stream that ends with it."""
 
 
 END = ReplayPosition(sys.maxsize, sys.maxsize)
-"""After everything else."""
+"""Position after everything else."""
 
 
 @dataclass
@@ -88,21 +88,22 @@ class _Stream:
 
 
 class Replay:
-    """`limits`: the limits of the daemon that wrote the trace, which decide where long texts are truncated.
+    """Replays the streams of one share. `limits`: the limits of the daemon that wrote the trace, which decide where
+    long texts are truncated.
 
-    `covered`: only the streams that `survey` found, without earlier streams of the same names, and without what the end
-    of the trace gives.
+    `covered`: replay only the streams that `survey` found, without earlier streams of the same names, and do not end
+    those that the trace does not end.
     """
 
     def __init__(self, limits: Limits, share: StreamShare, covered: Mapping[str, Covered] | None = None) -> None:
         self.done: list[tuple[ReplayPosition, Statistics]] = []
-        """Statistics of the streams that have ended, and where."""
+        """Statistics of the streams that have ended, with the position of their end."""
         self._limits = limits
         self._share = share
         self._covered = covered
         self._streams: dict[str, _Stream] = {}
         self.place = ReplayPosition(0)
-        """Of the record that is being replayed."""
+        """Position of the record that is being replayed."""
 
     def lines(self, records: Iterable[TraceRecord]) -> Iterator[tuple[ReplayPosition, list[bytes]]]:
         """The event lines of each record. Raises `UnknownDialectError`."""
@@ -183,7 +184,7 @@ What: TypeAlias = Literal["added", "removed", "changed"]
 Event: TypeAlias = dict[str, Any]
 
 NEVER_COMPARED = frozenset({"seq", "id", "root"})
-"""`root` may have been found on the daemon's machine."""
+"""Fields that are not compared. `root` may have been found on the daemon's machine."""
 TIMES = frozenset({"ts", "durationMs"})
 
 
@@ -230,8 +231,8 @@ class EventDiff:
 
     Events are paired line by line: within a line, the events of the same kind about the same call are paired in order.
     What does not result from the lines is not compared: `seq`, the position within the line at the end of `id`, and
-    times if the trace does not hold them. Secrets are masked on both sides: a trace has none, a journal may have any,
-    and what came in pieces is whole only in an event.
+    times if the trace does not hold them. Secrets are masked on both sides: a trace is masked already, a journal may
+    hold secrets, and one that was streamed in pieces is whole only in an event.
 
     Reads both sides in step. They are in about the same order, so little is held in memory: the events of a line are
     compared and released as soon as both sides are past the line.
@@ -264,7 +265,7 @@ class EventDiff:
             self._add(1, head_of(other), other)
 
     def finish(self) -> None:
-        """The journal has no more. Raises what `replayed` does."""
+        """Finish the comparison after the journal's last event. Raises what `replayed` raises."""
         for body in self._replayed:
             self._add(1, head_of(body), body)
         for name, stream in self._streams.items():

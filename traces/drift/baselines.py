@@ -117,9 +117,9 @@ PACKAGED = Path(str(files("tooltap.traces"))) / "static" / "baselines"
 UNKNOWN = "unknown"
 FORMAT = 1
 ENOUGH = 5
-"""A key of a payload is expected only if so many scenarios had the payload, and all had the key."""
+"""Minimum number of scenarios with a payload for its keys to be expected; then those that all of them had are."""
 RECORDINGS, CONFIGURATIONS = 3, 2
-"""A key of a line is expected only if so many recordings of so many configurations had the message type."""
+"""Minimum numbers of recordings and of configurations with a message type for the keys of its lines to be expected."""
 ALL_SCENARIOS = "*"
 
 
@@ -128,7 +128,7 @@ class BaselineError(ValueError):
 
 
 class Origin(NamedTuple):
-    """The origin of a stream."""
+    """The agent that printed a stream."""
 
     dialect: str
     provider: str
@@ -146,9 +146,9 @@ class Observed:
     agent: Origin
     lines: Shape = field(default_factory=Shape)
     traits: set[str] = field(default_factory=set)
-    """What the agent was set up with, or did, that changes its lines."""
+    """Facts about the agent's setup or behavior that change its lines."""
     payloads: dict[str, Shape] = field(default_factory=dict)
-    """By key."""
+    """Key -> shape of the payloads."""
     misfits: dict[str, list[str]] = field(default_factory=dict)
     """Key -> the paths in its payload that do not fit the canonical tool."""
 
@@ -302,7 +302,7 @@ class Baseline:
 
     @classmethod
     def read(cls, data: bytes, name: str) -> Baseline:
-        """Raises `BaselineError`."""
+        """Decode a baseline file. Raises `BaselineError`."""
         try:
             value = orjson.loads(data)
             if value["v"] != FORMAT:
@@ -347,7 +347,8 @@ class Failure(NamedTuple):
 
 
 def check(baseline: Baseline, scenarios: dict[str, Observed], *, strict: bool) -> Iterator[Failure]:
-    """`strict`: keys that the baseline does not have are failures too. Scenarios it does not have are skipped."""
+    """Compare recordings with a baseline. `strict`: keys that the baseline does not have are failures, too. Scenarios
+    that it does not have are skipped."""
     lines = Shape()
     for scenario, observed in sorted(scenarios.items()):
         if scenario not in baseline.scenarios:

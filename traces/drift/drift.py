@@ -31,7 +31,7 @@ from tooltap.traces.recording.redact import Redactor
 
 MAX_FINDINGS = 300
 GONE = 3
-"""A key that so many lines of several streams lack, and none has, is gone."""
+"""A key has vanished for good if at least this many lines, in several streams, lack it and no line has it."""
 EAGER = 32
 """All of the first EAGER objects with the same keys are sampled, then …"""
 STRIDE = 17
@@ -113,7 +113,8 @@ class KnownShapes(msgspec.Struct):
     """The shapes that the baselines hold for one version of an agent."""
 
     version: str | None = None
-    """Of the baseline. None if the agent has none; `lines` is then what all agents have of a dialect they share."""
+    """Version of the baseline. None if the agent has none; `lines` then merges those of all agents that share the
+    dialect."""
     lines: Shape = msgspec.field(default_factory=Shape)
     payloads: dict[str, Shape] = {}
     versions: dict[str, Shape] = {}
@@ -121,7 +122,7 @@ class KnownShapes(msgspec.Struct):
 
 
 class NewFindings(msgspec.Struct):
-    """The findings of a `Drift` since the last `take`, for another to `add`."""
+    """The findings of a `Drift` since the last `take`, for another one to `merge`."""
 
     agents: list[AgentTotals]
     findings: list[Finding]
@@ -131,8 +132,8 @@ class NewFindings(msgspec.Struct):
 
 
 class Drift:
-    """`baselines` returns the baselines of a dialect. `on_new` is called once for each finding, when it is first
-    added."""
+    """The findings of any number of streams. `baselines` returns the baselines of a dialect. `on_new` is called once
+    for each finding, when it is first added."""
 
     def __init__(
         self,
@@ -144,7 +145,7 @@ class Drift:
     ) -> None:
         self.silent_lines = silent_lines
         self.changed = 0
-        """Rises with every finding that is added."""
+        """Counter that increases with every finding added."""
         self._baselines = baselines
         self.thorough = thorough
         self._on_new = on_new
@@ -155,14 +156,14 @@ class Drift:
         """The merged shapes of all examined lines (key "") and payloads (by key). With them, `report` distinguishes a
         key that has vanished from a key that is missing only sometimes."""
         self._beside: set[tuple[Origin, str]] = set()
-        """Places of new keys that were seen where no other key is missing: they are no other names of one."""
+        """Places of new keys that were seen in objects where no known key is missing, so they are not renamed keys."""
         self._sampling: dict[Any, int] = {}
         self._signatures: dict[Any, int] = {}
         self._omitted = 0
 
     @property
     def number(self) -> int:
-        """Different findings."""
+        """Number of distinct findings."""
         return len(self._findings)
 
     def report(self) -> Report:
@@ -172,8 +173,9 @@ class Drift:
         return Report(agents, findings, self._omitted)
 
     def _settled(self, finding: Finding) -> Finding:
-        """Decide about a vanished key. It is an alarm if another key took its place, unless that key was also seen
-        beside it, or if several lines lack it and none has it: one line may be unusual."""
+        """Decide the severity of a vanished key. It is an alarm if a new key took its place, unless the new key also
+        occurs where no key is missing, or if at least `GONE` lines of several streams lack it and none has it; else it
+        is a notice."""
         finding = self._with_evidence(finding)
         if finding.kind != "vanished-key":
             return finding
@@ -183,7 +185,7 @@ class Drift:
         return msgspec.structs.replace(finding, severity=severity, text=text)
 
     def _with_evidence(self, finding: Finding) -> Finding:
-        """Add to a vanished key what other lines say about it."""
+        """Update a vanished key by the lines examined since: whether some have it, and whether it was renamed."""
         if finding.kind != "vanished-key":
             return finding
         agent = Origin(finding.dialect, finding.provider, finding.version)
@@ -193,11 +195,12 @@ class Drift:
         return msgspec.structs.replace(finding, some=some, now=None if is_beside else finding.now)
 
     def findings(self) -> list[Finding]:
-        """All findings, for `restore`."""
+        """Return all findings, for `restore`."""
         return [self._with_evidence(finding) for finding in self._findings.values()]
 
     def restore(self, findings: list[Finding]) -> None:
-        """Add what was found before, by this daemon or by another. What is there already is not added again."""
+        """Add findings of an earlier run or another daemon. Counts of findings that are known already are not added
+        up."""
         for finding in findings:
             place = Origin(finding.dialect, finding.provider, finding.version), finding.kind, finding.place
             known = self._findings.get(place)
@@ -221,7 +224,7 @@ class Drift:
         return found
 
     def merge(self, found: NewFindings) -> None:
-        """Add what another has found in other streams, within the limits."""
+        """Add the findings that another `Drift` took from other streams, within the limits."""
         self.changed += len(found.findings)
         for finding in found.findings:
             agent = Origin(finding.dialect, finding.provider, finding.version)
@@ -344,9 +347,9 @@ class Drift:
 def _known(baselines: list[Baseline], agent: Origin) -> KnownShapes:
     """Merge the baselines of a dialect.
 
-    Everything that any version of the agent had is known, and what other agents had of a dialect that they share.
-    Expected is only what the versions around the agent's had always. For an unknown version, that of the version to
-    which a line comes closest; for a version older than all baselines, nothing.
+    Known are the shapes of all versions of the agent, and those of other agents that share the dialect. Expected are
+    only the keys that the adjacent versions always had; for an unknown version, those of the version that a line is
+    closest to; for a version older than all baselines, none.
     """
     chosen = nearest(baselines, agent)
     if chosen is None:
@@ -374,18 +377,19 @@ def _known(baselines: list[Baseline], agent: Origin) -> KnownShapes:
 
 
 def _concerns_all(change: ShapeChange, *, is_named: bool) -> bool:
-    """Whether a change matters for an agent without a baseline, which may have other fields. `is_named`: if
-    not, its name may be among what has changed."""
+    """Whether a change matters for an agent without a baseline, whose fields may differ anyway: a renamed key does.
+    `is_named`: whether the stream states its provider; if not, a new key matters, too, because it may be the one that
+    names the agent."""
     return not change.mild if change.kind == "vanished-key" else not is_named and change.kind == "new-key"
 
 
 def _distance(known: Shape, found: Shape) -> int:
-    """How far a line is from those of a version. To lack the whole type is farther than any other names in it."""
+    """Number of deviations of a line from a version's lines; an unknown message type counts `UNKNOWN_TYPE` times."""
     return sum(UNKNOWN_TYPE if change.kind == "new-variant" else 1 for change in compare(known, found))
 
 
 def _shared(baselines: list[Baseline]) -> Shape:
-    """The shape that all agents of a dialect share; nothing if only one has it."""
+    """Merge the lines of all agents that share a dialect; empty if only one agent has baselines for it."""
     shared = Shape()
     if len({baseline.agent.provider for baseline in baselines}) > 1:
         for baseline in baselines:
@@ -394,7 +398,8 @@ def _shared(baselines: list[Baseline]) -> Shape:
 
 
 def _expecting(baselines: list[Baseline], agent: Origin) -> list[Baseline]:
-    """The baselines whose keys a version of an agent is expected to have, if they all have them."""
+    """Return the baselines that decide which keys are expected, those that all of them have: of the agent's version,
+    else of the versions just before and after it. All for an unknown version, none for one older than all."""
     ours = sorted((one for one in baselines if one.agent[:2] == agent[:2]), key=lambda one: age(one.agent.version))
     if agent.version == UNKNOWN:
         return ours

@@ -37,9 +37,9 @@ CHOICE = "|"
 FEW = "?"
 
 MAP_KEYS = 4
-"""An object without a fixed set of keys had at least so many different ones …"""
+"""The keys of an object are data if its examples had at least this many different ones …"""
 MAP_SHARE = 0.5
-"""… and an example of it no more than this share of them."""
+"""… and an example had on average no more than this share of them."""
 
 MAX_DEPTH = 12
 MAX_KEYS = 64
@@ -51,7 +51,7 @@ MAX_MEMBERS = 1_000
 
 TAG_KEYS = ("type", "subtype", "method", "sessionUpdate", "role", "object", "operation")
 ANSWERED = "command"
-"""A tag key of objects whose type is `response` (Pi 0.73): which command it answers."""
+"""Additional tag key of objects of type `response` (Pi 0.73): the command that the response answers."""
 OPAQUE = frozenset(
     {
         "args",
@@ -87,9 +87,9 @@ _NAME = re.compile(r"[A-Za-z_$@][\w$-]{0,47}")
 _DIGIT = re.compile(r"\d")
 _MCP_TOOL = "mcp__"
 _OPERATOR = "$"
-"""An object under such a key (`$set`) has those keys that it changes."""
+"""Prefix of the key of an update (`$set`): its object holds just the keys that it changes, so all are optional."""
 _BY_NAME = re.compile(r"by([A-Z_]\w*)")
-"""The keys of an object under such a key are names: `byName`, `by_type`."""
+"""Matches keys of objects whose own keys are names: `byName`, `by_type`."""
 
 
 def _is_tag(key: str, value: dict[str, Any]) -> bool:
@@ -118,9 +118,9 @@ class Fields(msgspec.Struct, eq=False, array_like=True):
     optional: set[str] = set()
     examples: int = 1
     members: int = 0
-    """Keys of all examples together."""
+    """Number of keys, summed over all examples."""
     sources: frozenset[Source] = frozenset()
-    """The recordings that had it, if it was marked with them."""
+    """The recordings with this variant, if the shapes were marked (`Shape.mark`)."""
     few: bool = False
     """Too few recordings had it for its keys to be expected."""
 
@@ -165,8 +165,8 @@ class Fields(msgspec.Struct, eq=False, array_like=True):
         self.optional = {DATA_KEY}
 
     def is_map(self, name: str) -> bool:
-        """Whether the keys are data, as the keys of a map from names or ids to values of one shape. `name` is the key
-        of the object itself."""
+        """Whether the keys are data, like those of a map from names or ids to values of one shape. `name` is the key of
+        the object itself."""
         if self.tag or not self.keys or not _is_uniform(list(self.keys.values())):
             return False
         varies = len(self.keys) >= MAP_KEYS and self.members <= MAP_SHARE * self.examples * len(self.keys)
@@ -222,13 +222,13 @@ class Shape(msgspec.Struct, array_like=True):
                 self.types.add(OBJECT)
 
     def mark(self, source: Source) -> None:
-        """Say which recording the shape is of."""
+        """Record the recording from which the shape was taken."""
         for fields in self._fields():
             fields.sources = frozenset((source,))
 
     def settle(self, recordings: int, configurations: int) -> None:
-        """Decide which variants are known well enough for their keys to be expected: those that so many recordings of
-        so many configurations had. A key may be in all examples of a few recordings by chance."""
+        """Mark variants that fewer recordings or configurations had as `few`: their keys are not expected, because a
+        few recordings may all have a key by chance."""
         for fields in self._fields():
             known = {source.configuration for source in fields.sources}
             fields.few = len(fields.sources) < recordings or len(known) < configurations
@@ -251,7 +251,7 @@ class Shape(msgspec.Struct, array_like=True):
             fields.optional = set(fields.keys)
 
     def _fields(self) -> Iterator[Fields]:
-        """All variants of objects in it."""
+        """Yield all object variants in the shape, at any depth."""
         if self.item is not None:
             yield from self.item._fields()
         for fields in self.variants.values():
@@ -279,7 +279,7 @@ class Shape(msgspec.Struct, array_like=True):
 
     @classmethod
     def from_json(cls, value: Any) -> Shape:
-        """Raises `ValueError` if the value is not a shape."""
+        """Decode a shape. Raises `ValueError` if the value is not one."""
         shape = cls()
         for part in value[CHOICE] if isinstance(value, dict) and CHOICE in value else [value]:
             shape.add(cls._part_from_json(part))
@@ -287,7 +287,7 @@ class Shape(msgspec.Struct, array_like=True):
 
     @classmethod
     def from_alternatives(cls, parts: list[Any]) -> Shape:
-        """Raises `ValueError`."""
+        """Decode a list of alternatives. Raises `ValueError`."""
         return cls.from_json({CHOICE: parts})
 
     @classmethod
@@ -367,18 +367,19 @@ class ShapeChange(NamedTuple):
     """`$<assistant>.message.content[]<tool_use>.name`: keys, elements of arrays, tags of objects."""
     known: str
     found: str
-    """The known and the found shape in a few words; empty if absent. Of a vanished key: the new key that its value may
-    have now."""
+    """The known and the found shape in a few words; empty if absent. For a vanished key, `found` is the new key to
+    which it may have been renamed."""
     mild: bool = False
-    """Of another type: it is one that may be there as well. Of a new or a vanished key: none took the other's place."""
+    """A lesser change. For another type: it may be legitimate here. For a new key: no known key is missing. For a
+    vanished key: it was not renamed."""
 
 
 def compare(known: Shape, found: Shape, path: str = "$", *, few: bool = False) -> Iterator[ShapeChange]:
-    """Yield what in `found` does not fit `known`. Alternatives of `known` that were not found are not a change.
+    """Yield the deviations of `found` from `known`. Alternatives of `known` that were not found are not a change.
 
-    A key that is always there may be missing because it has another name now. Where it is gone and a new key with a
-    value of its shape is there, the change says so: few examples are enough to notice that, while a key that is just
-    missing means something only if many recordings had it."""
+    An expected key may be missing because it was renamed. If a new key has a value of the same shape, the change names
+    it. A few examples suffice to notice that, while a key that is merely missing counts only if many recordings had it.
+    """
     if ANYTHING in known.types | found.types:
         return
     if other := _other_types(known, found, few=few):
@@ -414,7 +415,8 @@ def _other_types(known: Shape, found: Shape, *, few: bool) -> str:
 
 
 def _is_content(known: Shape, found: Shape) -> bool:
-    """Whether a text became content blocks or an object that says more, or the reverse. Every protocol has both."""
+    """Whether a text became content blocks or an object with more details, or the reverse. Every protocol has both
+    forms."""
     for text, other in ((known, found), (found, known)):
         if "string" in text.types and (other.variants or OBJECT in other.types or _has_blocks(other)):
             return True
@@ -447,8 +449,9 @@ def _compare_fields(known: Fields, found: Fields, path: str) -> Iterator[ShapeCh
 
 
 def _names_now(gone: dict[str, Shape], new: dict[str, Shape]) -> dict[str, str]:
-    """The new keys that may be other names of those that are gone, the most similar ones. Where more keys are gone than
-    new, it is another kind of object rather than one with other names; an error comes in place of a result."""
+    """Map missing keys to the new keys to which they may have been renamed, chosen by similar spelling. If more keys
+    are missing than new, the object is of another kind, and none was renamed. A new error key replaces an error key
+    only: an error comes in place of a result."""
     names: dict[str, str] = {}
     for key, shape in gone.items() if len(gone) <= len(new) else ():
         able = [
@@ -462,7 +465,8 @@ def _names_now(gone: dict[str, Shape], new: dict[str, Shape]) -> dict[str, str]:
 
 
 def _may_be(known: Shape, found: Shape) -> bool:
-    """Whether a value may be the known one under another key. Of an object, most keys must be known."""
+    """Whether a value may be the known one under a new key: it has the same types and, if it is an object, mostly known
+    keys."""
     types = {"string" if one.startswith("=") and "string" in known.types else one for one in found.types}
     if ANYTHING in known.types or not types <= known.types:
         return False
@@ -481,7 +485,7 @@ def _may_be_items(known: Shape, found: Shape) -> bool:
 
 
 def has_key(shape: Shape, path: str) -> bool:
-    """Whether some example had the key at the path of a change."""
+    """Whether the shape has the key at the path of a change, in some example."""
     shapes = [shape]
     for step in _STEP.finditer(path):
         shapes = [below for one in shapes for below in _below(one, step)]

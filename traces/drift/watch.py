@@ -32,14 +32,14 @@ from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.reader import TracedStream
 
 OPEN_FACTOR = 4
-"""An open stream may be silent for this many times as many lines as one that has ended."""
+"""Factor on `Drift.silent_lines` for a stream that is still open."""
 MAX_UNPARSED = 0.1
 """A larger share of unparsed lines is an alarm, whatever the reason, in streams of at least …"""
 MIN_LINES = 20
 """… this many lines."""
 ALARMING_REASONS = ("unknown-type", "parser-error")
 OF_FAILURES = frozenset({"errorMessage"})
-"""Fields of canonical results that say what went wrong."""
+"""Fields of canonical results that describe an error."""
 YIELD = frozenset({"message", "reasoning", "tool-call"})
 NAMED = frozenset(KNOWN_TOOLS)
 
@@ -59,7 +59,7 @@ def watch_stream(
 
 
 class Watched(NamedTuple):
-    """The observations of a watch in another process, beside its findings."""
+    """The state of a watch in another process, apart from its findings."""
 
     version: str | None
     has_yielded: bool
@@ -67,7 +67,8 @@ class Watched(NamedTuple):
 
 
 class StreamWatch:
-    """Call `add` with the outputs of each line, `account` from time to time, and `close` at the end.
+    """Watches one stream for drift. Call `add` with the outputs of each line, `account` from time to time, and `close`
+    at the end.
 
     `version`: the agent's version, if it is known in advance.
     """
@@ -83,7 +84,7 @@ class StreamWatch:
         """Fields of the synthetic results of calls in the turn that is ending."""
         self._names = RawNames()
         self._has_yielded = not YIELD.isdisjoint(normalizer.statistics.kinds)
-        """Whether the stream has given something, or a failed turn explains why not."""
+        """Whether the stream gave a message, reasoning or a call, or a failed turn explains why it did not."""
         self._seen: AgentTotals | None = None
         self._dropped = 0
         self._accounted = (0, 0, 0)
@@ -107,7 +108,8 @@ class StreamWatch:
                 self._compare_line(value, is_unknown)
 
     def account(self) -> None:
-        """Add what was counted since the last call to the agent's totals. The stream may name its agent late."""
+        """Add the counts since the last call to the agent's totals. A stream may state its agent only after some
+        lines."""
         if self._normalizer.holds_lines:
             return
         seen = self._drift.totals(self._agent())
@@ -279,7 +281,7 @@ COUNTS: dict[str, Callable[[StreamWatch, Produced], None]] = {
     "permission-request": StreamWatch._count_input,
     "tool-result": StreamWatch._count_result,
 }
-"""By kind."""
+"""Event kind -> method that counts such events."""
 
 
 def _signature(value: dict[str, Any]) -> int:
