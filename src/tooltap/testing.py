@@ -47,8 +47,8 @@ __all__ = [
 PREFIXES = 6
 """Number of prefixes of a recording that are run on their own."""
 POINTS = 4
-"""Number of points from which the rest of a recording is read by a loaded parser. All of them would take time that
-grows with the square of the lines."""
+"""Number of points at which a parser is reloaded to read the rest of a recording. All points would be quadratic in the
+number of lines."""
 
 
 class ContractError(AssertionError):
@@ -56,7 +56,7 @@ class ContractError(AssertionError):
 
 
 def normalize(dialect: str, lines: Iterable[Line], context: Context | None = None) -> list[Event]:
-    """All events of a recording, from its first line to its end."""
+    """Return all events of a recording, from its first line to its end."""
     normalizer = StreamNormalizer(context or Context(stream="recording"), dialect)
     outputs = [output for line in lines for output in normalizer.feed(line.data, line.t, line.direction)]
     return _events(outputs + normalizer.close("end"))
@@ -67,8 +67,8 @@ def check_recording(
 ) -> list[Event]:
     """Run a recorded stream through every check; returns its events.
 
-    A parser is loaded from its state after each line to read the next one, and at a few points, which a hash of the
-    lines chooses, to read all that follow; with `every_point`, at all of them.
+    The parser is dumped and reloaded after each line, and must read the next line as before. At a few points, which a
+    hash of the lines chooses, the reloaded parser must read the whole rest; with `every_point`, at all points.
     """
     context = context or Context(stream="recording")
     steps = steps_of(lines)
@@ -88,7 +88,8 @@ def check_recording(
 
 
 def check_survives(dialect: str, lines: Sequence[Line], context: Context | None = None) -> None:
-    """Check garbage: nothing raises, not even inside; every line is accounted for; it reloads after each line."""
+    """Check a stream of garbage: nothing raises, parser errors that the stream contains included; every line is
+    accounted for; the parser can be reloaded after each line."""
     context = context or Context(stream="garbage")
     whole = run(dialect, steps_of(lines), context)
     events = _events([output for outputs in whole.outputs for output in outputs])
@@ -102,7 +103,8 @@ def check_survives(dialect: str, lines: Sequence[Line], context: Context | None 
 
 
 def check_run(normalizer: StreamNormalizer, events: list[Event], lines: int) -> None:
-    """Check one run: the rules for events, no parser error, `lines` lines accounted for, nothing open after close."""
+    """Check one run: the rules for events, no parser error, all `lines` lines accounted for, nothing open after
+    close."""
     check_events(events)
     _check_no_parser_error(events)
     _check_accounting(normalizer, lines)
@@ -111,7 +113,7 @@ def check_run(normalizer: StreamNormalizer, events: list[Event], lines: int) -> 
 
 
 def check_events(events: Iterable[Event]) -> None:
-    """The rules of the event stream itself, for the events of one stream in order."""
+    """Check the rules of the event stream itself. `events`: those of one stream, in order."""
     ids: set[str] = set()
     known: set[str] = set()
     open_calls: set[str] = set()
@@ -210,7 +212,7 @@ def _check_closed(normalizer: StreamNormalizer, events: list[Event]) -> None:
 
 
 def _points(lines: Sequence[Line]) -> list[int]:
-    """After which lines a parser is loaded that reads all that follow: every stream has points of its own."""
+    """Choose, by a hash of the lines, the numbers of lines after which a parser is reloaded to read the rest."""
     seed = crc32(b"\n".join(line.data for line in lines if isinstance(line.data, bytes)))
     return sorted(Random(seed).sample(range(len(lines) + 1), min(POINTS, len(lines) + 1)))
 
@@ -233,7 +235,7 @@ def _check_partials(whole: Run, events: list[Event]) -> None:
 
 
 def _check_interrupted(whole: Run) -> None:
-    """A stream that loses lines, has one that is too long, and ends before it continues, is reloaded like any other."""
+    """Check reloading in a stream with lost lines, an end after which it continues, and a line that is too long."""
     middle = len(whole.steps) // 2
     head = next((step.data for step in whole.steps if isinstance(step.data, bytes)), b"")[:HEAD_BYTES]
     happens = [Step("lost", b"spool-full", lines=3), Step("close", b"end"), Step("line", LongLine(head, 10**9))]
@@ -298,7 +300,7 @@ def steps_of(lines: Iterable[Line]) -> list[Step]:
 
 
 def run(dialect: str, steps: Sequence[Step], context: Context) -> Run:
-    """Read the steps, and the end after them."""
+    """Read the steps and then the end of the stream."""
     normalizer = StreamNormalizer(context, dialect)
     steps = [*steps, END]
     return Run(dialect, steps, context, [step.take(normalizer) for step in steps], normalizer)
@@ -308,8 +310,8 @@ def run(dialect: str, steps: Sequence[Step], context: Context) -> Run:
 
 
 def check_reloading(whole: Run) -> None:
-    """A parser that is dumped and loaded after every line continues as if nothing had happened, and what was loaded is
-    the same as what was dumped."""
+    """Check that a parser that is dumped and reloaded after every line continues unchanged, and that the loaded state
+    equals the dumped one."""
     normalizer = whole.again()
     for number, (step, wanted) in enumerate(zip(whole.steps, whole.outputs, strict=True), 1):
         outputs = step.take(normalizer)
@@ -326,7 +328,7 @@ def check_reloading(whole: Run) -> None:
 
 
 def check_forgetting(whole: Run) -> None:
-    """No line relies on what an earlier one left in the scope of a line."""
+    """Check that no line relies on what an earlier one left in attributes that belong to one line (`OF_LINE`)."""
     normalizer = whole.again()
     for number, (step, wanted) in enumerate(zip(whole.steps, whole.outputs, strict=True), 1):
         forget_line(normalizer)
@@ -334,9 +336,10 @@ def check_forgetting(whole: Run) -> None:
 
 
 def check_every_point(whole: Run, points: Iterable[int] | None = None) -> None:
-    """A parser that is loaded from a dump, made after any of the lines, reads all that follow to the same events.
+    """Check that a parser that is loaded from a dump reads all further lines to the same events.
 
-    `points`: after which lines; all, if they are not given: as many runs as there are lines."""
+    `points`: numbers of lines after which to dump; default: all, so there are as many runs as lines.
+    """
     chosen = range(len(whole.steps) + 1) if points is None else sorted(set(points))
     normalizer = whole.again()
     read = 0
@@ -351,7 +354,8 @@ def check_every_point(whole: Run, points: Iterable[int] | None = None) -> None:
 
 
 def check_chunks(whole: Run, cut: Callable[[int], int]) -> None:
-    """Lines that are fed together become what they do one by one. `cut(n)`: how many of the next n come together."""
+    """Check that lines fed as a block become the same events as lines fed one by one. `cut(n)`: size of the next block,
+    of at most n lines."""
     normalizer = whole.again()
     wanted: list[Output] = []
     got: list[Output] = []
@@ -373,7 +377,7 @@ def check_chunks(whole: Run, cut: Callable[[int], int]) -> None:
 
 
 def check_framing(lines: Sequence[bytes], cuts: Iterable[int], limit: int) -> None:
-    """Bytes become the same lines wherever they are split."""
+    """Check that bytes become the same lines wherever they are split into chunks."""
     data = b"".join(line + b"\n" for line in lines)
     splitter = Splitter(limit)
     got: list[bytes | LongLine] = []
@@ -406,7 +410,7 @@ def _show(outputs: list[Output]) -> str:
 
 
 class _Unusable:
-    """In place of what a line left in its scope."""
+    """Placeholder for what a line left in its scope; any use of it raises `ContractError`."""
 
     def _refuse(self, *_: Any) -> NoReturn:
         raise ContractError("the scope of an earlier line was used")
@@ -418,13 +422,13 @@ class _Unusable:
 
 UNUSABLE = _Unusable()
 _GIVEN = frozenset({"partials", "_partials", "on_line", "watch"})
-"""Attributes that whoever feeds the lines sets, and sets again after a reload."""
+"""Attributes that are not part of the state: whoever feeds the lines sets them, again after each reload."""
 _NO_LINE = -1
 _ATOMS = (type(None), bool, int, float, str, bytes, Enum)
 
 
 def forget_line(normalizer: StreamNormalizer) -> None:
-    """Make what the last line left in its scope unusable, in every object that can be reached."""
+    """Replace what the last line left in its scope by `UNUSABLE`, in every reachable object."""
     for one in _reachable(normalizer):
         names = _of_line(one.__class__)
         if isinstance(one, Writer):
@@ -437,7 +441,8 @@ def forget_line(normalizer: StreamNormalizer) -> None:
 
 
 def difference(one: Any, other: Any) -> str | None:
-    """The first attribute or element that differs between two objects and all that can be reached from them."""
+    """Return the path of the first difference between two objects, attribute by attribute, through all reachable
+    objects; None if they are equal."""
     seen: set[tuple[int, int]] = set()
     waiting = [(one, other, type(one).__name__)]
     while waiting:
@@ -460,7 +465,8 @@ def difference(one: Any, other: Any) -> str | None:
 
 
 def _reachable(root: Any) -> Iterator[Any]:
-    """The objects that may have a scope of a line: structs hold data."""
+    """Yield the reachable objects that may have attributes of a line (`OF_LINE`). Structs are skipped: they only hold
+    data."""
     seen: dict[int, Any] = {}
     waiting = [root]
     while waiting:
@@ -473,7 +479,8 @@ def _reachable(root: Any) -> Iterator[Any]:
 
 
 def _parts(one: Any) -> list[tuple[str, Any]]:
-    """The parts of an object, by name or place. Tables by the order of their keys, too: the oldest is evicted first."""
+    """Return the parts of an object with their paths. Dicts keep the order of their keys, which is compared, too: the
+    oldest entry is evicted first."""
     if isinstance(one, Index):
         return [(f"[{key!r}]", one[key]) for key in sorted(one, key=repr)]
     if isinstance(one, dict):
@@ -501,7 +508,7 @@ def _parts(one: Any) -> list[tuple[str, Any]]:
 
 @cache
 def _of_line(kind: type) -> frozenset[str]:
-    """The attributes of a class, and of those it derives from, that belong to the line being read."""
+    """Return the attributes that belong to the line being read (`OF_LINE`), of a class and its bases."""
     return frozenset().union(*(vars(base).get("OF_LINE", ()) for base in kind.__mro__))
 
 
