@@ -27,18 +27,18 @@ from tests.bench.harness import ROOT, Figure, Note, Options, alternate, number
 __all__ = ["Comparison", "RefError", "compare", "comparison_table", "exported"]
 
 OWN_RUNS = 2
-"""Of a row in one process. With more than one, a first is not counted, so that nothing is loaded while time runs."""
+"""Runs of a row in one process. With more than one, a first run is not counted, so that imports are not measured."""
 DERIVED = ("µs/event", "MB/s out", "lines/s")
-"""Units that are not shown beside microseconds for each line, which say the same."""
+"""Units left out because microseconds per line say the same."""
 PROBE = 0.01
 """The scale at which a row is tried, to learn which figures it has."""
 
 Figures: TypeAlias = dict[tuple[str, str], Figure]
-"""By name and unit."""
+"""(name, unit) -> figure."""
 
 
 class RefError(Exception):
-    """There is no such reference; the message is git's."""
+    """Raised for an unknown git reference; the message is git's."""
 
 
 class Comparison(msgspec.Struct):
@@ -68,7 +68,7 @@ class Tree(NamedTuple):
     """The folder for compiled modules."""
 
     def own(self, row: str, options: Options, runs: int, scale: float) -> Figures:
-        """The figures of its own row; none if it has no such row, or if that fails."""
+        """Return the figures of the tree's own row; none if it has no such row, or if that fails."""
         if not (self.path / "tests" / "bench" / f"row_{row}.py").exists():
             return {}
         known = self._run(["--help"], self.path).stdout
@@ -76,7 +76,7 @@ class Tree(NamedTuple):
         return self._figures([row, *given], runs, scale, self.path)
 
     def program(self, row: str, options: Options, runs: int, scale: float) -> Figures:
-        """The figures of its commands and its socket, measured by this tree's row."""
+        """Return the figures of the tree's commands and socket, measured by this tree's row."""
         given = [part for option in _files(options) for part in option]
         return self._figures([row, "--tree", self.path, *given], runs, scale, ROOT)
 
@@ -108,7 +108,7 @@ def _files(options: Options) -> list[tuple[str, Path]]:
 
 @contextmanager
 def exported(ref: str) -> Iterator[Path]:
-    """The tree of a git reference, in a temporary folder. Raises `RefError`."""
+    """Export the tree of a git reference into a temporary folder. Raises `RefError`."""
     archive = subprocess.run(["git", "archive", "--format=tar", ref], cwd=ROOT, capture_output=True)
     if archive.returncode:
         raise RefError(archive.stderr.decode().strip())

@@ -48,17 +48,18 @@ ROOT = Path(__file__).parent.parent.parent
 
 class Options(NamedTuple):
     runs: int
-    """Runs of each side."""
+    """Number of runs of each side."""
     scale: float
     """Factor for the work of one run; the targets are for 1."""
     captures: tuple[Path, ...] = ()
     """Folders of recordings with a manifest.json, read instead of the fixtures."""
     goldens: Path | None = None
-    """Records of the ancestor, in the format of `tests/kit/goldens.py`."""
+    """File with records of the ancestor, in the format of `tests/kit/goldens.py`."""
     long: bool = False
     """Also measure what takes minutes."""
     tree: Path | None = None
-    """The sources whose commands and socket are measured. None: this tree, with its own modules where that is finer."""
+    """Root of the tree whose commands and socket are measured. None: this tree, and its modules directly where that is
+    more precise."""
 
 
 class Figure(msgspec.Struct, omit_defaults=True):

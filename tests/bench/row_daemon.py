@@ -37,13 +37,13 @@ TITLE = "daemon: its processor time from the socket to the commit"
 PROGRAM = True
 LINES = 50_000
 WARM_UP = 2_000
-"""Lines of another stream before."""
+"""Lines of another stream that are published first."""
 
 
 class Run(NamedTuple):
     cost: Cost
     loop_seconds: float | None
-    """Of the event loop's thread."""
+    """Processor seconds of the event loop's thread."""
 
 
 def measure(options: Options) -> list[Figure]:

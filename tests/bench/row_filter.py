@@ -25,7 +25,7 @@ PROGRAM = True
 EVENTS = 1_000_000
 STREAMS = 20
 BLOCKS = 20
-"""Calls in one line."""
+"""Number of calls in one line."""
 TOOLS = ("Bash", "Read", "Edit", "Grep", "Write")
 LAST = "WebFetch"
 """The tool of the last call."""
@@ -67,7 +67,7 @@ def _fill(daemon: DaemonProcess, stream: int, pairs: int) -> int:
 
 
 def _pair(number: str, *, last: bool) -> bytes:
-    """A line of calls, and one of their results."""
+    """Return a line of calls, and one of their results."""
     ids = [f"toolu_{number}_{index}" for index in range(BLOCKS)]
     names = [TOOLS[index % len(TOOLS)] for index in range(BLOCKS)]
     if last:
@@ -84,7 +84,7 @@ def _pair(number: str, *, last: bool) -> bytes:
 
 
 def _first(daemon: DaemonProcess, wanted: dict[str, list[str]], *, expect: str | None) -> float:
-    """Milliseconds until the first event, or until the frame that says that there is none."""
+    """Measure the milliseconds until the first event, or until the frame that says that there is none."""
     with daemon.connect() as wire:
         wire.socket.settimeout(TIMEOUT)
         start = time.perf_counter()

@@ -28,7 +28,7 @@ TITLE = "folder: tooltap normalize of 500 recordings, with one job and by defaul
 PROGRAM = True
 RECORDINGS = 500
 LINES = 400
-"""Of a generated recording."""
+"""Lines of a generated recording."""
 COMMAND = (sys.executable, "-m", "tooltap.cli", "normalize")
 
 

@@ -14,7 +14,7 @@ __all__ = ["PROGRAM", "TITLE", "measure"]
 TITLE = "goldens: processor time of the ancestor's records"
 PROGRAM = True
 LINES = 2_000
-"""A run reads at least this many."""
+"""Minimum lines of a run."""
 
 
 def measure(options: Options) -> list[Figure | Note]:

@@ -21,7 +21,7 @@ __all__ = ["TITLE", "measure"]
 TITLE = "linear: processor time of the daemon per event"
 EVENTS = (10_000, 100_000)
 MANY_EVENTS = 1_000_000
-"""With `--long`."""
+"""Number of events with `--long`."""
 STREAMS = 200
 TURN_LINES = 10
 """Lines written to one stream before the next stream."""
@@ -63,7 +63,7 @@ def _name(load: Load) -> str:
 
 
 def _line() -> Cost:
-    """The bytes of the event of a line, and the reference's time for it."""
+    """Measure the bytes of a line's event, and the reference's time for the line."""
     recorded = [message_recording(WARM_UP)]
     return normalized(recorded)._replace(bare=bare(recorded)).of(1)
 

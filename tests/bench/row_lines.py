@@ -19,7 +19,7 @@ __all__ = ["PROGRAM", "TITLE", "measure"]
 TITLE = "lines: processor time of one kind of line"
 PROGRAM = True
 LINES = 2_000
-"""Of one run."""
+"""Lines of one run."""
 
 
 def measure(options: Options) -> list[Figure]:

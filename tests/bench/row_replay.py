@@ -36,7 +36,7 @@ TARGETS = {"SQLite": {"target": 200.0}, "JetStream": {"target": 50.0}}
 
 
 class Run(NamedTuple):
-    """Megabytes per second."""
+    """Result of a run, in megabytes per second."""
 
     speed: float
     per_cpu_second: float

@@ -28,7 +28,7 @@ COMMAND = ("true",)
 
 
 class Spent(NamedTuple):
-    """Milliseconds of one command."""
+    """Cost of one command in milliseconds."""
 
     time: float
     processor: float

@@ -32,20 +32,20 @@ TITLE = "search: a million events, in processor time; and commits with the index
 EVENTS = 1_000_000
 BATCH = 2_000
 GROUP = 2_000
-"""Events of the four sessions that run at a time."""
+"""Events of four sessions that run at the same time."""
 WORDS = 12
 COMMITS = 150
 COMMIT = 100
-"""Events of a commit."""
+"""Events per commit."""
 SECONDS = 10.0
 NEWEST = 2**62
 
 
 class Commits(NamedTuple):
     milliseconds: float
-    """Of the median commit."""
+    """Milliseconds of the median commit."""
     processor: float
-    """Milliseconds of the process for each commit."""
+    """Processor time of the process per commit, in milliseconds."""
 
 
 def measure(options: Options) -> list[Figure]:

@@ -26,7 +26,7 @@ TITLE = "trace: recorded streams into a daemon with and without a trace of their
 DIALECTS = ("acp", "claude-stream", "codex-exec", "codex-mcp", "gemini-stream", "opencode-run")
 CONNECTIONS = 8
 ROUNDS = 8
-"""How often each stream is published in one run, each time with a new name and other ids."""
+"""Number of times that each stream is published in one run, each with a new name and other ids."""
 
 
 class Stream(NamedTuple):
@@ -41,7 +41,8 @@ class Run(NamedTuple):
     lines: int
 
     def cost(self, reference: Cost) -> Cost:
-        """What the daemon's lines cost, of which `reference` has read some."""
+        """Return the measured processor time, with events and bytes extrapolated from `reference`, which has read some
+        of the lines."""
         return reference.of(self.lines)._replace(seconds=self.cpu_seconds)
 
 

@@ -1,4 +1,4 @@
-"""The system's Chromium, and a tab that notices everything that a page must not do. No browser is downloaded."""
+"""The system's Chromium, and a tab that records everything that a page must not do. No browser is downloaded."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Playwrigh
 __all__ = ["MISSING", "Tab", "launched", "violations"]
 
 TIMEOUT = 60_000
-"""Milliseconds until which a condition has to hold; two cores may be shared by many tests, and the first page of a new
-browser waits for all of its processes."""
+"""Timeout for a condition in milliseconds; two cores may be shared by many tests, and the first page of a new browser
+waits for all of its processes."""
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MISSING = "" if PROGRAM else "no chromium, chromium-browser or google-chrome is installed"
 LISTENER = """
@@ -30,7 +30,7 @@ expect.set_options(timeout=TIMEOUT)
 
 @contextmanager
 def launched(*arguments: str) -> Iterator[Browser]:
-    """Run Chromium. Meanwhile Playwright's event loop occupies the thread: nothing else can run one."""
+    """Run Chromium. Playwright's event loop occupies the thread meanwhile, so no other loop can run in it."""
     playwright: Playwright
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -50,9 +50,9 @@ def launched(*arguments: str) -> Iterator[Browser]:
 
 
 class Tab:
-    """A page in a profile of its own. In the end it must have done nothing wrong. `wrong` is what no page of ours
-    may do, as it happens: errors in the console, exceptions, dialogs, what the Content-Security-Policy stopped,
-    requests to other places than the page's own."""
+    """A page in a profile of its own. `wrong` lists what no page of ours may do: errors in the console, exceptions,
+    dialogs, violations of the Content-Security-Policy, requests to other hosts. It must be empty at the end of the
+    block."""
 
     def __init__(self, browser: Browser, **options: Any) -> None:
         self.context = browser.new_context(**options)
@@ -61,7 +61,8 @@ class Tab:
         self.page: Page = self.context.new_page()
         self.wrong: list[str] = []
         self.expected = ""
-        """An error with this in it is none: what a test does to the page it says in the console."""
+        """Text of an expected error, which is not recorded: a test's own changes to the page may be reported in the
+        console."""
         self.requests: list[str] = []
         self.page.on("console", self._on_console)
         self.page.on("pageerror", lambda error: self._note(f"exception: {error}"))
@@ -98,7 +99,7 @@ class Tab:
 
 
 def violations(page: Page, *rules: str, within: str = "body") -> list[str]:
-    """What axe calls serious or critical, as `rule: where`; by these rules only, if there are any."""
+    """Return what axe finds serious or critical, as `rule: where`; with `rules`, only their violations."""
     only = {"runOnly": rules} if rules else {}
     found = Axe().run(page, within, {"resultTypes": ["violations"], **only}).response["violations"]
     return [

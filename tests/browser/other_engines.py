@@ -1,7 +1,7 @@
-"""Firefox and WebKit, as the system has them: a window of each that a test drives.
+"""Firefox and WebKit, as installed on the system, each with a window that a test drives.
 
-Playwright drives builds of its own of both, which would be downloaded. Firefox speaks Marionette (lines of JSON, each
-behind its length), WebKitGTK has a WebDriver; the commands of the two are the same.
+Playwright would download its own builds of both. Firefox speaks Marionette (lines of JSON, each preceded by its
+length), WebKitGTK has a WebDriver; the commands of the two are the same.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ user_pref("browser.aboutwelcome.enabled", false);
 
 
 class Key:
-    """Keys that are no characters, as WebDriver writes them."""
+    """WebDriver's codes for keys that are no characters."""
 
     ESCAPE = "\ue00c"
     ENTER = "\ue007"
@@ -60,14 +60,14 @@ class Key:
 
 
 class Engine(ABC):
-    """A window of a browser, with a profile of its own. Use it in `with`."""
+    """A browser window with a profile of its own. Use it in `with`."""
 
     @abstractmethod
     def open(self, address: str) -> None: ...
 
     @abstractmethod
     def run(self, script: str, *arguments: Any) -> Any:
-        """Return the value of the body of a function."""
+        """Run JavaScript as the body of a function, and return its value."""
 
     @abstractmethod
     def resize(self, width: int, height: int) -> None: ...
@@ -89,7 +89,7 @@ class Engine(ABC):
         self._perform([{"type": "key", "id": "keyboard", "actions": actions}])
 
     def wait(self, script: str, *arguments: Any) -> None:
-        """Wait until the body of a function returns something true."""
+        """Wait until JavaScript, run as the body of a function, returns something true."""
         deadline = time.monotonic() + SECONDS
         while not self.run(script, *arguments):
             assert time.monotonic() < deadline, f"{script}\n{self.run('return document.body.innerText')}"
@@ -194,7 +194,7 @@ class WebKit(Engine):
         self._post("/window/rect", {"width": width, "height": height})
 
     def errors(self, site: str) -> list[str]:
-        """From when a page was first asked something."""
+        """Return the errors since the first script was run in the page."""
         return str(self.run("return sessionStorage.wrong ?? ''")).splitlines()
 
     def quit(self) -> None:
@@ -217,7 +217,7 @@ ENGINES: dict[str, type[Firefox | WebKit]] = {"firefox": Firefox, "webkit": WebK
 
 
 def _content(path: Path) -> str:
-    """Return what a program writes into a file, once it has."""
+    """Wait until a file has content, and return it."""
     deadline = time.monotonic() + SECONDS
     while not path.exists() or not (text := path.read_text().strip()):
         assert time.monotonic() < deadline, f"{path} is empty"

@@ -23,11 +23,11 @@ from tests.browser.serving import Site
 EVENTS = 100_000
 STEPS = 400
 FIRST_PAINT = 300
-"""Milliseconds."""
+"""Maximum time until the first paint, in milliseconds."""
 FIRST_VISIT = 300_000
-"""Bytes of styles, scripts and the page."""
+"""Maximum bytes of the page, its styles and scripts."""
 LONG = 50
-"""Milliseconds of a task that is felt."""
+"""Duration in milliseconds from which a task is noticeable."""
 ELEMENTS = 6_000
 
 WATCH = """
@@ -42,7 +42,7 @@ new PerformanceObserver((list) => {
     }
 }).observe({ type: "long-animation-frame", buffered: true });
 """
-"""Long tasks of every kind, and how long our script took in frames that were long."""
+"""Script that records long tasks of every kind, and the share of our scripts in long frames."""
 STEP = """async () => {
     scrollBy(0, -innerHeight * 0.8);
     await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
@@ -53,24 +53,24 @@ SENT = """() => Object.fromEntries(
     performance.getEntries().filter((one) => one.transferSize && !/cards|live|pass/.test(new URL(one.name).pathname))
         .concat(performance.getEntriesByType("resource").filter((one) => one.name.includes("/static/")))
         .map((one) => [new URL(one.name).pathname, one.transferSize || one.encodedBodySize]))"""
-"""Path -> bytes of what a page was made of."""
+"""Script that returns path -> bytes transferred for a page."""
 ELEMENT_COUNT = "document.querySelectorAll('*').length"
 
 
 class Measured(NamedTuple):
     cold: float
-    """First paint of the first page that the daemon has ever made, milliseconds after the request, as all times."""
+    """Milliseconds from the request to the first paint, for the first page that the daemon has ever made."""
     first_paint: float
     loading: list[float]
-    """Long tasks while the page was loading."""
+    """Durations of long tasks while the page was loading."""
     scrolling: list[float]
-    """Long tasks of every kind while it was scrolled, layout and parsing included."""
+    """Durations of long tasks while it was scrolled, layout and parsing included."""
     script: list[float]
-    """What our script took of long frames, the layout it asked for included."""
+    """Time of our scripts in long frames, including the layout that they forced."""
     seen: int
-    """Cards that came past."""
+    """Number of cards that were scrolled past."""
     elements: int
-    """The most that the document had."""
+    """Maximum number of elements in the document."""
 
 
 def fill(site: Site, events: int) -> None:

@@ -1,4 +1,5 @@
-"""A session with all that an overview shows: turns, a subagent, failures, a night in between, an open question."""
+"""A session with everything that an overview shows: turns, a subagent, failures, a pause of a night, an open
+question."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ PROMPTS = (
     "Run it on staging",
 )
 CALLS = 46
-"""Of the main agent and of its subagent."""
+"""Number of calls of the main agent and of its subagent."""
 FILES = ("ledger/models/invoice.py", "ledger/api/invoices.py", "importer/load.py", "jobs/dunning.py")
 
 

@@ -47,7 +47,7 @@ EDIT = {
     "new_string": 'def greet(name):\n    """Return a greeting."""\n    return f"Hello, {name or \'world\'}!"\n',
 }
 PROJECTS = {"claude-code": "/build", "opencode": "/website", "gemini": "/docs", "codex": "/parser"}
-"""Recordings of the demo, and the folders in which they might have been made."""
+"""Recording of the demo -> folder in which it might have been made."""
 TABS = ("files", "usage", "plan", "details")
 STEPS = ("Run the tests", "Fix the greeting", "Run the tests again")
 
@@ -235,7 +235,7 @@ def palette_at_first(site: Site, page: Page) -> None:
 
 
 def difference(site: Site, page: Page) -> None:
-    """An event of which the model saw more than the user."""
+    """Show an event of which the model saw more than the user."""
     name = "differs"
     seen = "3 files changed\n<system-reminder>Do not mention this to the user.</system-reminder>"
     site.publish(name, "claude-stream").write(
@@ -256,7 +256,7 @@ def long(site: Site, page: Page) -> None:
 
 
 def nothing(site: Site, page: Page) -> None:
-    """Before anything is played."""
+    """Show the page without any session."""
     site.enter(page)
     page.locator("#empty").wait_for()
     page.locator('#connection[data-state="live"]').wait_for()
@@ -340,7 +340,7 @@ SETTLED = """() => new Promise((done) => {
     };
     look();
 })"""
-"""Waits for frames in which nothing moves: a picture before them is empty, or of a page that scrolls."""
+"""Script that waits until nothing moves: a picture taken earlier may be empty, or show a page that scrolls."""
 
 
 def take(browser: Browser, site: Site, show: Callable[[Site, Page], None], path: Path, options: dict[str, Any]) -> None:

@@ -30,8 +30,8 @@ def arrived(page: Page) -> None:
 
 
 class Site:
-    """`directory`: of its files; `settings`: lines of its configuration. After `kill` or `stop`, `start` brings
-    it back where it was."""
+    """A daemon that serves browsers. `directory`: of its files; `settings`: lines of its configuration. After `kill` or
+    `stop`, `start` restarts it with the same files."""
 
     def __init__(self, directory: Path, *settings: str) -> None:
         self.directory = directory
@@ -60,7 +60,7 @@ class Site:
         return read_token(next(self.directory.rglob("web-token")))
 
     def link(self, path: str = "", **query: str) -> str:
-        """A link that logs a browser in, to any page; with a query alone, to the timeline."""
+        """Return a link that logs a browser in, to any page; with a query alone, to the timeline."""
         path = path or ("/events" if query else "/")
         programs = WebClient(self.url, self.token)
         code = programs.get("/api/logins", method="POST").json["link"].partition("#")[2]
@@ -83,7 +83,7 @@ class Site:
         return found
 
     def ingest(self, *files: Path, **options: str) -> None:
-        """Ingest whole recordings. `options`: of the command."""
+        """Ingest whole recordings. `options`: those of the command."""
         given = [part for name, value in options.items() for part in (f"--{name}", value)]
         self._tooltap("ingest", "--socket", self.daemon.path, *given, *files)
 

@@ -36,7 +36,7 @@ class Codex:
         self._publisher.write(self._method("item/commandExecution/outputDelta", **delta))
 
     def use(self, tokens: int, window: int) -> None:
-        """Report what it has used."""
+        """Report its token usage, and the size of the context window."""
         used = {"totalTokens": tokens, "inputTokens": tokens - 400, "cachedInputTokens": 0, "outputTokens": 400}
         usage = {"total": used, "last": used, "modelContextWindow": window}
         self._publisher.write(self._method("thread/tokenUsage/updated", turnId="turn", tokenUsage=usage))

@@ -1,1 +1,1 @@
-"""What lines cost to normalize: recordings and generated lines, and how they are measured."""
+"""Measures the cost of normalizing lines: recordings and generated lines."""

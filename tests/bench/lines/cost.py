@@ -1,4 +1,4 @@
-"""What lines cost: processor time for each line and event, the bytes made of them, and bare `orjson` as a reference."""
+"""The cost of lines: processor time per line and event, bytes of events, and bare `orjson` as a reference."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.bench.lines.recorded import Recorded
 __all__ = ["Cost", "bare", "figures", "total"]
 
 GIVES = 10
-"""Fewer events than one for so many lines come from the end of the stream."""
+"""Lines per event above which events are not reported: they then come from the end of the stream."""
 
 
 class Cost(NamedTuple):
-    """What a run has read and made, and its processor time."""
+    """Lines read and events made in a run, and its processor time."""
 
     seconds: float
     lines: int
@@ -29,7 +29,7 @@ class Cost(NamedTuple):
     """Processor seconds of `orjson.loads` and `orjson.dumps` of the same lines."""
 
     def of(self, lines: int) -> Cost:
-        """The cost of so many lines."""
+        """Return the cost scaled to this number of lines."""
         share = lines / self.lines
         events, size = round(self.events * share), round(self.size * share)
         return Cost(self.seconds * share, lines, events, size, self.bare * share)
@@ -38,8 +38,8 @@ class Cost(NamedTuple):
 def figures(
     name: str, costs: Iterable[Cost], read: str, *, ratio: float | None = None, each: float | None = None
 ) -> list[Figure]:
-    """One measurement in several units; of lines that give nothing, events are not reported. `ratio`, `each`: the
-    targets of the ratio to bare orjson, and of the microseconds for each line."""
+    """Return one measurement in several units; if lines give hardly any events, figures per event are left out.
+    `ratio`, `each`: targets of the ratio to bare orjson, and of the microseconds per line."""
     runs = list(costs)
     line = {} if each is None else {"target": each}
     made = [median(name, (1e6 * one.seconds / one.lines for one in runs), "µs/line", better="less", read=read, **line)]
@@ -56,7 +56,7 @@ def total(costs: Sequence[Cost]) -> Cost:
 
 
 def bare(recorded: Iterable[Recorded]) -> float:
-    """The reference's processor seconds."""
+    """Measure the reference: processor seconds to decode and encode the lines with `orjson`."""
     seconds = 0.0
     for one in recorded:
         lines = [line.data for line in one.lines if isinstance(line.data, bytes)]

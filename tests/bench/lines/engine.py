@@ -25,20 +25,20 @@ from tooltap.protocol.inputs import Direction, write_tapped
 __all__ = ["Group", "costs", "enough_lines", "normalized", "recorded_file"]
 
 COMMAND_LINES = 5
-"""Factor for the lines of a command, whose start must not dominate."""
+"""Factor for the number of lines given to a command, so that its start does not dominate."""
 COMPILED = {
     "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "tooltap-bench-modules"),
     "PYTHONDONTWRITEBYTECODE": "",
 }
-"""Modules are compiled once for all commands, wherever the trees are."""
+"""Environment variables by which all commands share one folder of compiled modules, whatever their tree."""
 BLOCK = 64
-"""Lines that come together at most: about what one read of a pipe returns."""
+"""Maximum number of lines in a block: about what one read of a pipe returns."""
 Group = Callable[[], Sequence[Recorded]]
-"""Makes the streams of one run, with ids of their own."""
+"""Function that makes the streams of one run, with ids of their own."""
 
 
 def costs(groups: Mapping[str, Group], options: Options) -> dict[str, list[Cost]]:
-    """The costs of each run of each group. The reference runs just before or just after it, in turn."""
+    """Return the costs of each run of each group. The reference runs just before or just after each, in turn."""
     turns = count()
     sides = {name: _side(group, turns, options.tree) for name, group in groups.items()}
     return alternate(sides, options.runs)
@@ -57,17 +57,17 @@ def _side(group: Group, turns: count[int], tree: Path | None) -> Callable[[], Co
 
 
 def enough_lines(lines: int, options: Options) -> float:
-    """The lines of one run, of which a row wants so many at scale 1."""
+    """Return the number of lines in one run of a row that has `lines` at scale 1."""
     return lines * options.scale * (1 if options.tree is None else COMMAND_LINES)
 
 
 def normalized(recorded: Sequence[Recorded]) -> Cost:
-    """Each recording with a normalizer of its own, from its first line to the bytes of its events."""
+    """Measure each recording with a normalizer of its own, from its first line to the bytes of its events."""
     return total([_normalized(one) for one in recorded])
 
 
 def _blocks(lines: Iterable[Line]) -> Iterator[tuple[list[bytes | LongLine], int | None, Direction | None]]:
-    """Lines as they come: with one time and direction, in chunks of a pipe."""
+    """Yield lines in blocks of equal time and direction, as chunks of a pipe bring them."""
     for stamp, group in groupby(lines, lambda line: (line.t, line.direction)):
         same = [line.data for line in group]
         for first in range(0, len(same), BLOCK):
@@ -96,7 +96,7 @@ def _normalized(recorded: Recorded) -> Cost:
 
 
 def commanded(recorded: Sequence[Recorded], tree: Path) -> Cost:
-    """`tooltap normalize` of this tree: its processor time beyond that for an empty file."""
+    """Measure `tooltap normalize` of this tree: its processor time minus that for an empty file."""
     made = []
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "empty.jsonl").touch()
@@ -113,7 +113,7 @@ def commanded(recorded: Sequence[Recorded], tree: Path) -> Cost:
 
 
 def recorded_file(recorded: Recorded) -> bytes:
-    """The stream as a recording: tapped lines if it has directions or times."""
+    """Encode the stream as a recording: tapped lines if it has directions or times."""
     lines = [*recorded.before, *recorded.lines]
     tapped = any(line.direction is not None or line.t is not None for line in lines)
     return b"".join(
@@ -124,7 +124,7 @@ def recorded_file(recorded: Recorded) -> bytes:
 
 
 def _use_one_core() -> None:
-    """So that no tree shares the work among processes, which would be paid for as well."""
+    """Restrict the process to one core, so that no tree shares the work among processes, which would add their cost."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 

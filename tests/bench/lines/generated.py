@@ -29,21 +29,21 @@ SHORT = "The quick brown fox jumps over the lazy dog, and then it runs back into
 FOREIGN = "Съешь ещё этих мягких французских булок. 敏捷的棕色狐狸跳过懒狗。"
 CODE = "def greet(name):\n    return 'Hello, ' + name + '!'\n\n\n"
 SHORT_SIZE, RESULT_SIZE = 100, 300
-"""Characters."""
+"""Length of a short text and of a result, in characters."""
 _numbers = count(1)
 
 
 def _id(prefix: str = "") -> str:
-    """Distinct in each process; as long as agents' ids."""
+    """Return an id, distinct within the process, and as long as agents' ids."""
     digits = uuid.uuid5(uuid.NAMESPACE_OID, str(next(_numbers)))
     return f"{prefix}{digits.hex[:24]}" if prefix else str(digits)
 
 
 class Shapes(NamedTuple):
-    """How one agent's lines look."""
+    """Functions that make one agent's lines."""
 
     begin: Callable[[str], list[Value]]
-    """The lines before the first that counts, for a session."""
+    """Lines before the first that is measured, of a session."""
     text: Callable[[str, str], Value]
     """A message, of a session and a text."""
     call_id: Callable[[], str]
@@ -171,9 +171,9 @@ class Kind(NamedTuple):
     what: str
     encode: Callable[[Value], str]
     line: Callable[[str, int], Value] | None
-    """The line of a session and its number; None: results."""
+    """Makes the line of a session with this number; None: results."""
     share: float = 1.0
-    """Of the lines of one run; fewer where they are long."""
+    """Factor for the number of lines in a run; below 1 for long lines."""
 
 
 def _compact(value: Value) -> str:
@@ -209,14 +209,14 @@ KINDS = {f"{one.dialect}, {one.what}": one for one in _kinds()}
 
 
 def generate(kind: Kind, lines: float) -> list[Recorded]:
-    """Streams with about so many lines of this kind."""
+    """Return streams with about this many lines of a kind."""
     wanted = max(1, round(lines * kind.share))
     sizes = [min(STREAM_LINES, wanted - first) for first in range(0, wanted, STREAM_LINES)]
     return [_stream(kind, size) for size in sizes]
 
 
 def conversation(dialect: str, lines: int) -> Recorded:
-    """A stream of so many lines: a message, a call and its result in turn."""
+    """Return a stream of this many lines: a message, a call and its result in turn."""
     shapes, session = DIALECTS[dialect], _id()
     values = shapes.begin(session)
     for number in range(-(-lines // 3)):

@@ -1,5 +1,5 @@
-"""Recorded streams for the benchmark. Each run reads copies whose ids no run has read before: ids that repeat would
-find every cache warm, as they never do in a daemon."""
+"""Recorded streams for the benchmark. Each run reads copies with new ids: repeated ids would find every cache warm, as
+they never do in a daemon."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIXTURES = ROOT / "tests" / "fixtures"
 NO_RECORDINGS = ("curated",)
 """Folders of fixtures that are not the recordings of one dialect."""
 ID = re.compile(rb'"[A-Za-z_]*(?:id|Id|ID)"\s*:\s*"(?=[^"]*[0-9])(?=[^"]*[A-Za-z])([\w.:-]{8,})"')
-"""A value that is unlikely to mean anything else: long, with a letter and a digit, under a key that names an id."""
+"""Matches an id: a long value with a letter and a digit, under a key that names an id."""
 NO_ID = re.compile(rb'"[A-Za-z_]*(?:model|provider|method|option|mode)_?(?:id|Id|ID)"\s*:\s*"([^"]*)"')
 
 _copies = count()
@@ -49,7 +49,7 @@ class Golden(msgspec.Struct):
 
 
 def recordings(captures: Sequence[Path]) -> Iterator[Recorded]:
-    """The recordings in the manifest.json of each folder; without folders, the fixtures. Raises `OSError` or
+    """Yield the recordings in the manifest.json of each folder; without folders, the fixtures. Raises `OSError` or
     `msgspec.DecodeError`."""
     for folder in captures:
         for row in msgspec.json.decode((folder / "manifest.json").read_bytes(), type=list[Row]):
@@ -63,19 +63,19 @@ def recordings(captures: Sequence[Path]) -> Iterator[Recorded]:
 
 
 def golden_records(path: Path) -> Recorded:
-    """The ancestor's records as one stream. Raises `OSError` or `msgspec.DecodeError`."""
+    """Return the ancestor's records as one stream. Raises `OSError` or `msgspec.DecodeError`."""
     cases = [msgspec.json.decode(line, type=Golden) for line in path.read_bytes().splitlines()]
     return Recorded("happier-trace", None, [Line(bytes(case.event)) for case in cases])
 
 
 def enough(recorded: Sequence[Recorded], lines: float) -> list[Recorded]:
-    """Each recording once; where these have too few lines, as often as it takes. Every copy has ids of its own."""
+    """Return each recording once, or in several copies if they have too few lines. Every copy has ids of its own."""
     copies = max(1, round(lines / max(1, sum(len(one.lines) for one in recorded))))
     return [renewed(one) for _ in range(copies) for one in recorded]
 
 
 def renewed(recorded: Recorded) -> Recorded:
-    """The same stream with ids that no other copy has."""
+    """Return a copy of the stream with ids that no other copy has."""
     lines = [*recorded.before, *recorded.lines]
     data = b"\n".join(_raw(line) for line in lines)
     suffix = b"r%d" % next(_copies)
@@ -92,7 +92,7 @@ def renewed(recorded: Recorded) -> Recorded:
 
 
 def amount(recorded: Iterable[Recorded]) -> str:
-    """How much there is to read."""
+    """Return a description of the amount of input: recordings, lines, megabytes."""
     listed = list(recorded)
     lines = [line for one in listed for line in one.lines]
     size = sum(map(len, map(_raw, lines)))
