@@ -1,12 +1,12 @@
-"""`make affected`: the test modules that a change touches, by what they import.
+"""`make affected`: lists the test modules that a change touches, according to their imports.
 
-The change is what differs from where the branch left `main`, or another `SINCE`; what is not committed counts, too.
+The change is what differs from where the branch left `main`, or another `SINCE`, including what is not committed.
 
-A test module is named if it is changed itself, if its imports lead to a changed module, or if it lies in the folder, or
-has the name, that mirrors a changed module. Imports are not followed through `HUBS`: whatever starts a whole daemon
-or the whole command line reaches everything. So this is the nearest part of the suite, for while you work; it is not
-all that might fail, which `make test` says. Of what no module imports (templates, recordings, pages), the tests run
-that have its folder in their sources, or mirror it.
+A test module is listed if it is changed itself, if its imports lead to a changed module, or if its folder or name
+mirrors a changed module. Imports are not followed through `HUBS`: whatever starts a whole daemon or the whole command
+line reaches everything. So the list is the nearest part of the suite, for use while you work, and not all that might
+fail, which `make test` finds. For files that no module imports (templates, recordings, pages), the tests are listed
+that name their folder in their source, or mirror it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
 
 
 def imports_of(path: Path, known: Mapping[str, object]) -> set[str]:
-    """The modules that one imports, wherever the import stands; a string that is a module's name counts."""
+    """Return the known modules that a module imports, at any place; a string that is a module's name counts."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -72,7 +72,7 @@ def affected(changed: Iterable[str], root: Path = ROOT) -> list[str]:
 
 @cache
 def _importers(root: Path) -> dict[str, set[str]]:
-    """Module -> those that import it."""
+    """Module -> the modules that import it."""
     known = modules(root)
     importers: dict[str, set[str]] = {}
     for name, path in known.items():
@@ -82,7 +82,8 @@ def _importers(root: Path) -> dict[str, set[str]]:
 
 
 def _mirrors(test: str, changed: str) -> bool:
-    """Whether a test lies where those of a changed file do: `tests/daemon/hub/` for `daemon/hub.py`."""
+    """Whether a test is in the folder, or has the name, that belongs to a changed file: `tests/daemon/hub/` for
+    `daemon/hub.py`."""
     folder = f"tests/{changed.rpartition('/')[0]}/"
     name = Path(changed).stem
     return not changed.startswith("tests/") and (
@@ -92,7 +93,7 @@ def _mirrors(test: str, changed: str) -> bool:
 
 
 def _names(test: Path, changed: str) -> bool:
-    """Whether a test knows a changed file that is no module by its name, or its folder."""
+    """Whether a test's source names a changed file that is not a module, or its folder."""
     if changed.endswith(".py"):
         return False
     source, path = test.read_text(), Path(changed)

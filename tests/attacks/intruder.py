@@ -1,4 +1,4 @@
-"""What a stranger does: functions for `Stranger.run`, so each of them imports what it needs."""
+"""Attacks of another user: functions for `Stranger.run`, so each of them imports what it needs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ask(url: str, target: str, headers: dict[str, str], source: str = "127.0.0.1
 
 
 def send_and_leave(host: str, port: int, request: str) -> None:
-    """Send a request, and be gone before anybody looks whose it is."""
+    """Send a request and disconnect before the server can look up whose connection it is."""
     import socket
 
     for _ in range(20):
@@ -59,7 +59,7 @@ def send_and_leave(host: str, port: int, request: str) -> None:
 
 
 def hold(place: Any, count: int) -> int:
-    """Open so many connections, from many addresses, and keep them until the process ends; return how many there are.
+    """Open `count` connections, from many addresses, and keep them until the process ends; return how many were opened.
     `place`: the path of a Unix socket, or host and port."""
     import socket
     import sys

@@ -1,4 +1,4 @@
-"""Whole programs as another user of this machine, where functions in a process of theirs (`stranger.py`) do not do."""
+"""Runs whole programs as another user of this machine, for tests that a function in a `Stranger` cannot do."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["BECOME", "NOBODY", "PYTHON_FOR_ALL", "needs_another_user", "running_
 
 NOBODY = pwd.getpwnam(USER)
 LIFE = 60
-"""Seconds after which a program ends by itself."""
+"""Seconds after which a program is ended by an alarm."""
 
 BECOME = ["setpriv", f"--reuid={NOBODY.pw_uid}", f"--regid={NOBODY.pw_gid}", "--clear-groups"]
 ROOT = Path(__file__).parents[2]
 
 
 def _first_closed(path: Path) -> Path | None:
-    """The first folder on the way to a path that others cannot enter."""
+    """Return the first folder on the way to a path that others cannot enter."""
     return next((one for one in (*reversed(path.parents), path) if not one.stat().st_mode & stat.S_IXOTH), None)
 
 
 def _opened(paths: Iterable[str]) -> str:
-    """Commands that put folders with nothing but these paths in the place of those that others cannot enter."""
+    """Return shell commands that mount, over each folder that others cannot enter, one with nothing but these paths."""
     ways = {path: _first_closed(path) for path in map(Path, paths)}
     closed = {path: folder for path, folder in sorted(ways.items()) if folder is not None}
     kept = [f"mkdir /mnt/{number}; mount --bind {path} /mnt/{number}" for number, path in enumerate(closed)]
@@ -42,7 +42,7 @@ def _opened(paths: Iterable[str]) -> str:
 
 
 PYTHON_FOR_ALL = _opened({sys.base_prefix, sys.prefix, str(ROOT)})
-"""In a mount namespace of its own: lets others run this Python and this tree, wherever they are."""
+"""Shell commands for a mount namespace of its own: they let others run this Python and this tree, wherever they are."""
 
 needs_another_user = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("setpriv") or not shutil.which("unshare"),
@@ -52,7 +52,7 @@ needs_another_user = pytest.mark.skipif(
 
 @contextmanager
 def running_as_nobody(code: str, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
-    """Run Python code as `nobody`, with pipes, for as long as the block runs. It has no rights of root."""
+    """Run Python code as `nobody`, with pipes and without root's capabilities, for the duration of the block."""
     become = ["sh", "-euc", f'{PYTHON_FOR_ALL}exec "$@"', "sh", *BECOME, "--bounding-set=-all", "--"]
     bounded = f"import signal\nsignal.alarm({LIFE})\n{code}"
     command = ["unshare", "--mount", *become, sys.executable, "-c", bounded, *map(str, arguments)]

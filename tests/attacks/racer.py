@@ -1,4 +1,4 @@
-"""Exchanges a folder for another, for as long as its parent lives: `python -m tests.attacks.racer NAME OTHER`."""
+"""Puts a folder in the place of another and back, until its parent ends: `python -m tests.attacks.racer NAME OTHER`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["exchange"]
 
 
 def exchange(name: str, other: str) -> None:
-    """Put the other in the place of the one, and back."""
+    """Move `other` to the place of `name`, and both back."""
     away = f"{name}.away"
     for first, second in (((name, away), (other, name)), ((name, other), (away, name))):
         os.rename(*first)

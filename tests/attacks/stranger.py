@@ -47,11 +47,11 @@ for line in sys.stdin:
 
 
 class StrangerError(Exception):
-    """A function has failed with something else than an error of the system; the message is its traceback."""
+    """Raised if a function fails with anything but an `OSError`; the message is its traceback."""
 
 
 class Stranger:
-    """A process without any right but those of every user. It ends with the `with` block."""
+    """A process of another user without privileges. It ends with the `with` block."""
 
     def __init__(self) -> None:
         user = pwd.getpwnam(USER)
@@ -67,14 +67,14 @@ class Stranger:
         self.pid = self._process.pid
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run the function there, and return what it returns. Only its text is sent: it must import what it needs, from
-        the standard library, and take and return what JSON can hold. Raises `OSError` as the function did, so that
-        `pytest.raises(PermissionError)` says that the system has refused; and `StrangerError`."""
+        """Run a function in that process, and return what it returns. Only its source is sent: it must import what it
+        needs from the standard library, and take and return JSON values. Raises `OSError` as the function did, so
+        `pytest.raises(PermissionError)` checks that the system refuses something; and `StrangerError`."""
         self.begin(function, *arguments)
         return self.result()
 
     def begin(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Run it while the test continues; `result` waits for it."""
+        """Start a function while the test continues; `result` waits for it."""
         source = "from __future__ import annotations\n" + textwrap.dedent(inspect.getsource(function))
         assert self._process.stdin is not None
         paths_as_text = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in arguments]

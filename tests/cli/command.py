@@ -28,7 +28,7 @@ CODEX = DEMO / "codex.jsonl"
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The environment of the tests, without variables that affect the commands."""
+    """Return the environment of the tests, without variables that affect the commands."""
     dropped = ("TOOLTAP_SOCKET", "NO_COLOR", "HAPPIER_STACK_TOOL_TRACE")
     return {name: value for name, value in os.environ.items() if name not in dropped} | changes
 
@@ -42,7 +42,7 @@ def tooltap(*arguments: object, stdin: bytes = b"", **changes: str) -> subproces
 
 
 def here(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Like `tooltap`, but without a process: the whole command from `sys.argv` to the exit code."""
+    """Run the whole command in this process, from `sys.argv` to the exit code."""
     command = ["tooltap", *map(str, arguments)]
     with tempfile.TemporaryFile() as given, open(os.dup(0), "rb") as usual_input:
         given.write(stdin)
@@ -75,7 +75,7 @@ class Child:
         return self.process.stderr.readline()
 
     def leave(self) -> None:
-        """Close the pipe of its output."""
+        """Close the pipe that reads its output."""
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -120,7 +120,7 @@ def serving(socket: Path, folder: Path, *options: object, **changes: str) -> Ite
 
 
 def sentence(finished: subprocess.CompletedProcess[bytes]) -> str:
-    """The error message, which must be one line without a traceback."""
+    """Return the error message, which must be one line without a traceback."""
     text = finished.stderr.decode()
     assert text.startswith("tooltap: "), text
     assert text.count("\n") == 1, text

@@ -1,4 +1,4 @@
-"""Lines that would hold a daemon which does not take care, in the format of Claude Code's stream."""
+"""Lines that would block a careless daemon for long, in the format of Claude Code's stream."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def said(number: int, text: str) -> bytes:
 
 
 def outputs(size: int) -> Iterator[bytes]:
-    """What a regular expression may find slow, in results of different tools."""
+    """Yield results of different tools with texts on which a regular expression may be slow."""
     number = 0
     for name in ("Bash", "Read", "Grep", "Task", "WebSearch", "Edit"):
         for unit in ("<output>", "\x1b[", "1\t", "a:1:", "](", "\r", "```", "<a ", "\\", '"', "{", " \n"):
@@ -54,7 +54,7 @@ def deltas(count: int) -> Iterator[bytes]:
 
 
 def open_calls(count: int) -> Iterator[bytes]:
-    """None of them gets a result."""
+    """Yield calls that get no result."""
     for number in range(count):
         yield call(number)
 

@@ -1,1 +1,1 @@
-"""Whatever comes from outside reaches no terminal as more than text."""
+"""Tests that text from outside reaches a terminal as inert text only."""

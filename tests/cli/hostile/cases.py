@@ -1,4 +1,4 @@
-"""What each command is run with, so that it prints something from outside."""
+"""Arguments for each command, with which it prints something from outside."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ __all__ = ["CASES", "Words"]
 
 Words = tuple[object, ...]
 Cases = Callable[[World, Path], Iterator[Words]]
-"""From the world and a new folder to the words after the command."""
+"""Function that yields arguments of a command, given the world and a new folder."""
 
 
 def _daemons(world: World, *words: object) -> Iterator[Words]:
-    """A real daemon with hostile sessions, one that lies, one that refuses, and none."""
+    """Yield the arguments with each socket: of a real daemon with hostile sessions, of one that replies with hostile
+    texts, of one that refuses, and of none."""
     for socket in (world.daemon.path, world.liar, world.refusing, world.folder / "none"):
         yield (*words, "--socket", socket)
 
@@ -55,7 +56,7 @@ def _after_head(answer: bytes, line: bytes) -> bytes:
 
 
 def _browsers(world: World, *words: object) -> Iterator[Words]:
-    """The daemons, and two whose servers for browsers answer with hostile texts."""
+    """Yield the arguments with each daemon, and with two whose web servers reply with hostile texts."""
     yield from _daemons(world, *words)
     login = {"id": HOSTILE, "browser": LONG, "address": HOSTILE, "created": 1, "used": 1, "ends": 1}
     for status, body in (
@@ -284,7 +285,7 @@ def _install(world: World, new: Path) -> Iterator[Words]:
 
 
 def _nothing(world: World, new: Path) -> Iterator[Words]:
-    """What it prints comes with tooltap."""
+    """No cases: the command prints nothing from outside."""
     yield from ()
 
 
@@ -293,7 +294,7 @@ def _plain(world: World, new: Path) -> Iterator[Words]:
 
 
 def _up(world: World, new: Path) -> Iterator[Words]:
-    """Daemons without a page: it ends with a sentence. With one it would keep running."""
+    """Daemons without a page, with which the command ends with an error. With a page it would keep running."""
     for socket in (world.daemon.path, world.liar, world.refusing):
         yield ("--socket", socket)
 

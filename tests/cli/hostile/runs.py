@@ -31,7 +31,7 @@ class Shown(NamedTuple):
 
 
 LOG = ("attach", "serve")
-"""They log, which is set up for the life of a process, so that they get one of their own."""
+"""Commands that log. Logging is set up once per process, so they run in a process of their own."""
 
 
 def into_a_pipe(*arguments: object) -> Shown:
@@ -40,7 +40,7 @@ def into_a_pipe(*arguments: object) -> Shown:
 
 
 def on_a_terminal(*arguments: object, columns: int = 100) -> Shown:
-    """With two terminals, so that what was written to which can be told apart."""
+    """Run a command with standard output and error on two pseudo-terminals, so that they can be told apart."""
     if _logs(*arguments):
         with started([*COMMAND, *map(str, arguments)], environment()) as screen:
             code = screen.end()
@@ -56,13 +56,14 @@ def on_a_terminal(*arguments: object, columns: int = 100) -> Shown:
 
 
 def _logs(command: object = None, word: object = "", *_: object) -> bool:
-    """Whether this is one of `LOG`, and not a command about a running one, as `serve status`."""
+    """Whether the command is one of `LOG`, rather than one about a running daemon, such as `serve status`."""
     return command in LOG and (command != "serve" or str(word).startswith("-"))
 
 
 @contextmanager
 def _terminal(columns: int) -> Iterator[tuple[io.TextIOWrapper, bytearray]]:
-    """A stream that is a terminal, and what was written to it by the end."""
+    """Open a stream on a pseudo-terminal; yields it, and the bytes that were written to it, complete after the
+    block."""
     reading, writing = pty.openpty()
     modes = termios.tcgetattr(writing)
     modes[1] &= ~termios.OPOST  # the bytes as they were written

@@ -1,4 +1,4 @@
-"""Texts that try to take over a terminal, and what is wrong with bytes that are about to reach one."""
+"""Texts that try to take over a terminal, and a check of bytes that are about to reach one."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ HOSTILE = (
 )
 LONG = HOSTILE + "x" * 200_000
 ARGUMENT = HOSTILE.replace("\x00", "").replace("/", "") + "\udcff"
-"""As a word of a command line, with a byte that is not UTF-8."""
+"""Hostile argument of a command line, with a byte that is not UTF-8."""
 FILE_NAME = b"\xff\xc2\x9b2m\x1b]0;t\x07\n" + FORGED.encode() + b"\xe2\x80\xae\xed\xa0\x80\x7f"
-"""It is not UTF-8."""
+"""Hostile file name, which is not UTF-8."""
 
 LONGEST = 5_100
-"""Characters of a line that is no JSON."""
+"""Maximum characters of a line that is not JSON."""
 BIDIRECTIONAL = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
 MARKS = "\u200e\u200f\u061c"
 OURS = re.compile(r"\x1b\[(?:0|1|2|3[1-6])m|\r(?:\x1b\[\?25l)?(?=  \[)|\x1b\[\?25h")
-"""Our colours, and how a bar of progress is drawn."""
+"""Matches our own escape sequences: colors, and those of progress bars."""
 
 STRUCTURE = {
     *("type", "dir", "subtype", "method", "sessionUpdate", "role", "jsonrpc", "status", "event", "object", "kind"),
     *("stop_reason", "stopReason", "level", "state", "protocol", "dialect", "optionId", "outcome", "parent"),
 }
-"""Keys whose values say what the line is."""
+"""Keys whose values identify the kind of a line, and are not replaced."""
 
 
 def offences(
     shown: bytes, *, terminal: bool, json_lines: bool = False, exact: bool = False, texts: bool = False
 ) -> list[str]:
-    """What is wrong with what a command has written. `terminal`: it may have our own colours and progress bars.
-    `exact`: the characters that JSON allows in strings stay as they are. `texts`: there are texts of several lines."""
+    """List what is wrong in the output of a command. `terminal`: our own colors and progress bars are allowed. `exact`:
+    characters that JSON allows in strings may be unescaped. `texts`: texts of several lines are allowed."""
     try:
         text = shown.decode()
     except UnicodeDecodeError as error:
@@ -76,7 +76,7 @@ def _not_json(text: str) -> Iterator[str]:
 
 
 def poisoned(value: Any, text: str = HOSTILE) -> Any:
-    """A line with the text in every string that does not say what the line is, and as a new key."""
+    """Return a line with the text added to every string that does not identify the kind of line, and as a new key."""
     if isinstance(value, dict):
         changed = {key: one if key in STRUCTURE else poisoned(one, text) for key, one in value.items()}
         return {**changed, f"new{text}": text} if "type" in value else changed

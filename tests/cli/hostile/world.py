@@ -1,4 +1,4 @@
-"""Everything that is outside, and hostile: recordings, a daemon that has read them, servers, files, programs."""
+"""Hostile surroundings of a command: recordings, a daemon that has read them, servers, files, programs."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ FILES = {"files": [FILE], "complete": False, "file": FILE}
 
 class World(NamedTuple):
     folder: Path
-    """Its name is hostile, and so are those of the files in it."""
+    """Folder with a hostile name, as have the files in it."""
     recordings: Path
     recording: Path
     trace: Path
     journal: Path
     daemon: Running
     liar: Path
-    """The socket of a daemon that replies with hostile texts in place of all others."""
+    """Socket of a daemon whose replies have hostile texts in place of all others."""
     refusing: Path
-    """The socket of a daemon that refuses everything, with a hostile message."""
+    """Socket of a daemon that refuses everything, with a hostile message."""
     http: int
-    """The port of a server whose headers are hostile."""
+    """Port of a server with hostile headers."""
     nats: int
-    """The port of a server that refuses everything with a hostile error."""
+    """Port of a server that refuses everything with a hostile error."""
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def _poisoned(recording: Path) -> bytes:
 
 
 def _publish_names(daemon: Running) -> None:
-    """A session and its stream with hostile names, a title, a permission, and a tool with a very long name."""
+    """Publish a session and a stream with hostile names, a title, a permission, and a tool with a very long name."""
     lines: list[dict[str, Any]] = [
         {"id": 1, "method": "session/new", "params": {"cwd": f"/{HOSTILE}", "mcpServers": []}},
         {"id": 1, "result": {"sessionId": f"s{HOSTILE}"}},

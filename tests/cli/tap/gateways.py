@@ -29,7 +29,7 @@ def gateway(upstream: str, socket: Path, *options: object, **changes: str) -> It
 
 
 def answers(*bodies: bytes) -> Callable[[Request, Response], None]:
-    """Send these one after the other."""
+    """Return a handler that sends these bodies one after the other."""
     left = list(bodies)
     return lambda _, answer: answer.whole(200, left.pop(0), "Content-Type: application/json")
 

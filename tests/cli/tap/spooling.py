@@ -18,7 +18,7 @@ POLL = 0.01
 
 
 def line(number: int) -> bytes:
-    """Lines of the agents."""
+    """Return a line of an agent."""
     return b'{"n":%d}\n' % number
 
 
@@ -42,7 +42,7 @@ class Place:
     def run(
         self, *arguments: object, file_kib: int | None = None, **changes: str
     ) -> subprocess.CompletedProcess[bytes]:
-        """`file_kib`: the size limit of files; beyond it, writing fails as on a full disk."""
+        """Run a command. `file_kib`: the size limit of files; beyond it, writing fails as on a full disk."""
         command = [*COMMAND, "run", "--socket", self.socket, "--dialect", "claude-stream", *arguments]
         if file_kib is not None:
             command = ["bash", "-c", f'ulimit -f {file_kib}; exec "$@"', "bash", *command]
@@ -84,7 +84,7 @@ class Daemon:
             return wire.ask(op)
 
     def lines(self) -> int:
-        """The events of all streams."""
+        """Return the number of lines of all streams."""
         return sum(one["lines"] for one in self.ask("stats")["perStream"])
 
     def events(self) -> list[dict[str, Any]]:
