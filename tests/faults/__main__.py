@@ -22,10 +22,10 @@ from tests.faults.scenarios import SCENARIOS
 from tests.faults.shim import ALWAYS, EFFECTS, LASTING, Fault
 
 MANY = 60
-"""Calls of a class beyond which each is tried in one way only."""
+"""Number of calls of a class above which each is tried with one effect only."""
 BATCH = 25
 SHOWN = 3
-"""Faults named for each way in which a promise is broken."""
+"""Number of faults listed for each way in which a promise is broken."""
 
 
 def every(name: str, counts: Counter[str], chance: random.Random) -> Iterator[Fault]:
@@ -41,7 +41,8 @@ def every(name: str, counts: Counter[str], chance: random.Random) -> Iterator[Fa
 
 
 def choose(faults: list[Fault], number: int, chance: random.Random) -> list[Fault]:
-    """A sample in which scenarios, and the classes of each, have equal shares: rare calls are as dangerous."""
+    """Choose a sample in which scenarios, and the classes of each, have equal shares, since rare calls are as
+    dangerous."""
     kinds: dict[tuple[str, str], list[Fault]] = defaultdict(list)
     for fault in faults:
         kinds[fault.scenario, fault.klass].append(fault)
@@ -136,7 +137,7 @@ def _report(outcomes: list[Outcome], calls: dict[str, Counter[str]]) -> None:
 
 
 def _alike(why: str) -> str:
-    """Without what differs from one time to the next."""
+    """Normalize a message to group breaks: digits vary from run to run."""
     return "".join("0" if char.isdigit() else char for char in why)[:160]
 
 

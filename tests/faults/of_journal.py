@@ -1,4 +1,4 @@
-"""Scenarios of the journal: commits, and what is deleted."""
+"""Fault scenarios of the journal: commits and deletion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Checkpoint", "Commit", "Ingest", "Removal", "Retention", "Snapshot",
 
 
 class Ingest(Scenario):
-    """A publisher, acknowledged in portions, and a subscriber."""
+    """A stream is published in portions, each acknowledged, and subscribed to."""
 
     def before(self) -> None:
         super().before()
@@ -31,19 +31,19 @@ class Ingest(Scenario):
 
 
 class Commit(Ingest):
-    """Each commit is synced to the disk."""
+    """Like `Ingest`, with each commit synced to the disk."""
 
     arguments: ClassVar = ["--durability", "power"]
 
 
 class Snapshot(Ingest):
-    """Each commit replaces the tail by a snapshot."""
+    """Like `Ingest`, with a snapshot at each commit in place of the tail."""
 
     settings: ClassVar = f"snapshot_bytes = 0\n{Scenario.settings}"
 
 
 class Checkpoint(Scenario):
-    """So much is written that the write-ahead log is copied into the file."""
+    """So much is written that SQLite checkpoints the write-ahead log."""
 
     def before(self) -> None:
         super().before()
@@ -68,7 +68,7 @@ class Removal(Scenario):
 
     deletes = True
     bodies = 0
-    """Bytes of an output of the session."""
+    """Size in bytes of an output body of the session."""
 
     def before(self) -> None:
         place = self.place

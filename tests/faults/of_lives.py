@@ -1,4 +1,4 @@
-"""Scenarios of how daemons begin and end."""
+"""Fault scenarios of daemons that start and stop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Start(Scenario):
 
 
 class Create(Start):
-    """A daemon starts where nothing is: it makes its folders, its journal and its token."""
+    """A daemon starts without any file: it creates its folders, its journal and its token."""
 
     def before(self) -> None:
         place = self.place

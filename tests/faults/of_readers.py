@@ -1,4 +1,4 @@
-"""Scenarios of those who read: browsers, programs and commands."""
+"""Fault scenarios of readers: browsers, programs and commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios of taps: traces, followed files, `tooltap run`, and the spools that it leaves behind."""
+"""Fault scenarios of taps: traces, followed files, `tooltap run`, and the spools that it leaves behind."""
 
 from __future__ import annotations
 
@@ -103,11 +103,11 @@ class Following(Scenario):
 
 
 class Tap(Scenario):
-    """`tooltap run` spools the lines of an agent because no daemon is there; one takes them in later."""
+    """`tooltap run` spools an agent's lines because no daemon is running; a daemon drains the spool later."""
 
     lines = 40
     served = False
-    """A daemon is there."""
+    """Whether a daemon is running."""
     settings: ClassVar = f"drain_interval = 0.05\n[stream]\n{BODIES}"
 
     def before(self) -> None:

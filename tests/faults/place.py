@@ -1,4 +1,4 @@
-"""A folder with a daemon under the shim, a subscriber that resumes by `seq`, and streams whose fate is checked."""
+"""A folder with a daemon under the shim, a subscriber that resumes by `seq`, and streams whose events are checked."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ __all__ = ["FAILED", "MISTAKEN", "PATIENCE", "STOPPED", "Broken", "Place", "T", 
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 PATIENCE = 30.0
-"""Seconds after which what does not come counts as stuck."""
+"""Seconds after which a wait counts as stuck."""
 POLL = 0.003
 T = 1_790_000_000_000
-"""When the lines were printed."""
+"""Time of the lines, in milliseconds since the epoch."""
 STOPPED, FAILED, MISTAKEN = 0, 1, 2
-"""The exit codes that are documented; 2: the configuration is wrong, or cannot be read."""
+"""Documented exit codes; 2: the configuration is wrong, or cannot be read."""
 TELLING = ("warning", "error", "critical")
 FRESH = re.compile(rb"[0-9a-f]{8}(?=-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})")
 
 
 class Broken(Exception):
-    """What was promised does not hold."""
+    """A promise is broken; the message says how."""
 
 
 def eventually(what: str, holds: Any, patience: float = PATIENCE) -> Any:
-    """Wait until something is true, and return it."""
+    """Wait until `holds()` is true, and return its value. Raises `Broken`."""
     deadline = time.monotonic() + patience
     while not (value := holds()):
         if time.monotonic() > deadline:
@@ -62,14 +62,14 @@ class Stream:
         self.ended = False
 
     def comparable(self, event: dict[str, Any]) -> str:
-        """The event without what differs from stream to stream."""
+        """Return the event as a text without what differs from stream to stream."""
         kept = {key: value for key, value in event.items() if key not in ("seq", "ts")}
         text = json.dumps(kept, sort_keys=True)
         return text.replace(self.name, "STREAM").replace(self._fresh.decode(), "SESSION")
 
 
 class Place:
-    """`settings`: lines of the configuration file. `expected` has, for each recording, what a stream of it becomes."""
+    """Daemon, subscriber and streams in one folder. `settings`: lines of the configuration file."""
 
     def __init__(
         self, folder: Path, zygote: Zygote, control: Control, settings: str, arguments: list[str], **environment: str
@@ -97,10 +97,10 @@ class Place:
         }
         self.daemon: Process | None = None
         self.deletes = False
-        """Something is deleted here, so that gaps are reported."""
+        """Whether the scenario deletes events, so that gaps are allowed."""
         self.streams = 0
         self.last = 0
-        """The highest `seq` that the subscriber has."""
+        """Highest `seq` that the subscriber has received."""
         self.seen: dict[int, dict[str, Any]] = {}
         """`seq` -> event, as the subscriber got them."""
         self.gaps: list[tuple[int, int]] = []
@@ -115,7 +115,7 @@ class Place:
         )
 
     def start(self) -> bool:
-        """Start a daemon, and wait until it answers; False if it has ended."""
+        """Start a daemon, and wait until it answers; False if it ends first."""
         options = ["--socket", self.socket, "--journal", self.journal, "--config", self.folder / "tooltap.toml"]
         daemon = self.daemon = self.launch("serve", *options, *self._arguments)
         deadline = time.monotonic() + PATIENCE
@@ -133,7 +133,7 @@ class Place:
         return False
 
     def ensure(self) -> None:
-        """Have a daemon that runs."""
+        """Start a daemon unless one is running. Raises `Broken` if it does not start."""
         if (self.daemon is None or self.daemon.ended) and not self.start():
             assert self.daemon is not None
             raise Broken(f"the daemon does not start again: code {self.daemon.wait()}: {self.news()}")
@@ -152,8 +152,8 @@ class Place:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def news(self) -> list[str]:
-        """What the daemon has said since the last call: its warnings, its errors, and other sentences. A traceback
-        breaks a promise."""
+        """Return what the daemon has reported since the last call: warnings, errors, and other messages. Raises
+        `Broken` for a traceback."""
         with self.errors.open("rb") as file:
             file.seek(self._read_to)
             text = file.read()
@@ -187,7 +187,7 @@ class Place:
         return wire
 
     def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
-        """The reply to a request."""
+        """Send a request, and return the reply."""
         with self.connect() as wire:
             wire.send(op, id=1, **arguments)
             while (line := wire.line()).endswith(b"\n"):
@@ -197,19 +197,19 @@ class Place:
         raise ConnectionError("closed before the reply")
 
     def stats(self) -> Any:
-        """Raises `OSError` if there is no reply, or an error."""
+        """Return the daemon's statistics. Raises `OSError` if there is no reply, or an error."""
         reply = self.ask("stats")
         if "result" not in reply:
             raise OSError(reply["error"]["message"])
         return reply["result"]
 
     def damages(self) -> int:
-        """How many parts of its journal the daemon has found damaged."""
+        """Return how many parts of its journal the daemon has found damaged."""
         journal = self.stats()["journal"]
         return int(journal["corrupt"] + journal["damages"])
 
     def subscribe(self) -> None:
-        """Have a live subscriber."""
+        """Start a live subscription unless there is one."""
         if self._subscriber is None:
             self._subscriber = self.connect()
             self._subscriber.send("subscribe", after=self.last or "start")
@@ -220,7 +220,7 @@ class Place:
             self._subscriber = None
 
     def catch_up(self, latest: int) -> None:
-        """Let the subscriber read, and resume, until it has everything."""
+        """Let the subscriber read, and resume if it is cut off, until it has everything."""
         for _ in range(3):
             self.subscribe()
             assert self._subscriber is not None
@@ -237,7 +237,7 @@ class Place:
         raise Broken(f"the subscriber is at {self.last} of {latest} and is cut off again and again")
 
     def read_all(self, after: int) -> list[dict[str, Any]]:
-        """What a new subscriber gets that does not wait for more."""
+        """Return the events that a new subscriber gets, up to now."""
         with self.connect() as wire:
             wire.send("subscribe", after=after or "start", follow=False)
             lines = [json.loads(line) for line in wire.lines() if line.endswith(b"\n")]

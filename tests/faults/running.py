@@ -1,4 +1,4 @@
-"""Runs scenarios with faults: a daemon that survives serves several, and what breaks a promise is a `Break`."""
+"""Runs scenarios with faults. A daemon that survives is used for several; a broken promise is reported as a `Break`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.faults.zygote import Zygote
 __all__ = ["Bench", "Break", "Outcome", "count_calls", "run_faults"]
 
 USES = 200
-"""Runs of a scenario in one place: a journal retains a row of each stream that ever was, and must remain small."""
+"""Runs of a scenario in one place. The journal keeps a row of every stream, and must remain small."""
 
 
 class Break(NamedTuple):
@@ -37,12 +37,12 @@ class Outcome(NamedTuple):
     fired: bool
     place: str
     survived: bool
-    """The daemon is still the same."""
+    """Whether the same daemon is still running."""
     broken: Break | None
 
 
 class Bench:
-    """One zygote, and one place at a time."""
+    """Runs faults with one zygote, in one place at a time."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="faults-"))
@@ -54,7 +54,7 @@ class Bench:
         self._uses = 0
 
     def count(self, name: str) -> list[tuple[str, str]]:
-        """The calls of a scenario in which none fails: class, and call with its file."""
+        """Return the calls of a scenario without a fault: (class, call with its file)."""
         scenario = self._at(name)
         scenario.before()  # once for what is done only the first time
         scenario.act()
@@ -65,14 +65,14 @@ class Bench:
         return calls
 
     def arm(self, fault: Fault) -> Scenario:
-        """The scenario, ready to act with a fault."""
+        """Prepare a scenario, and arm the fault."""
         scenario = self._at(fault.scenario)
         scenario.before()
         self._control.arm(fault)
         return scenario
 
     def watch(self, work: Callable[[], object]) -> list[tuple[str, str]]:
-        """The calls while some work is done, in which none fails."""
+        """Return the calls while `work` runs without a fault."""
         self._control.count()
         work()
         self._control.disarm()
@@ -121,7 +121,7 @@ class Bench:
     # -- inner workings -----------------------------------------------------------------------------------------
 
     def _at(self, name: str) -> Scenario:
-        """The scenario, in a place that has done it once without a fault."""
+        """Return a scenario in a place where it has run once without a fault."""
         self._uses += 1
         if self._scenario is None or self._name != name or self._uses > USES:
             self._leave()
@@ -149,7 +149,7 @@ class Bench:
             self._scenario = None
 
     def _judge(self, scenario: Scenario, fault: Fault, failed: list[str]) -> list[str]:
-        """Check what happened when the call failed. Returns what was said about it."""
+        """Check what happened when the call failed. Returns what the daemon reported about it."""
         place = scenario.place
         fired = self._control.fired > 0
         ended = place.daemon is not None and place.daemon.wait(0.2 if fault.kills and fired else 0.0001)
@@ -180,14 +180,14 @@ class Bench:
 
 @cache
 def _bench() -> Bench:
-    """That of this worker process: making one takes as long as five faults."""
+    """Return the bench of this worker process; making one takes as long as five faults."""
     bench = Bench()
     Finalize(None, bench.close, exitpriority=1)
     return bench
 
 
 def count_calls(name: str) -> tuple[str, Counter[str]]:
-    """The scenario, and how many calls of each class it makes."""
+    """Return the name of a scenario, and how many calls of each class it makes."""
     return name, Counter(klass for klass, _ in _bench().count(name))
 
 

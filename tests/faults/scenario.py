@@ -1,4 +1,4 @@
-"""What scenarios have in common: what is done while a call fails, and what must be true afterwards."""
+"""Base of the scenarios: work during which a call fails, and checks of what must hold afterwards."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ TRACED = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": "FOL
 
 
 class Scenario:
-    """One daemon after another in one folder. `before` prepares, `act` is what is done while a call fails, and returns
-    what has failed in the eyes of clients; `after` completes it, and checks."""
+    """A scenario: one daemon after another in one folder. `before` prepares; `act` is the work during which a call
+    fails, and returns the failures that clients saw; `after` completes the work, and checks the result."""
 
     settings: ClassVar[str] = f"drain_interval = 3600.0\n[stream]\n{BODIES}"
     arguments: ClassVar[list[str]] = []
     environment: ClassVar[dict[str, str]] = {}
     silent: ClassVar[frozenset[str]] = frozenset({"recv", "send", "accept"})
-    """Classes of calls whose failure only cuts a client off, who knows."""
+    """Classes of calls whose failure only disconnects a client, which notices it; the daemon need not report it."""
     deletes = False
 
     def __init__(self, place: Place) -> None:
         self.place = place
         place.deletes = self.deletes
         self.expected: dict[str, list[str]] = {}
-        """Recording -> its events."""
+        """Kind of stream -> its expected events."""
         self.told: list[str] = []
-        """What was said while the call failed."""
+        """What the daemon reported while the call failed."""
 
     def before(self) -> None:
         self.place.ensure()
@@ -48,12 +48,13 @@ class Scenario:
     # -- what scenarios share -----------------------------------------------------------------------------------
 
     def complete(self, stream: Stream) -> None:
-        """Publish what is missing of a stream, which nothing prevents any more."""
+        """Publish the rest of a stream, now without a fault."""
         if not stream.ended and (failed := self.place.publish(stream, 1)):
             raise Broken(f"{stream.name} cannot be published to its end: {failed[0]}")
 
     def check(self, *streams: Stream, kind: str = "agent") -> None:
-        """Check that the journal has exactly what the streams become, and that the subscriber has seen it."""
+        """Check that the journal has exactly the expected events of the streams, and that the subscriber has seen
+        them."""
         place = self.place
         latest = place.stats()["journal"]["latest"]
         if self.deletes:
@@ -87,7 +88,7 @@ class Scenario:
 
 
 def start(place: Place) -> list[str]:
-    """Start a daemon; say why it has ended."""
+    """Start a daemon; return its exit code as a sentence if it ends."""
     if place.start():
         return []
     assert place.daemon is not None
@@ -110,7 +111,7 @@ def ask(place: Place, op: str, **arguments: Any) -> list[str]:
 
 
 def with_output(lines: list[bytes], size: int, seed: int) -> list[bytes]:
-    """The recording with so long an output of its command; its beginning is always the same."""
+    """Return the recording with a long output of its command: a fixed beginning, and `size` random bytes."""
     output = "x" * 1_000 + base64.b64encode(random.Random(seed).randbytes(size)).decode()
     found = []
     for line in map(json.loads, lines):

@@ -1,4 +1,4 @@
-"""The library that makes calls fail (`shim.c`): built once, and told through a file that all its processes map."""
+"""The library that makes calls fail (`shim.c`): compiles it, and controls it by a file that all its processes map."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ CLASSES = (
     *("open", "read", "write", "sync", "truncate", "rename", "unlink", "mkdir", "stat", "chmod", "lock", "mmap"),
     *("socket", "bind", "listen", "accept", "connect", "recv", "send", "poll"),
 )
-"""As in `shim.c`."""
+"""Classes of calls, as in `shim.c`."""
 ACTIONS = ("fail", "short", "kill", "kill-after", "torn")
-"""As in `shim.c`. `short`: half of the bytes; `kill-after`: the call is done; `torn`: half of it is."""
+"""Actions, as in `shim.c`. `short`: half of the bytes are transferred; `kill-after`: killed after the call; `torn`:
+killed after half of it."""
 
 EFFECTS: dict[str, tuple[str, ...]] = {
     "open": ("EMFILE", "EIO", "ENOSPC", "EACCES", "EINTR", "kill"),
@@ -42,10 +43,11 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "send": ("ECONNRESET", "EPIPE", "ENOBUFS", "EINTR", "short", "kill", "kill-after", "torn"),
     "poll": ("ENOMEM", "ENOSPC"),
 }
-"""What may become of a call of each class."""
+"""Class -> the effects of a fault: an error code, or an action."""
 
 LASTING = frozenset({"open", "read", "write", "sync", "truncate", "rename", "unlink", "mkdir", "stat", "chmod", "mmap"})
-"""Classes that may fail at every call, as on a disk that is full or gone. Of the others, clients or SQLite wait."""
+"""Classes of which all calls may fail from one on, as on a full or lost disk. The other calls would be retried for ever
+by clients or SQLite."""
 ALWAYS = 10**6
 
 OFF, COUNT, FIRE = range(3)
@@ -75,14 +77,15 @@ class _Block(ctypes.Structure):
 
 
 class Fault(NamedTuple):
-    """The `nth` call of a class, from 1, and what becomes of it; `str` and `parse` are the form on command lines."""
+    """A fault: the `nth` call of a class, from 1, and its effect. `str` and `parse` convert it to and from the form on
+    command lines."""
 
     scenario: str
     klass: str
     nth: int
     effect: str
     times: int = 1
-    """How many calls, from this one on, fail."""
+    """Number of calls that fail, from the `nth` on."""
 
     def __str__(self) -> str:
         return f"{self.scenario}/{self.klass}/{self.nth}/{self.effect}" + (f"/{self.times}" if self.times > 1 else "")
@@ -98,7 +101,7 @@ class Fault(NamedTuple):
 
 
 class Control:
-    """The control block in a file of its own."""
+    """Control block of the shim, in a file of its own."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -108,7 +111,7 @@ class Control:
         self._block = _Block.from_buffer(self._map)
 
     def watch(self, root: Path) -> None:
-        """Count only the files below this folder, and sockets."""
+        """Restrict counting and faults to files below a folder, and to sockets."""
         self._block.root = str(root).encode()
 
     def count(self) -> None:
@@ -137,7 +140,7 @@ class Control:
 
     @property
     def place(self) -> str:
-        """The call that failed, and its file."""
+        """Return the call that failed, and its file."""
         text: bytes = self._block.place
         return text.decode("utf-8", "replace")
 
@@ -145,7 +148,7 @@ class Control:
         return Counter({name: number for name, number in zip(CLASSES, self._block.counts, strict=True) if number})
 
     def calls(self) -> list[tuple[str, str]]:
-        """Class, and call with its file, in order: what was counted."""
+        """Return the counted calls in order: (class, call with its file)."""
         log = self._block.log
         return [
             (CLASSES[log[at].klass], log[at].text.decode("utf-8", "replace"))

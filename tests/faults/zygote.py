@@ -35,7 +35,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 class Process:
-    """A running `tooltap`; its output is in files."""
+    """A running `tooltap` process; its output is in files."""
 
     def __init__(self, connection: socket.socket, errors: Path) -> None:
         self._connection = connection
@@ -45,7 +45,7 @@ class Process:
         self._status: int | None = None
 
     def wait(self, timeout: float = TIMEOUT) -> int | None:
-        """Its exit code, negative for a signal; None if it has not ended in time."""
+        """Wait for its exit code, negative for a signal; None if it has not ended in time."""
         if self._status is None:
             self._connection.settimeout(timeout)
             try:
@@ -75,7 +75,7 @@ class Process:
 
 
 class Zygote:
-    """`library`: the shim; `control`: what it obeys."""
+    """Starts the server, and launches processes with it. `library`: the shim; `control`: its control block."""
 
     def __init__(self, folder: Path, library: Path, control: Control) -> None:
         self._path = folder / "zygote.sock"
@@ -154,7 +154,7 @@ def _serve(path: str) -> None:
 
 
 def _import_everything() -> None:
-    """Most of what a process costs is its imports."""
+    """Import all modules, which is most of the cost of a process."""
     for module in pkgutil.walk_packages(tooltap.__path__, "tooltap."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
