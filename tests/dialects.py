@@ -1,4 +1,4 @@
-"""`make dialects`: writes what is made of the folders in `normalizers/dialects/` and of their recordings.
+"""`make dialects`: generates files from the folders in `normalizers/dialects/` and from their recordings.
 
 - the list of agents in README.md, and the tables of docs/reference: dialects.md, providers.md, and the stores in
   settings.md;
@@ -41,17 +41,17 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "docs/reference/settings.md": lambda path: _between(path, "stores", _table_of_stores()),
     "docs/coverage.md": lambda path: page(FIXTURES),
 }
-"""Path of a page -> makes what it must contain."""
+"""Path of a page -> function that returns its new text."""
 
 
 def recorded() -> set[str]:
-    """Dialects of which there is a recording, not only a stream written after a source."""
+    """Return the dialects with a real recording, not only a stream written by hand after a source."""
     folders = (folder for name in builtin() for folder in (FIXTURES / name).iterdir() if folder.is_dir())
     return {folder.parent.name for folder in folders if not folder.name.endswith(WRITTEN)} - OURS
 
 
 def _between(path: Path, mark: str, text: str) -> str:
-    """The page with `text` between its marks."""
+    """Return the page with `text` between its marks."""
     pattern = rf"(<!-- {mark} -->\n).*?(\n<!-- /{mark} -->)"
     return re.sub(pattern, lambda marks: marks[1] + text + marks[2], path.read_text(), count=1, flags=re.DOTALL)
 
@@ -81,7 +81,7 @@ def _table_of_stores() -> str:
 
 
 MANY_KEYS = 4
-"""Keys of a new dialect that get examples."""
+"""Number of keys of a new dialect that get examples."""
 
 
 def _curate() -> None:

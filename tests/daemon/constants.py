@@ -55,14 +55,14 @@ CONSTANTS = {
     "web.patience": ("tooltap.daemon.web.server",),
     "web.search_bytes": tuple(f"{PAGE}.{name}" for name in ("event", "live", "session", "share")),
 }
-"""Name, in small letters -> the modules that use it."""
+"""Name in lower case -> the modules that use the constant."""
 
 _SETTING = re.compile(r"(\w+) = .*")
 _TABLE = re.compile(r"\[(\w+)\]")
 
 
 def split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Settings of the configuration, and constants."""
+    """Split values into settings of the configuration, and constants."""
     kept: dict[str, Any] = {}
     constants = {}
     for name, value in settings.items():
@@ -77,7 +77,7 @@ def split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def assign(constants: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the constants these values in this process. Returns those that they had."""
+    """Set constants to these values in this process. Returns the former values."""
     before = {}
     for name, value in constants.items():
         for module in map(importlib.import_module, CONSTANTS[name]):
@@ -97,8 +97,8 @@ def assigned(constants: Mapping[str, Any]) -> Iterator[None]:
 
 
 def write_settings(path: Path, text: str) -> dict[str, str]:
-    """Write a configuration file without the lines that set a constant. Returns these, as variables of a process that
-    `program` starts."""
+    """Write a configuration file without the lines that set a constant. Returns the constants, as environment variables
+    for a process that runs `program`."""
     table, kept, constants = "", [], {}
     for line in text.splitlines():
         if (header := _TABLE.fullmatch(line)) is not None:
@@ -112,7 +112,7 @@ def write_settings(path: Path, text: str) -> dict[str, str]:
 
 
 def program(environment: Mapping[str, str]) -> str:
-    """The module to run as the command."""
+    """Return the module to run as the `tooltap` command."""
     return "tests.daemon.constants" if VARIABLE in environment else "tooltap.cli"
 
 

@@ -29,7 +29,7 @@ _processes.set_forkserver_preload(["tests.daemon.lives", "tooltap.daemon.journal
 
 
 def live(settings: dict[str, Any], environment: dict[str, str], ready: Any) -> None:
-    """The child process: a daemon with the failpoint the environment names."""
+    """Run a daemon in the child process, with the failpoint that the environment names."""
     os.environ.update(environment)
     importlib.reload(failpoints)
     settings, constants = split(settings)
@@ -38,7 +38,7 @@ def live(settings: dict[str, Any], environment: dict[str, str], ready: Any) -> N
 
 
 class Lives:
-    """One journal, served by one daemon after another."""
+    """A journal that one daemon after another serves."""
 
     def __init__(self, directory: Path, **settings: Any) -> None:
         self.settings = {
@@ -49,9 +49,9 @@ class Lives:
         self.environment: dict[str, str] = {}
         self.log = directory / "failpoints.log"
         self.died: list[int | None] = []
-        """Exit code of each life."""
+        """Exit code of each daemon."""
         self.seen: list[list[bytes]] = [[] for _ in range(SUBSCRIBERS)]
-        """The event lines of each subscriber, which resumes by `seq` in each life."""
+        """Event lines that each subscriber has seen. A subscriber resumes by `seq` at the next daemon."""
         self._process: BaseProcess
         self._subscribers: list[Wire] = []
 
@@ -116,7 +116,7 @@ class Lives:
             wire.close()
 
     def until_seen(self, count: int) -> None:
-        """Wait until each subscriber has seen so many events."""
+        """Wait until each subscriber has seen this many events."""
         for wire, seen in zip(self._subscribers, self.seen, strict=True):
             while len(seen) < count:
                 line = wire.line()
@@ -125,7 +125,7 @@ class Lives:
                     seen.append(line)
 
     def hits(self) -> list[str]:
-        """The failpoints at which a daemon died."""
+        """Return the failpoints at which a daemon died."""
         return self.log.read_text().split() if self.log.exists() else []
 
 
@@ -134,7 +134,7 @@ class Gone(Exception):
 
 
 class Publisher:
-    """Sends the tapped lines that the daemon does not have yet, then the end."""
+    """Publisher that sends the tapped lines that the daemon does not have yet, then the end."""
 
     def __init__(self, lives: Lives, stream: str, records: list[bytes]) -> None:
         self._lives = lives
@@ -144,7 +144,7 @@ class Publisher:
         self.done: dict[str, Any] = {}
 
     def publish(self, after_sending: Callable[[int, Wire], None]) -> None:
-        """`after_sending` is called after each line. Raises `Gone`."""
+        """Publish the remaining lines. `after_sending` is called after each line. Raises `Gone`."""
         try:
             with self._lives.connect() as wire:
                 wire.send("ingest", stream=self.stream, framing="tapped")

@@ -18,7 +18,8 @@ PROGRAM = Path(sysconfig.get_path("scripts")) / "nats-server"
 
 
 class NatsServer:
-    """Its files are in `directory`; `options` are added to its command line. Raises if it does not start."""
+    """A nats-server process with its files in `directory`; `options` are added to its command line. Raises
+    `RuntimeError` if it does not start."""
 
     def __init__(self, directory: Path, *options: str, jetstream: bool = True) -> None:
         self.directory = directory
@@ -28,8 +29,8 @@ class NatsServer:
         self.start()
 
     def start(self) -> None:
-        """On any free port the first time, then on that one. What it says goes to a file: a pipe that nobody reads
-        would stop it."""
+        """Start on a free port the first time, later on the same one. The log goes to a file: a pipe that nobody reads
+        would block the server."""
         log = self.directory / "server.log"
         port = self.url.rpartition(":")[2] or "-1"
         command = [str(PROGRAM), "-a", "127.0.0.1", "-p", port, *self.options]
@@ -45,12 +46,12 @@ class NatsServer:
         self.url = f"nats://{listening[1]}"
 
     def stop(self) -> None:
-        """As its operator does: it writes everything, and reads it as it is when it starts again."""
+        """Stop gracefully, as an operator does: all data is written to disk."""
         self._process.terminate()
         self._process.wait(TIMEOUT)
 
     def pause(self) -> None:
-        """It still has its connections, and answers nothing."""
+        """Suspend the process: connections stay open, and nothing is answered."""
         self._process.send_signal(signal.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)  # until it has stopped
 

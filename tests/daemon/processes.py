@@ -15,8 +15,8 @@ from tests.daemon.running import TIMEOUT, Wire
 
 
 class DaemonProcess:
-    """Its files are in `directory`; `arguments` are more of `serve`'s. `log` is what it has written to stderr so far,
-    read as JSON."""
+    """A `tooltap serve` process with its files in `directory`; `arguments` are added to its command line. `log`: the
+    log entries read from its stderr so far."""
 
     def __init__(
         self, directory: Path, *arguments: str | Path, journal: Path | str | None = None, **environment: str
@@ -35,7 +35,7 @@ class DaemonProcess:
         )
         self.log: list[dict[str, Any]] = []
         self.sentence = ""
-        """The output lines that are not log entries."""
+        """Lines on stderr that are not log entries."""
 
     def wait_ready(self) -> Self:
         """Wait until it listens or has ended."""

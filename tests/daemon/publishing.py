@@ -22,7 +22,7 @@ NOW = 1_700_000_000_000
 
 
 class Clock:
-    """Stands still unless moved."""
+    """Clock that stands still unless a test advances it."""
 
     now = NOW
 
@@ -32,7 +32,7 @@ class Clock:
 
 @asynccontextmanager
 async def daemon(path: Path, clock: Clock | None = None, **options: Any) -> AsyncIterator[Streams]:
-    """The journal and the streams of one daemon's life."""
+    """Open the journal and the streams of one daemon."""
     clock = clock or Clock()
     journal = await SqliteJournal.open(path, clock=clock)
     try:

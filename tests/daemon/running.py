@@ -27,7 +27,7 @@ TIMEOUT = 30
 
 
 class Wire:
-    """One connection, without the client library."""
+    """A connection to the daemon on a plain socket, without the client library."""
 
     def __init__(self, path: Path, *, receive_buffer: int | None = None) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
@@ -48,7 +48,7 @@ class Wire:
         self.socket.sendall(data)
 
     def line(self) -> bytes:
-        """The next line, empty at the end."""
+        """Read the next line; empty at the end of the connection."""
         return self._file.readline()
 
     def read(self) -> dict[str, Any]:
@@ -58,25 +58,25 @@ class Wire:
         return value
 
     def until(self, op: str) -> list[dict[str, Any]]:
-        """Everything up to the next frame with this op, which comes last."""
+        """Return all frames up to the next one with this op, which comes last."""
         read = [self.read()]
         while read[-1].get("op") != op:
             read.append(self.read())
         return read
 
     def lines(self) -> Iterator[bytes]:
-        """Everything up to the end of the connection, however it ends; its last line may be torn."""
+        """Yield all lines until the connection ends, however it ends; the last line may be torn."""
         try:
             yield from self._file
         except ConnectionError:
             return
 
     def rest(self) -> list[dict[str, Any]]:
-        """Everything up to the end of the connection."""
+        """Return all frames until the connection ends."""
         return [json.loads(line) for line in self._file]
 
     def ask(self, op: str, **arguments: Any) -> Any:
-        """The result of a request."""
+        """Send a request, and return its result."""
         self.send(op, id="ask", **arguments)
         reply = self.until("reply")[-1]
         assert reply["ok"], reply
@@ -115,7 +115,7 @@ class Running:
             self._portal.call(self.daemon.journal.commit, commit)
 
     def call(self, function: Callable[[], Any]) -> None:
-        """Run in the daemon's event loop."""
+        """Run a function in the daemon's event loop."""
         self._portal.call(function)
 
     def until_indexed(self) -> None:
@@ -137,14 +137,14 @@ class Running:
         return self._portal.call(self.daemon.journal.expire, before)
 
     def connect(self, **options: Any) -> Wire:
-        """A connection that has been greeted."""
+        """Open a connection, and read the greeting."""
         wire = Wire(self.path, **options)
         self._wires.append(wire)
         assert wire.read()["op"] == "welcome"
         return wire
 
     def subscribe(self, **arguments: Any) -> Wire:
-        """A subscription, confirmed."""
+        """Open a subscription, and wait until it is confirmed."""
         wire = self.connect()
         wire.send("subscribe", **arguments)
         assert wire.read()["op"] == "subscribed"
@@ -162,7 +162,8 @@ class Running:
 
 @contextmanager
 def running(directory: Path, **settings: Any) -> Iterator[Running]:
-    """A daemon whose files are in `directory`; `settings`: keys of its configuration, and constants of its modules."""
+    """Run a daemon whose files are in `directory`; `settings`: keys of its configuration, and constants of its
+    modules."""
     places = {"socket": str(directory / "run" / "t.sock"), "journal": str(directory / "journal.db")}
     settings, constants = split(settings)
     config = load_config(None, **{**places, **settings})

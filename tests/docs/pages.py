@@ -1,4 +1,4 @@
-"""The documentation's pages, their blocks of code, and what the word after a block's language means."""
+"""The documentation's pages and their code blocks; the word after a block's language is its tag."""
 
 from __future__ import annotations
 
@@ -78,17 +78,18 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def prose_of(page: Path) -> str:
-    """The page without its fenced blocks."""
+    """Return the page without its fenced blocks."""
     return _FENCED.sub("", page.read_text())
 
 
 def tagged(page: Path, tag: str) -> str:
-    """The text of the page's only block with this tag."""
+    """Return the text of the page's only block with this tag."""
     [block] = [block for block in blocks_of(page) if block.tag == tag]
     return block.text
 
 
 def assert_printed(expected: str, output: str) -> None:
-    """`…` in `expected` matches anything; other lines may surround it."""
+    """Check that an output contains the expected lines. `…` in `expected` matches anything; other lines may surround
+    it."""
     pattern = ".*?".join(map(re.escape, expected.split("…")))
     assert re.search(f"^{pattern}", output, re.MULTILINE | re.DOTALL), f"{expected}is not in\n{output}"

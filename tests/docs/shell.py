@@ -1,4 +1,5 @@
-"""A folder as the pages assume it: recordings, a daemon, and agents on the path that print a recorded stream."""
+"""Runs the pages' shell blocks in a folder as the pages assume it: recordings, a daemon, and agents on the path that
+print a recorded stream."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ TIMEOUT = 60
 NOTHING = re.compile(
     r"^tooltap: (no event has|nothing found|events after \d+ are not|according to its events, the session) .*\n", re.M
 )
-"""Why a search finds nothing here: there is one session, which may not be indexed yet, and changed no file."""
+"""Matches an error that is to be expected here: there is one session, which may not be indexed yet, and changed no
+file."""
 
 
 class Shell:
@@ -57,7 +59,7 @@ def write_program(path: Path, command: str) -> None:
 
 
 def agent_side(recording: Path) -> bytes:
-    """What the agent printed in a two-way recording."""
+    """Return what the agent printed in a two-way recording."""
     lines = [json.loads(line) for line in recording.read_bytes().splitlines()]
     return b"".join(json.dumps(line["line"]).encode() + b"\n" for line in lines if line["dir"] == "out")
 

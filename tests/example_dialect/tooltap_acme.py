@@ -31,7 +31,7 @@ class AcmeJson(Parser):
 
     @staticmethod
     def recognises(value: dict[str, Any]) -> bool:
-        """Whether only this agent prints such a line; asked of lines that no built-in dialect claims."""
+        """Whether only this agent prints such a line. Called for lines that no built-in dialect claims."""
         return isinstance(value.get("acme"), str)
 
     @line("hello", session=str)

@@ -1,4 +1,4 @@
-"""Several streams through the streams, the journal and the hub of one daemon, by publishers that come back."""
+"""Runs several streams through one daemon's ingest, journal and hub, with publishers that reconnect after errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tooltap.traces.recording.writer import TraceWriter
 __all__ = ["Published", "Ran", "published_of", "run"]
 
 TRIES = 6
-"""How often a publisher comes back."""
+"""Maximum number of connections of a publisher."""
 PATIENCE = 30
 """Seconds after which publishers count as stuck."""
 CHUNK = 4
@@ -55,7 +55,8 @@ RULES = {
 
 @dataclass
 class Published:
-    """A stream, and what its publisher sends. `end`: whether it ends, or is left to `close_overdue`."""
+    """A stream, and what its publisher sends and receives. `end`: whether it ends; if not, it is left to
+    `close_overdue`."""
 
     stream: str
     dialect: str
@@ -67,7 +68,7 @@ class Published:
 
 @dataclass
 class Ran:
-    """What became of the streams."""
+    """The results of a run."""
 
     events: dict[str, list[bytes]]
     statistics: dict[str, Statistics]
@@ -76,7 +77,7 @@ class Ran:
 
 
 class Reader:
-    """A subscriber that takes everything."""
+    """A subscriber that accepts everything at once."""
 
     writable = True
     closed = ended = False
@@ -101,7 +102,8 @@ class Reader:
 
 
 def published_of(paths: Sequence[Path], limit: int) -> list[Published]:
-    """Streams of recordings in `tests/fixtures`; the second is recognised, the last is left suspended."""
+    """Return streams of recordings in `tests/fixtures`. The dialect of the second is to be recognized; the last one is
+    left suspended."""
     found = []
     for number, path in enumerate(paths):
         lines = path.read_bytes().splitlines()[:limit]
@@ -188,7 +190,7 @@ def check(ran: Ran, streams: list[Published]) -> None:
 
 
 async def _publish(daemon: Streams, one: Published) -> None:
-    """As a publisher does: what was not acknowledged is sent again over a new connection."""
+    """Publish a stream as a publisher does: lines that were not acknowledged are sent again over a new connection."""
     for _ in range(TRIES):
         one.reconnects += 1
         failed = False
@@ -230,7 +232,8 @@ async def _subscribe(hub: Hub, reader: Reader) -> Reader:
 
 
 async def _whole(hub: Hub, reader: Reader) -> list[bytes]:
-    """What the subscriber got, without partials; a subscription that failed is repeated from where it was."""
+    """Return the events that the subscriber got, without partials. A failed subscription is resumed after its last
+    event."""
     lines = [line for line in reader.data.splitlines() if line.startswith(b'{"seq"')]
     seqs = [orjson.loads(line)["seq"] for line in lines]
     assert seqs == sorted(set(seqs)), "an event came twice, or out of order"

@@ -1,4 +1,4 @@
-"""Call sites that a line passes, and exceptions put into them one by one."""
+"""Fault injection: call sites that a line passes, and exceptions raised at them one by one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 __all__ = ["ENTERED", "Injected", "Site", "armed", "counting", "raising_at"]
 
 ENTERED = ("normalizers.", "protocol.", "daemon.ingest.", "daemon.views.", "daemon.hub", "daemon.journal.", "traces.")
-"""What is injected into, after the name of the package."""
+"""Modules in whose functions exceptions are raised, below the package."""
 PACKAGE = "tooltap."
 START = 24
-"""Bytes of code before which a frame has just been entered; a coroutine that is resumed is further on."""
+"""Bytecode offset up to which a frame counts as just entered; a resumed coroutine is further on."""
 
 
 class Site(NamedTuple):
-    """Which function is called, and where."""
+    """A call site: the called function, and the line that calls it."""
 
     module: str
     function: str
@@ -29,11 +29,11 @@ class Site(NamedTuple):
 
 
 armed = [False]
-"""Whether sites that are passed count: set by who runs what they are in."""
+"""Whether passed sites count; set by the code around the part to be tested."""
 
 
 class Injected(RuntimeError):
-    """What is raised, if nothing else is asked for."""
+    """The exception that is raised by default."""
 
 
 def _site(frame: FrameType) -> Site | None:
@@ -67,7 +67,7 @@ def _traced(trace: Any) -> Iterator[None]:
 
 @contextmanager
 def counting() -> Iterator[Counter[Site]]:
-    """How often each site is passed in here, in any thread that is started in here."""
+    """Count how often each site is passed in the block, including threads that are started in it."""
     counts: Counter[Site] = Counter()
 
     def trace(frame: FrameType, event: str, argument: object) -> None:
@@ -80,7 +80,8 @@ def counting() -> Iterator[Counter[Site]]:
 
 @contextmanager
 def raising_at(site: Site, number: int, error: type[Exception]) -> Iterator[list[Site]]:
-    """Raise an error when the site is passed for the `number`-th time, once. Yields a list that has the site then."""
+    """Raise an error once, when the site is passed for the `number`-th time. Yields a list that then contains the
+    site."""
     raised: list[Site] = []
     passed = 0
 

@@ -37,21 +37,21 @@ NAME = "journal.db"
 
 
 class Template(NamedTuple):
-    """A journal as a killed daemon leaves it: part of it is in the log."""
+    """A journal as a killed daemon leaves it, with part of it in the write-ahead log."""
 
     folder: Path
     rows: dict[str, list[Any]]
     """Table -> its rows, as SQLite reads them."""
     events: dict[int, bytes]
     pages: dict[int, set[int]]
-    """Event -> the pages that it may be on."""
+    """`seq` -> the pages that the event's body may be on."""
     outputs: dict[str, bytes]
     frames: list[tuple[int, int]]
-    """The frames of the log: page, and which transaction."""
+    """Frames of the write-ahead log: (page, index of the transaction)."""
 
 
 async def make(folder: Path) -> Template:
-    """`folder` is empty, and stays while the template is used."""
+    """Make a template. `folder` must be empty, and must exist as long as the template is used."""
     path = folder / "live" / NAME
     path.parent.mkdir()
     await begin(path)
@@ -108,7 +108,7 @@ async def read_template(folder: Path) -> Template:
 
 
 def pages_of(image: bytes, body: bytes) -> set[int]:
-    """Where the body of an event is: on one page, or its beginning and the pages after that."""
+    """Return the pages that hold the body of an event: one page, or the first page and its overflow pages."""
     at = image.find(body)
     if at >= 0:
         return {at // PAGE + 1}
@@ -130,7 +130,7 @@ def copy(folder: Path, to: Path) -> Path:
 
 
 def rows_of(path: Path) -> dict[str, list[Any]]:
-    """Everything, read by SQLite alone."""
+    """Return all rows of all tables, read by SQLite alone."""
     with closing(sqlite3.connect(path)) as database:
         tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type='table'")]
         rows = {name: sorted(database.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in tables}
@@ -144,7 +144,7 @@ def rows_of(path: Path) -> dict[str, list[Any]]:
 class Damage(NamedTuple):
     kind: str
     pages: set[int]
-    """The pages whose newest versions are touched, or may be lost with it."""
+    """Pages whose newest versions are damaged, or may be lost with the damage."""
 
 
 def damage(template: Template, path: Path, seed: int) -> Damage:
@@ -231,7 +231,7 @@ def tear_log(template: Template, path: Path, chance: random.Random) -> set[int]:
 
 
 def behind(template: Template, frame: int) -> set[int]:
-    """The pages of a frame, of the frames after it, and of the others of its transaction."""
+    """Return the pages in the transaction of a frame, and in all later ones."""
     if frame >= len(template.frames):
         return set()
     transaction = template.frames[frame][1]
@@ -239,7 +239,7 @@ def behind(template: Template, frame: int) -> set[int]:
 
 
 def within(template: Template, at: int) -> set[int]:
-    """The pages of the transaction that has this byte of the log."""
+    """Return the pages in the transactions that a damaged byte of the log invalidates."""
     if at < 32:
         return {page for page, one in template.frames if one == 0}
     frame = (at - 32) // FRAME
@@ -329,7 +329,7 @@ def try_damage(template: Template, folder: Path, seed: int) -> Outcome:
 
 
 async def serve(template: Template, path: Path) -> int | None:
-    """How many events are missing; None if the daemon does not start."""
+    """Return how many events the daemon does not serve; None if it does not start."""
     try:
         journal = await SqliteJournal.open(path)
     except JournalError:

@@ -62,8 +62,8 @@ def free_ports(count: int) -> list[int]:
 
 
 class Proxy:
-    """Before one address; it can be silent, or cut off. Runs in a thread of its own, with those of other addresses.
-    `cuts`: the pairs of servers that cannot hear each other; `me` is whose address it is."""
+    """Proxy in front of one server's address, which can be silenced or cut off. All proxies run in one thread. `me`:
+    name of that server; `cuts`: pairs of servers that cannot reach each other."""
 
     def __init__(self, me: str, listening: socket.socket, port: int, cuts: set[frozenset[str]]) -> None:
         self._me = me
@@ -78,13 +78,14 @@ class Proxy:
         await asyncio.start_server(self._connected, sock=self._listening)
 
     def mute(self, *, on: bool) -> None:
-        """Let no answer through, so that requests are carried out but nobody learns of it. Then disconnect."""
+        """Drop all responses, so that requests are carried out but nobody learns of it. When switched off, close the
+        connections."""
         self._mute = on
         if not on:
             self.break_off(lambda _: True)
 
     def silence(self) -> None:
-        """Let no answer through on the connections that there are."""
+        """Drop the responses on the current connections."""
         self._silenced |= self._writers.keys()
 
     def break_off(self, which: Callable[[str], bool]) -> None:
@@ -128,7 +129,7 @@ class Proxy:
 
 
 class Cluster:
-    """Started on enter. Servers reach each other, and clients reach them, through proxies."""
+    """A NATS cluster that is started on enter. Servers reach each other, and clients reach them, through proxies."""
 
     def __init__(self, directory: Path) -> None:
         self._stack = ExitStack()
@@ -168,7 +169,7 @@ class Cluster:
         self._stack.close()
 
     def cut(self, *pairs: tuple[int, int], silent: bool) -> None:
-        """`silent`: connections stay, and nothing comes through them."""
+        """Cut the connections of pairs of servers. `silent`: they stay open, but nothing passes."""
         self._call(lambda: self._cut({frozenset((f"n{one}", f"n{other}")) for one, other in pairs}, silent))
 
     def heal(self) -> None:
@@ -211,7 +212,7 @@ class Cluster:
 
 
 class Subscriber(threading.Thread):
-    """Resumes by `seq` as often as it has to."""
+    """A subscriber that reconnects and resumes by `seq` until it is stopped."""
 
     def __init__(self, lives: Lives) -> None:
         super().__init__(daemon=True)
@@ -248,7 +249,7 @@ class Subscriber(threading.Thread):
 
 
 class Crowd:
-    """Publishers that publish one stream after the other until they are to stop, at either daemon."""
+    """Publishers that publish one stream after the other, each to one of two daemons, until they are stopped."""
 
     def __init__(self, sides: list[Lives], seed: int) -> None:
         self.done: dict[str, dict[str, Any]] = {}
@@ -265,7 +266,7 @@ class Crowd:
             thread.start()
 
     def finish(self) -> None:
-        """Wait until the streams that were begun have ended."""
+        """Stop, and wait until the streams that have begun have ended."""
         self._over.set()
         for thread in self._threads:
             thread.join(180)
@@ -401,7 +402,7 @@ def _daemon(directory: Path, place: NatsPlace) -> Iterator[Lives]:
 
 
 def _replay(lives: Lives) -> list[bytes]:
-    """The whole journal. A cluster that has just healed may take a while."""
+    """Return the events of the whole journal. A cluster that has just healed may need a while."""
     deadline = time.monotonic() + 120
     while True:
         with lives.connect() as wire:

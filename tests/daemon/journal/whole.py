@@ -1,4 +1,4 @@
-"""All that a journal holds."""
+"""Reads everything that a journal holds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["everything", "numbers", "texts", "until_published"]
 
 
 async def numbers(journal: Journal) -> dict[int | None, int]:
-    """`seq` of each event -> its number, as each journal chooses its own `seq`."""
+    """`seq` of each event -> its number, so that journals with different `seq` can be compared."""
     return {one.seq: number for number, one in enumerate(await everything(journal), 1)}
 
 

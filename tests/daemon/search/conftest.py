@@ -13,6 +13,6 @@ from tooltap.daemon.search import search
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine cuts no search off."""
+    """Lift the time limit of searches, so that a busy machine cuts none off."""
     monkeypatch.setattr(search, "HIT_SECONDS", 60.0)
     monkeypatch.setattr(search, "COUNT_SECONDS", 60.0)

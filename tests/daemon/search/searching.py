@@ -35,7 +35,7 @@ class Searched:
         self.search = search
 
     async def find(self, query: str, **filters: object) -> Answer:
-        """The hits of a query in an index that has everything."""
+        """Return the hits of a query once everything is indexed."""
         await self.settle()
         return await self.find_now(query, **filters)
 
@@ -48,7 +48,7 @@ class Searched:
         return Wanted(expression_of(query), **filters)  # type: ignore[arg-type]
 
     async def settle(self) -> None:
-        """Wait until all is indexed, and what was deleted is not any more."""
+        """Wait until all events are indexed, and deleted ones are removed."""
         indexer = self.search._indexer
         assert indexer is not None
         with anyio.fail_after(60):
@@ -70,13 +70,13 @@ async def searched(journal: Journal, path: Path, most_bytes: int = 2**40) -> Asy
 
 
 def events_of_fixtures() -> list[bytes]:
-    """The events of all recordings, encoded."""
+    """Return the encoded events of all recordings."""
     words = [sys.executable, "-m", "tooltap.cli", "normalize", str(FIXTURES)]
     return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.splitlines()
 
 
 async def fill(journal: SqliteJournal, bodies: Iterable[bytes]) -> None:
-    """Commit events, each stream's together."""
+    """Commit events, one commit for each stream."""
     streams: dict[str, list[Produced]] = {}
     for body in bodies:
         event = decode(body)
@@ -97,7 +97,7 @@ async def all_events(journal: Journal) -> list[StoredEvent]:
 
 
 def tokens(text: str) -> list[str]:
-    """Words as the index has them, by another way than SQLite's."""
+    """Split a text into the index's words, by other means than SQLite's tokenizer."""
     plain = "".join(
         one for one in unicodedata.normalize("NFKD" if text.isascii() else "NFD", spaced(text)) if not _is_mark(one)
     )
@@ -109,7 +109,7 @@ def _is_mark(one: str) -> bool:
 
 
 def has(text: Sequence[str], phrases: Sequence[Sequence[str]]) -> bool:
-    """Whether a text's words have all the phrases."""
+    """Whether the words of a text contain all phrases."""
     return all(
         any(list(text[start : start + len(one)]) == list(one) for start in range(len(text) - len(one) + 1))
         for one in phrases
@@ -120,7 +120,7 @@ def has(text: Sequence[str], phrases: Sequence[Sequence[str]]) -> bool:
 
 
 def contents(path: Path) -> tuple[list[Any], list[Any]]:
-    """Every word and every document of an index, in whatever parts and segments it is."""
+    """Return all words and all documents of an index, sorted, so that parts and segments make no difference."""
     with closing(sqlite3.connect(path)) as connection:
         words: list[Any] = []
         documents: list[Any] = []

@@ -147,4 +147,4 @@ events: st.SearchStrategy[dict[str, Any]] = st.one_of(
     _of("unparsed", {"reason": words, "text": words, "bytes": st.integers(0, 2**40)}),
     _of("turn", {"state": st.sampled_from(["started", "failed"])}, reason=words, durationMs=st.integers(0, 2**40)),
 )
-"""Keys as on the wire, without the envelope."""
+"""Strategy for events, with keys as on the wire, without the envelope."""

@@ -43,7 +43,7 @@ class Recorded(NamedTuple):
     printed: Path
     kept: Path
     folder: str
-    """Where a `Follower` looks for the file."""
+    """Name of the attribute of `Follower` with the folder of the file."""
     name: str
 
 
@@ -80,8 +80,8 @@ RECORDED = (
 
 
 class Agent:
-    """An agent that runs under `tooltap run`, and does one step after another. `is_stamped`: whether its file has the
-    times of writing; else those of the recording."""
+    """An agent that runs under `tooltap run`, and does one step at a time. `is_stamped`: whether the lines of its file
+    get the time at which they are written; else they keep those of the recording."""
 
     def __init__(self, directory: Path, follower: Follower, recorded: Recorded, *, is_stamped: bool = True) -> None:
         self.file: Path = getattr(follower, recorded.folder) / recorded.name
@@ -113,11 +113,11 @@ class Agent:
         self._process.communicate()
 
     def print(self, first: int = 0, last: int | None = None) -> None:
-        """Print these lines. Return when they are printed."""
+        """Print lines of the recording. Returns when they are printed."""
         self._step("print", first, self.printed if last is None else last)
 
     def keep(self, first: int = 0, last: int | None = None) -> None:
-        """Append these lines to the session file."""
+        """Append lines of the recording to the session file."""
         self._step("keep", first, self.kept if last is None else last)
 
     def end(self) -> int:

@@ -62,7 +62,7 @@ class Follower(Lives):
         super().__exit__(*error)
 
     def restart(self, end: Callable[[], None]) -> None:
-        """`end` is `kill` or `stop`."""
+        """Restart the daemon. `end`: its `kill` or `stop`."""
         end()
         self.wait()
         self.start()

@@ -44,19 +44,19 @@ def publish(daemon: Running, *lines: dict[str, Any], stream: str = "s", end: boo
 
 
 def history(daemon: Running, **wanted: Any) -> list[dict[str, Any]]:
-    """The journal's events."""
+    """Return the journal's events."""
     wire = daemon.subscribe(after="start", follow=False, filter=wanted)
     return [event for event in wire.rest() if "op" not in event]
 
 
 def ended(daemon: Running, *lines: dict[str, Any]) -> list[dict[str, Any]]:
-    """The results of a stream that has ended."""
+    """Return the results of a stream that is published and ended."""
     publish(daemon, *lines)
     return history(daemon, kind=["tool-result"])
 
 
 def made_view(daemon: Running) -> dict[str, Any]:
-    """The next view that a command makes: the first of all, if there is one."""
+    """Return the first view that a command makes; waits for it."""
     wire = daemon.subscribe(after="start", filter={"kind": ["tool-update"]})
     while "display" not in (event := wire.read()):
         pass

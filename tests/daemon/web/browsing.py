@@ -93,7 +93,7 @@ class Browser:
         return socket.create_connection((self.host, self.port), timeout=TIMEOUT)
 
     def say(self, data: bytes) -> bytes:
-        """Send bytes and return all bytes of the answer, until the connection ends."""
+        """Send raw bytes, and return all bytes of the response, until the connection ends."""
         with self.connect() as connection:
             connection.sendall(data)
             return b"".join(iter(lambda: connection.recv(65_536), b""))

@@ -41,7 +41,7 @@ def prompt(text: str, ts: int | None = None) -> Produced:
 def took(
     call_id: str, begin: int | None, end: int | None, name: str = "Bash", *, failed: bool = False, **fields: Any
 ) -> list[Produced]:
-    """A call and its result. `fields`: of both."""
+    """Return a call and its result. `fields`: of both."""
     outcome: dict[str, Any] = {"status": "failed", "is_error": True} if failed else {}
     return [call(call_id, name=name, ts=begin, **fields), result(call_id, ts=end, **fields, **outcome)]
 

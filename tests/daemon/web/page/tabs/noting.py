@@ -1,4 +1,4 @@
-"""Events for what tabs know of a session, without a journal."""
+"""Feeds events to what tabs know of a session, without a journal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Noted(Protocol):
 
 
 class Noting:
-    """Numbers events and passes them on; a second passes with each."""
+    """Numbers events and passes them on; the time advances by a second with each."""
 
     def __init__(self, known: Noted) -> None:
         self.known = known
@@ -58,7 +58,7 @@ class Noting:
         status: str = "completed",
         **of: Any,
     ) -> int:
-        """Returns the `seq` of the call. `of`: whose it is."""
+        """Pass on a call and its result, and return the `seq` of the call. `of`: fields that say whose call it is."""
         seq = self.event(ToolCall, call_id=f"c{self.seq}", name=name, input=given, status="running", **of)
         call_id = f"c{seq - 1}"
         failed = status == "failed"
