@@ -1,6 +1,6 @@
-"""What something costs, in steps: lines of Python that are executed. A busy machine changes nothing about that.
+"""Measures cost in steps, that is, executed lines of Python, which do not depend on the load of the machine.
 
-What is done inside a call of C counts as the line that calls it; `make lab-linear` measures that, in time.
+A call of C code counts as the line that calls it; `make lab-linear` measures that, in time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EXPONENT = 1.15
 
 
 def steps(work: Callable[[], object]) -> int:
-    """How many lines `work` executes in this thread."""
+    """Return how many trace events (calls, lines, returns) `work` causes in this thread."""
     count = 0
 
     def line(frame: FrameType, event: str, argument: Any) -> Any:
@@ -34,7 +34,8 @@ def steps(work: Callable[[], object]) -> int:
 
 
 def steps_grow(make: Callable[[int], Callable[[], object]], small: int, large: int) -> str | None:
-    """Why the steps grow faster than the size; None if they do not. `make(size)` prepares the work of that size."""
+    """Explain why the steps grow faster than the size; None if they do not. `make(size)` prepares the work of that
+    size."""
     few, many = steps(make(small)), steps(make(large))
     if many <= few * (large / small) ** EXPONENT:
         return None

@@ -1,1 +1,1 @@
-"""Damaged recordings without end: `make lab-fuzz`. What a case is follows from the seed and its number alone."""
+"""Fuzzing with damaged recordings: `make lab-fuzz`. A case follows from the seed and its number alone."""

@@ -1,4 +1,4 @@
-"""What is checked of each case: the rules of events always, and one or two ways to read the same stream again."""
+"""Checks of each case: always the rules of events, and one or two ways of reading the same stream again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tooltap.testing import (
 __all__ = ["check", "digest_of"]
 
 FEW = 10
-"""Steps of a stream that is reloaded at every point."""
+"""Maximum number of steps of a stream that is checked in two ways, and reloaded at every point."""
 
 
 def read(case: Case, *, partials: bool = False) -> Run:
@@ -34,7 +34,7 @@ def read(case: Case, *, partials: bool = False) -> Run:
 
 
 def check(case: Case, random: Random) -> None:
-    """Raises whatever is wrong with how the case is read."""
+    """Check how a case is read. Raises whatever is wrong."""
     whole = read(case)
     lines = sum(step.lines for step in case.steps if step.kind != "close")
     events = [output.event for outputs in whole.outputs for output in outputs if isinstance(output, Produced)]
@@ -50,7 +50,7 @@ def check(case: Case, random: Random) -> None:
 
 
 def digest_of(case: Case) -> str:
-    """Of everything that the case becomes."""
+    """Return a hash of everything that the case becomes."""
     digest = hashlib.sha256()
     for outputs in read(case).outputs:
         for one in outputs:

@@ -1,4 +1,4 @@
-"""The recordings that are damaged, and what of them the damage is made of."""
+"""The fuzzing corpus: recordings to damage, and the keys and values in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Corpus", "Material", "load"]
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 LONGEST_LINE = 24_000
-"""Longer lines are left out: they take the time in which many short ones can be tried."""
+"""Maximum bytes of a line. Longer ones are left out: in the same time, many short ones can be tried."""
 MANY_VALUES = 400
 
 
@@ -32,7 +32,7 @@ class Material(NamedTuple):
 
     streams: list[list[Line]]
     values: dict[str, list[Any]]
-    """Key -> values that stand under it somewhere, without repetitions."""
+    """Key -> distinct values that occur under it."""
     keys: list[str]
 
 
@@ -40,7 +40,7 @@ Corpus = dict[str, Material]
 
 
 def load(captures: Sequence[Path] = ()) -> Corpus:
-    """The fixtures, and the recordings in the manifest.json of each folder, by dialect."""
+    """Load the fixtures, and the recordings in the manifest.json of each folder, by dialect."""
     streams: dict[str, list[list[Line]]] = {dialect: [] for dialect in sorted(builtin())}
     for dialect, path in _files(captures):
         if dialect in streams:

@@ -1,4 +1,5 @@
-"""One case: a short stream made of recordings of a dialect, damaged in ways that follow from a source of randomness."""
+"""Makes a case: a short stream cut from recordings of a dialect, damaged in ways that follow from a random
+generator."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tooltap.testing import Line, Step
 __all__ = ["Case", "make"]
 
 WINDOW = 28
-"""Lines of a recording that a case begins with, at most."""
+"""Maximum number of a recording's lines in a case."""
 TIME = 1_760_000_000_000
 SMALL = Limits(
     line_bytes=20_000,
@@ -35,18 +36,18 @@ SMALL = Limits(
     held_lines=4,
     held_bytes=2_000,
 )
-"""Bounds that a few lines reach."""
+"""Limits that a few lines reach."""
 
 
 class Case(NamedTuple):
     dialect: str
-    """Of the recordings."""
+    """Dialect of the recordings."""
     read_as: str
-    """The dialect that is named to the normalizer, or `auto`."""
+    """Dialect passed to the normalizer, or `auto`."""
     context: Context
     steps: list[Step]
     at_every_point: bool = False
-    """Whether it is reloaded after every line, however many there are."""
+    """Whether the parser is reloaded after every line, however many there are."""
 
 
 def make(random: Random, dialect: str, corpus: Corpus) -> Case:
@@ -76,7 +77,7 @@ def make(random: Random, dialect: str, corpus: Corpus) -> Case:
 
 
 def _context(random: Random) -> Context:
-    """What a publisher knows; mostly nothing."""
+    """Return the context that a publisher declares; mostly empty."""
     limits = SMALL if random.random() < 0.12 else Limits()
     if random.random() < 0.85:
         return Context(stream="s", limits=limits)
@@ -146,7 +147,7 @@ def _cut_off(random: Random, lines: list[Line]) -> list[Line]:
 
 
 def _glue(random: Random, lines: list[Line]) -> list[Line]:
-    """Two lines without the newline between them."""
+    """Join two lines, without the newline between them."""
     at = random.randrange(len(lines))
     glued = b"".join(line.data for line in lines[at : at + 2] if isinstance(line.data, bytes))
     return [*lines[:at], lines[at]._replace(data=glued), *lines[at + 2 :]]
@@ -210,7 +211,7 @@ def _damaged(random: Random, line: Line, lines: list[Line], material: Material) 
 
 
 def _damage_inside(random: Random, container: Any, key: Any, lines: list[Line], material: Material) -> bool:
-    """Damage a line, or arguments, that are a text in the line; returns whether there is one."""
+    """Damage JSON inside a text, such as a call's arguments; returns False if the text is not JSON."""
     text = container[key]
     if not isinstance(text, str) or not text.startswith("{") or random.random() < 0.2:
         return False
@@ -293,7 +294,7 @@ def _rename(random: Random, container: Any, key: Any, lines: list[Line], materia
 
 
 def _exchange(random: Random, container: Any, key: Any, lines: list[Line], material: Material) -> None:
-    """Put a value there that stands under this key elsewhere."""
+    """Replace a value by one that occurs under the same key elsewhere."""
     known = material.values.get(key) if isinstance(key, str) else None
     if known:
         container[key] = copy.deepcopy(random.choice(known))
@@ -302,7 +303,7 @@ def _exchange(random: Random, container: Any, key: Any, lines: list[Line], mater
 
 
 def _transplant(random: Random, container: Any, key: Any, lines: list[Line], material: Material) -> None:
-    """Put a value there that stands under another key."""
+    """Replace a value by one that occurs under another key."""
     known = material.values[random.choice(material.keys)] if material.keys else []
     if known:
         container[key] = copy.deepcopy(random.choice(known))
@@ -321,7 +322,7 @@ def _wrap(random: Random, container: Any, key: Any, lines: list[Line], material:
 
 
 def _splice(random: Random, container: Any, key: Any, lines: list[Line], material: Material) -> None:
-    """Put the value there that another line of the case has under the key."""
+    """Replace a value by the one that another line of the case has under the same key."""
     other = random.choice(lines)
     try:
         value = orjson.loads(other.data if isinstance(other.data, bytes) else b"")
@@ -378,7 +379,7 @@ _ON_BYTES: tuple[Callable[[Random, bytes], bytes], ...] = (_truncate, _truncate,
 
 
 def _colliding(random: Random, lines: list[Line]) -> list[Line]:
-    """Ids that mean one thing come to mean another: all of one id become another one of the case."""
+    """Make ids collide: replace one id of the case by another one, in some or all lines."""
     ids: dict[str, None] = {}
     decoded = []
     for line in lines:

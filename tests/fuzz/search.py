@@ -1,4 +1,4 @@
-"""Reads case after case, and makes the ones that break a rule as short as they can be."""
+"""Reads case after case, and shrinks those that break a rule."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tooltap.testing import Line, Step, steps_of
 __all__ = ["Break", "Found", "decode", "digests", "encode", "many", "merged", "one", "share"]
 
 EVERY = 50
-"""Of so many streams one is read under another PYTHONHASHSEED."""
+"""One in so many streams is also read under another PYTHONHASHSEED."""
 TRIES = 1_500
-"""Shorter forms of a case that are tried."""
+"""Maximum number of shorter forms that are tried to shrink a case."""
 MANY_BREAKS = 60
 BETWEEN_REPORTS = 60
-"""Seconds."""
+"""Seconds between two reports of progress."""
 LONG = 1_000_000
-"""Lines of a search that also reloads every recording, as it is, at every single point."""
+"""Number of lines from which a search also reads every whole recording, reloaded after every line."""
 
 
 class Break(msgspec.Struct):
@@ -82,7 +82,7 @@ def merged(parts: Sequence[Found]) -> Found:
 
 
 def _case(seed: int, number: int, corpus: Corpus, dialects: Sequence[str] | None) -> tuple[Case, Random]:
-    """Numbers below 0 are those of whole recordings."""
+    """Return a case, and its random generator. Negative numbers are those of whole recordings."""
     random = Random(f"{seed}/{number}")
     names = list(dialects or corpus)
     if number < 0:
@@ -96,7 +96,8 @@ def _recordings(corpus: Corpus, names: Sequence[str]) -> list[tuple[str, list[Li
 
 
 def share(worker: int, jobs: int, lines: int, corpus: Corpus, dialects: Sequence[str] | None) -> Iterator[int]:
-    """The numbers of the cases that one of several processes reads. A long search begins with whole recordings."""
+    """Yield the numbers of the cases that one of several processes reads. A long search begins with whole
+    recordings."""
     if lines >= LONG:
         recordings = _recordings(corpus, list(dialects or corpus))
         yield from range(-1 - worker, -1 - len(recordings), -jobs)
@@ -104,7 +105,7 @@ def share(worker: int, jobs: int, lines: int, corpus: Corpus, dialects: Sequence
 
 
 def many(seed: int, numbers: Iterable[int], lines: int, corpus: Corpus, dialects: Sequence[str] | None) -> Found:
-    """Read the cases of these numbers until they had as many lines, or the user has seen enough."""
+    """Read the cases of these numbers until they had `lines` lines, or the user interrupts."""
     found = Found()
     try:
         _search(found, seed, numbers, lines, corpus, dialects)
@@ -160,7 +161,7 @@ def digests(seed: int, numbers: Iterable[int], corpus: Corpus, dialects: Sequenc
 
 
 def _signature(case: Case, error: Exception) -> str:
-    """What is the same in all breaks of one rule: digits, ids and texts are not."""
+    """Return what all breaks of one rule have in common: the error without digits, ids and texts."""
     message = re.sub(r"'[^']*'|\"[^\"]*\"|\[.*|\d+|at \{.*", "…", str(error).split("became")[0])
     return f"{case.read_as}: {type(error).__name__}: {message[:120]}"
 
@@ -181,7 +182,7 @@ def _breaks(case: Case, checks: Any, signature: str) -> bool:
 
 
 def _shrunk(case: Case, checks: Any, signature: str) -> Case:
-    """The case without the lines, and the values in them, that it does not need to break the rule."""
+    """Remove lines, and values in them, that the case does not need to break the rule."""
     tries = 0
     shorter = True
     while shorter:
@@ -231,7 +232,7 @@ def _smaller(step: Step) -> Iterator[Step]:
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where values are, the outermost first."""
+    """Yield the paths of all values, outer ones first."""
     pairs = list(value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ())
     for key, _ in pairs:
         yield (*path, key)

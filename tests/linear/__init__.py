@@ -1,5 +1,5 @@
-"""Time grows with the length of what is read, and no faster.
+"""Tests that processing time is linear in the length of the input.
 
-`make lab-linear` measures time, of everything; `SAMPLE=1`, as `.ci/run` has it, of a sample. `make test` counts
-steps, which cannot see what takes long within one call of C: regular expressions are in the laboratory alone.
+`make lab-linear` measures time, for everything; `SAMPLE=1`, as `.ci/run` has it, for a sample. `make test` counts
+steps, which cannot show time spent within one call of C code: regular expressions are tested in the laboratory alone.
 """

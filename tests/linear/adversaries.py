@@ -1,7 +1,7 @@
-"""Texts on which an expression that is not linear takes long, made from its own parts.
+"""Adversarial texts for a regular expression, made from its own parts: if it is not linear, they take long.
 
-What costs is a loop that can be entered at many places or can end at many, before something that does not follow: so
-the beginning up to a loop once or many times, what the loop takes many times, and an end that does not match.
+Backtracking is expensive for a loop that can begin or end at many places, before something that does not match. So a
+text has what precedes a loop once or many times, what the loop repeats many times, and an end that does not match.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Adversary(NamedTuple):
     pump: str
     tail: str
     heads: bool = False
-    """Half of the text are heads, half are pumps."""
+    """Whether half of the text are heads, and half are pumps."""
 
     def text(self, size: int) -> str:
         room = size - len(self.tail)
@@ -48,7 +48,7 @@ class Adversary(NamedTuple):
 
 
 def _char(items: Any) -> str:
-    """A character of a set."""
+    """Return a character that a set matches."""
     negated = items[0][0] is names.NEGATE
     if negated:
         return next(char for char in "a1 -/.\n<>\"'\\:;,\x02" if not _in(items[1:], char))
@@ -75,16 +75,16 @@ def _in(items: Any, char: str) -> bool:
 
 
 class _Walk:
-    """Goes through a parsed expression; notes each loop with what stands before it."""
+    """Traverses a parsed expression, and notes each loop with the text before it."""
 
     def __init__(self) -> None:
         self.loops: list[tuple[str, str]] = []
-        """(what matches before the loop, what the loop takes)."""
+        """(text before the loop, text that the loop repeats)."""
         self.words: set[str] = set()
         self.groups: dict[int, str] = {}
 
     def sample(self, parts: Any, before: str) -> str:
-        """A text that the parts match, found without looking around."""
+        """Return a text that the parts match, ignoring most lookarounds."""
         made = ""
         word = ""
         for op, value in parts:
@@ -159,7 +159,7 @@ def _walked(pattern: str, flags: int) -> tuple[_Walk, str]:
 
 
 def literals(pattern: str, flags: int = 0) -> set[str]:
-    """What an expression has word for word."""
+    """Return the literal words in an expression."""
     return _walked(pattern, flags)[0].words
 
 

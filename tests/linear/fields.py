@@ -1,7 +1,7 @@
-"""Every string field of every dialect, with the texts that are put into it.
+"""Every string field of every dialect, and the texts that are put into it.
 
-The fields are those of the recordings in `tests/fixtures`. The same field of a line of another kind, or of another
-tool, is another field.
+The fields are those of the recordings in `tests/fixtures`. A field counts as a different one in a line of another kind,
+or of another tool.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Field", "fields_of", "line_with", "reading", "recordings", "texts_of
 _TAGS = ("type", "method", "kind", "name", "tool", "subtype", "sessionUpdate", "role", "status", "event", "op", "title")
 _LONGEST_TAG = 40
 _NEAR = 6
-"""Tags and keys above a field that distinguish it from another one."""
+"""Number of tags and keys above a field that identify it."""
 GENERIC = (
     " ", "\t", "\n", "\r", "\r\n", "\x1b[", "\x1b[31m", "\r\x1b[K 10 %", "\x1b]0;", "\x08", "\x00", "\x7f", "\u2028",
     "a", "A", "1", "_", "-", "/", "//", ".", "..", "../", ":", "::", "|", "=", "a,", "a ", "a\n", " a", "a: ", "a:1:",
@@ -51,7 +51,7 @@ class Field(NamedTuple):
     line: int
     path: tuple[str | int, ...]
     whole: str
-    """The text that is recorded."""
+    """The recorded text."""
 
     def __str__(self) -> str:
         return f"{self.recording}:{self.line + 1} {'.'.join(map(str, self.path))}"
@@ -59,7 +59,7 @@ class Field(NamedTuple):
 
 @cache
 def recordings() -> dict[tuple[str, str], list[Line]]:
-    """(dialect, path) -> its lines, for every fixture."""
+    """Return (dialect, path) -> lines, for every fixture."""
     found = {}
     for folder in sorted((ROOT / "tests" / "fixtures").iterdir()):
         for path in sorted(folder.rglob("*.json*")) if folder.name not in ("curated", "legacy") else ():
@@ -69,7 +69,7 @@ def recordings() -> dict[tuple[str, str], list[Line]]:
 
 
 def _strings(value: Any, path: tuple[str | int, ...], tags: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
-    """(path, what kind of field it is, text) of every string."""
+    """Yield (path, kind of field, text) for every string."""
     if isinstance(value, dict):
         here = tuple(
             f"{key}={tag}" for key in _TAGS if isinstance(tag := value.get(key), str) and len(tag) < _LONGEST_TAG
@@ -84,7 +84,7 @@ def _strings(value: Any, path: tuple[str | int, ...], tags: tuple[str, ...]) -> 
 
 
 def fields_of(dialect: str) -> Iterator[tuple[Field, bytes]]:
-    """Each kind of field once, and the state of the stream before its line."""
+    """Yield each kind of field once, with the dump of the normalizer before its line."""
     seen: set[Any] = set()
     for (of, name), lines in recordings().items():
         if of != dialect:
@@ -106,7 +106,8 @@ def fields_of(dialect: str) -> Iterator[tuple[Field, bytes]]:
 
 @cache
 def _constants(folder: str) -> frozenset[str]:
-    """What the modules of a folder look for: strings in comparisons and in calls of methods of strings."""
+    """Return the strings that the modules of a folder search for: those in comparisons, and in calls of string
+    methods."""
     found: set[str] = set()
     for path in (ROOT / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -151,13 +152,13 @@ _SEEKS = frozenset(
 
 @cache
 def words_of(dialect: str) -> tuple[str, ...]:
-    """What the modules that read a dialect look for, and other texts that mean something."""
+    """Return the strings that the modules of a dialect search for, and general texts with a meaning."""
     return tuple(dict.fromkeys([*GENERIC, *sorted(_words(dialect))]))
 
 
 @cache
 def texts_of(dialect: str) -> tuple[Adversary, ...]:
-    """The words, and what is made of the expressions that may see the dialect's texts."""
+    """Return adversarial texts of a dialect: its words, and texts made from the expressions that may read it."""
     made = [one for regex in _regexes(dialect) for one in adversaries(regex.pattern, regex.flags)]
     return tuple(dict.fromkeys([*(Adversary("", word, "") for word in words_of(dialect)), *made]))
 
@@ -197,7 +198,7 @@ FORMS: dict[str, Callable[[str, str, str], str]] = {
     "before words": lambda whole, long, words: long + words,
     "behind words": lambda whole, long, words: words + long,
 }
-"""How a long text is put into a field that held `whole`. `words`: everything that is looked for."""
+"""Form -> function that places a long text in a field that held `whole`. `words`: everything that is searched for."""
 
 
 def _views() -> StreamViews:
@@ -207,7 +208,7 @@ def _views() -> StreamViews:
 
 
 def line_with(field: Field, text: Adversary, form: str, size: int) -> bytes:
-    """The field's line with about `size` bytes in the field."""
+    """Return the field's line with about `size` bytes in the field."""
     value = orjson.loads(_data(field).removeprefix(b"data:"))
     sample = text.head + text.pump + text.tail
     escaped = (len(orjson.dumps(sample)) - 2) / len(sample)
@@ -224,7 +225,8 @@ def _data(field: Field) -> bytes:
 
 
 def reading(field: Field, state: bytes, data: bytes) -> Callable[[], Any]:
-    """Reads the line and all that becomes of it: events, display lines, what the model saw, views."""
+    """Return a function that reads the line and derives everything from it: events, display lines, what the model saw,
+    views."""
     line = recordings()[field.dialect, field.recording][field.line]
     context = Context(stream="s", partials=True)
 

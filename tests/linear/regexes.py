@@ -1,7 +1,7 @@
-"""Every regular expression of the tree, with the ways in which it is used.
+"""Every regular expression of the tree, with the methods that are called on it.
 
-They are found twice: by reading the sources, which misses none, and by importing the modules, which knows what those
-that are put together from parts become. One that is made inside a function is an example of what it can be.
+They are found in two ways: by parsing the sources, which misses none, and by importing the modules, which gives the
+patterns of those that are composed. An expression that is made inside a function is represented by examples.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ BOUNDED: dict[tuple[str, str], int] = {
 
 RULES_OF_SECRETS = "traces/recording/secret_rules.py"
 EACH = 1 if os.environ.get("TOOLTAP_LINEAR") == "whole" else 25
-"""One of so many rules is tried: they are made by one program."""
+"""One in so many rules is tried: they are all made by one program."""
 
 
 class Place(NamedTuple):
@@ -88,7 +88,7 @@ class Regex(NamedTuple):
     flags: int
     methods: tuple[str, ...]
     longest: int | None = None
-    """Characters of the longest text that it is given, if whoever uses it cuts longer ones."""
+    """Maximum characters of the texts that it is given, if its users truncate longer ones."""
 
     def __str__(self) -> str:
         return f"{self.place.path}:{self.place.line}"
@@ -112,7 +112,7 @@ def sources() -> Iterator[str]:
 
 @cache
 def _nodes(path: str) -> list[ast.Call | ast.Attribute | ast.Assign | ast.AnnAssign]:
-    """Those of a module that matter here: to walk the sources takes seconds."""
+    """Return the relevant nodes of a module; cached, because traversing the sources takes seconds."""
     return [
         node
         for node in ast.walk(ast.parse((ROOT / path).read_text()))
@@ -134,7 +134,8 @@ def calls_of_re(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
 
 @cache
 def uses() -> dict[tuple[str, str], set[str]]:
-    """(module, name of a constant) -> methods that are called on it; a public name may be used anywhere."""
+    """Return (module, name of a constant) -> methods called on it. A public name may be used anywhere: its module is
+    empty."""
     found: dict[tuple[str, str], set[str]] = {}
     for path in sources():
         for node in _nodes(path):
@@ -147,7 +148,7 @@ def uses() -> dict[tuple[str, str], set[str]]:
 
 
 def _names(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Call, str]]:
-    """Calls of `re` whose result gets a name."""
+    """Yield the calls of `re` whose result is assigned to a name, and the name."""
     for node in nodes:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
@@ -158,7 +159,8 @@ def _names(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _compiled_on_import() -> list[tuple[Place, str | bytes, int]]:
-    """What is compiled when all modules are imported, and where. Other tests need those that are imported here."""
+    """Return what is compiled when all modules are imported, and where. Runs in another process, so as not to import
+    them here."""
     command = [sys.executable, "-m", "tests.linear.regexes"]
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "PYTHONSAFEPATH": ""}, stdout=subprocess.PIPE, check=True
@@ -188,7 +190,7 @@ def _import_all() -> list[tuple[tuple[str, int], str | bytes, int]]:
 
 @cache
 def regexes() -> tuple[list[Regex], list[Place]]:
-    """Every regular expression, and the calls of `re` for which none was found."""
+    """Return all regular expressions, and the calls of `re` whose pattern was not found."""
     compiled = _compiled_on_import()
     found: list[Regex] = []
     missed: list[Place] = []

@@ -1,4 +1,4 @@
-"""What something costs: processor time, not the clock's, so that a busy machine does not count."""
+"""Measures processor time rather than elapsed time, so that the load of the machine does not count."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["TIMED", "Cost", "cost", "grows"]
 
 MAX_EXPONENT = 1.1
 TIMED = "TOOLTAP_LINEAR" in os.environ
-"""Whether time is measured: `whole`, of everything, or `sample`. Otherwise steps are counted."""
+"""Whether time is measured: `whole`, for everything, or `sample`. Otherwise steps are counted."""
 SECONDS_PER_BYTE = (0.5 if os.environ.get("TOOLTAP_LINEAR") == "whole" else 3.0) / 1_000_000
-"""Processor time that a line may take for each of its bytes. Beside other tests, a processor does a third as much in
-the same time, or less: what a line may really take, `make lab-linear` measures alone."""
+"""Maximum processor time per byte of a line. Beside other tests, a processor does a third as much in the same time, or
+less; the real limit is that of `make lab-linear`, which runs alone."""
 STEPPED = 5
-"""How much smaller the input is whose steps are counted."""
+"""Factor by which the input is smaller if steps are counted."""
 _NOISE = 0.004
-"""Seconds that say nothing about growth: a collection of garbage, a page fault, a cold cache."""
+"""Seconds of noise, which say nothing about growth: garbage collection, a page fault, a cold cache."""
 _MANY_BYTES = 1_000_000
 _MEMORY = 1.5
-"""How much longer a byte takes when there are so many that what is made of them leaves the processor's caches."""
+"""Factor for the time per byte if the data no longer fits into the processor's caches."""
 _TRIES = 4
 _QUICK = 1.0
-"""Seconds below which it is worth to measure with more input."""
+"""Seconds below which a measurement is repeated with more input."""
 
 
 class Cost(NamedTuple):
@@ -41,8 +41,8 @@ class Cost(NamedTuple):
 
 
 def cost(work: Callable[[], Any], size: int, tries: int = 1) -> Cost:
-    """The least time of several tries, without collections of garbage: how many there are depends on what the process
-    did before."""
+    """Return the minimum time of several tries. Garbage collection is off, since its frequency depends on what the
+    process did before."""
     best = math.inf
     gc.disable()
     try:
@@ -56,7 +56,7 @@ def cost(work: Callable[[], Any], size: int, tries: int = 1) -> Cost:
 
 
 def exponent(small: Cost, large: Cost) -> float:
-    """How fast the time grows: 1 for linear, 2 for quadratic."""
+    """Return the exponent of growth: 1 for linear, 2 for quadratic."""
     return math.log(large.seconds / max(small.seconds, _NOISE / 8)) / math.log(large.size / small.size)
 
 
@@ -68,11 +68,12 @@ def is_steep(small: Cost, large: Cost) -> bool:
 
 
 def grows(make: Callable[[int], Callable[[], Any]], sizes: tuple[int, ...]) -> str | None:
-    """Why this is not linear; None if it is. `make(size)` prepares the work with that much input.
+    """Explain why the work is not linear; None if it is. `make(size)` prepares work on input of that size.
 
-    Goes from the smallest size to the largest, so that what is not linear is seen before it takes minutes. What seems
-    steep is measured again, and then with even more input: a step from one cache of the processor to the next is taken
-    once, while what is not linear stays steep."""
+    Goes from the smallest size to the largest, so that superlinear work is noticed before it takes minutes. What seems
+    steep is measured again, and then with even more input: data outgrows a processor cache once, while superlinear work
+    stays steep.
+    """
     if not TIMED:
         small, large = sizes[-2] // STEPPED, sizes[-1] // STEPPED
         return steps_grow(make, small, large) and steps_grow(make, large, 4 * large)
@@ -90,7 +91,7 @@ def grows(make: Callable[[int], Callable[[], Any]], sizes: tuple[int, ...]) -> s
 def _step(
     make: Callable[[int], Callable[[], Any]], before: Cost | None, size: int
 ) -> tuple[Cost | None, Cost, str | None]:
-    """From one size to the next: what both cost, and what is wrong with that."""
+    """Measure the next size; returns the costs of both sizes, and what is wrong with the growth."""
     work = make(size)
     now = cost(work, size)
     for _ in range(_TRIES):

@@ -1,1 +1,1 @@
-"""Tests of the tests: changes the product in small ways, and looks whether a test notices."""
+"""Mutation tests: changes the product in small ways, and checks whether a test notices."""

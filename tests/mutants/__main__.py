@@ -40,7 +40,7 @@ MODULES = (
     "daemon/hub",
     "daemon/web/http/guard.py",
 )
-"""What must be right first."""
+"""Modules that are changed by default: the most critical ones."""
 WANTED = 0.9
 """Share of the changes that tests must notice."""
 
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def _sample(found: list[Mutation], modules: list[str], size: int, chance: random.Random) -> list[Mutation]:
-    """By chance; for a quarter of them, each group of modules has the same chance."""
+    """Sample changes at random; of a quarter of them, each group of modules has an equal share."""
     chance.shuffle(found)
     chosen: dict[Mutation, None] = {}
     for name in modules:
@@ -88,7 +88,7 @@ def _sample(found: list[Mutation], modules: list[str], size: int, chance: random
 
 
 def _report(trials: list[Trial], modules: list[str], explained: Container[Key]) -> int:
-    """Prints how many of each group survived; the exit code."""
+    """Print how many changes of each group survived; returns the exit code."""
     share = 1.0
     for name in (*modules, ""):
         of_group = [one for one in trials if one.mutation.path.startswith(name)]
@@ -103,7 +103,7 @@ def _report(trials: list[Trial], modules: list[str], explained: Container[Key]) 
 
 
 def _digest() -> str:
-    """Of the program and its tests, without this one."""
+    """Return a hash of the program and its tests, without this package."""
     digest = hashlib.sha256()
     for folder in ("cli", "daemon", "normalizers", "protocol", "tests", "traces"):
         for file in sorted((ROOT / folder).rglob("*.py")):
@@ -121,7 +121,7 @@ def _paths(modules: Iterable[str]) -> Iterable[str]:
 
 
 def _differing(commit: str) -> set[tuple[str, int]]:
-    """(path, line) of what was added or changed since the commit."""
+    """Return the (path, line) that were added or changed since the commit."""
     command = ["git", "diff", "-U0", "--no-color", commit, "--", "*.py"]
     lines: set[tuple[str, int]] = set()
     path = ""

@@ -1,4 +1,5 @@
-"""Which tests run which line, and how long each takes: measured once for a tree, and kept in `build/mutants`."""
+"""Coverage by test: which tests run which line, and how long each takes. Measured once for a tree, and kept in
+`build/mutants`."""
 
 from __future__ import annotations
 
@@ -17,22 +18,23 @@ from tests.mutants.mutations import inside_functions
 __all__ = ["TESTS", "Covering", "measure"]
 
 TESTS = ("tests/daemon", "tests/normalizers", "tests/protocol", "tests/traces", "tests/scenarios", "tests/fuzz")
-"""Tests of what the program does. Those of its form, its documentation and its speed would not tell what is wrong."""
+"""Folders of tests of the program's behavior. Tests of its form, documentation and speed would not show what is
+wrong."""
 
 
 class Covering(NamedTuple):
     by_line: dict[tuple[str, int], frozenset[str]]
-    """Ids of tests, by the module's path from the root and the line."""
+    """(path of the module from the root, line) -> ids of the tests that run it."""
     by_module: dict[str, frozenset[str]]
-    """Those that run a line of it that no import runs."""
+    """Path of the module -> ids of the tests that run any line of it that imports alone do not run."""
     seconds: dict[str, float]
-    """By the id of each test that passed."""
+    """Id of each test that passed -> its duration."""
 
     def tests(self, path: str, line: int | None) -> list[str]:
-        """Those that run the line, the quickest first. None: a line that is run by imports alone.
+        """Return the tests that run a line, the fastest first. `line` None: a line that only imports run.
 
-        What is run by imports, or by no test in its own process, may matter to all tests that run anything of the
-        module, or if there is none, that lie where its tests do; those that do come first.
+        A line that is run by imports, or by no test in its own process, may matter to all tests that run anything of
+        the module or, if there is none, to those in the module's test folder; of them, those in that folder come first.
         """
         if line is not None and (found := self.by_line.get((path, line))):
             return sorted(found, key=self._quick)

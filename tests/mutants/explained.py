@@ -12,6 +12,6 @@ Key = tuple[str, str]
 
 
 def explanations(root: Path) -> dict[Key, str]:
-    """Reasons."""
+    """Read the reasons from `explained.toml`."""
     data = tomllib.loads((root / "tests" / "mutants" / "explained.toml").read_text())
     return {(one["path"], one["change"].strip()): one["reason"] for one in data.get("mutant", [])}

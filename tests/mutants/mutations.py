@@ -1,9 +1,9 @@
-"""Every small change that could be made to a module: where it is, and the changed source.
+"""Mutations: every small change that could be made to a module, with its place and the changed source.
 
-Cosmic Ray makes the changes. Of its operators, those are used here that change what a program does and not only how it
-is written. What nobody could notice is left out: annotations, what only a type checker sees, how structs are laid out
-in memory, and one more or less of what is only an amount: a limit of 65,536 bytes is as good with 65,537. So is what
-every import would notice: what does not compile, and unions of types.
+Cosmic Ray makes the changes. Only those of its operators are used that change what a program does and not only how it
+is written. Changes that nobody could notice are left out: in annotations, in code for type checkers, in the memory
+layout of structs, and by one in numbers that are only amounts: a limit of 65,536 bytes is as good as one of 65,537. So
+are changes that every import would notice: what does not compile, and unions of types.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ OPERATORS = (
 
 ANY = "any operator"
 LAYOUT = frozenset({"eq", "frozen", "gc", "kw_only", "order", "slots", "strict", "weakref"})
-"""Of structs and dataclasses; and `strict` of `zip`, which is an assertion."""
+"""Arguments of structs and dataclasses that set their layout; and `strict` of `zip`, which is an assertion."""
 AMOUNT = 10
-"""Numbers from here on are amounts where they are constants of a module or a class, or defaults."""
+"""Numbers from this one on are amounts if they are constants of a module or a class, or defaults."""
 _RAISED_BY_NOBODY = re.compile(r"\w*CosmicRayTestingException\w*")
-"""Cosmic Ray's own name for it, which modules do not import."""
+"""Matches the exception that Cosmic Ray puts in, which modules do not import."""
 
 
 class Mutation(NamedTuple):
     path: str
-    """Of the module, from the root of the repository."""
+    """Path of the module, from the root of the repository."""
     operator: str
     occurrence: int
-    """Which of the places in the module that the operator can change."""
+    """Index among the places in the module that the operator can change."""
     line: int
 
 
 def mutations(root: Path, path: str) -> list[Mutation]:
-    """All of one module."""
+    """Return all mutations of a module."""
     source = (root / path).read_text()
     left_out = {place for node, operators in _left_out(ast.parse(source)) for place in _places(node, operators)}
     nodes = list(ast_nodes(get_ast(source)))
@@ -75,7 +75,7 @@ def mutations(root: Path, path: str) -> list[Mutation]:
 
 
 def is_change(root: Path, mutation: Mutation) -> bool:
-    """Whether it makes another program, which can be compiled."""
+    """Whether the mutation gives a different program that compiles."""
     source = (root / mutation.path).read_text()
     try:
         return ast.dump(ast.parse(mutated(source, mutation))) != ast.dump(ast.parse(source))
@@ -84,27 +84,27 @@ def is_change(root: Path, mutation: Mutation) -> bool:
 
 
 def mutated(source: str, mutation: Mutation) -> str:
-    """The source of the module with the change."""
+    """Return the source of the module with the change."""
     changed = mutate_code(source, get_operator(f"core/{mutation.operator}")(), mutation.occurrence)
     assert isinstance(changed, str), mutation
     return _RAISED_BY_NOBODY.sub("TabError", changed)
 
 
 def changed_lines(source: str, changed: str) -> str:
-    """What the change removes and adds, without context."""
+    """Return the lines that a change removes and adds, without context."""
     lines = difflib.unified_diff(source.splitlines(), changed.splitlines(), lineterm="", n=0)
     return "\n".join(line for line in lines if line[:1] in "-+" and line[:3] not in ("---", "+++"))
 
 
 def inside_functions(source: str) -> set[int]:
-    """Lines that run when something is called. The others run when the module is imported."""
+    """Return the lines that run when a function is called; the others run when the module is imported."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     parts = [part for node in ast.walk(ast.parse(source)) if isinstance(node, functions) for part in node.body]
     return {line for part in parts for line in range(part.lineno, (part.end_lineno or part.lineno) + 1)}
 
 
 def _left_out(tree: ast.Module) -> Iterator[tuple[ast.expr, str]]:
-    """Places, and the operator that is left out there."""
+    """Yield expressions, and the operator that is not applied to them."""
     for node in ast.walk(tree):
         for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
             if isinstance(part, ast.expr):
@@ -133,7 +133,7 @@ def _amounts(value: ast.expr | None) -> Iterator[tuple[ast.expr, str]]:
 
 
 def _is_union(value: ast.expr | None) -> TypeGuard[ast.BinOp]:
-    """Of types, in an alias."""
+    """Whether the value is a union of types, as in an alias."""
     if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.BitOr):
         return False
     last = value.right
@@ -141,7 +141,7 @@ def _is_union(value: ast.expr | None) -> TypeGuard[ast.BinOp]:
 
 
 def _places(node: ast.expr, operator: str) -> Iterator[tuple[int, int, str]]:
-    """(line, column, operator) of all that belongs to the node."""
+    """Yield (line, column, operator) for all positions in the node."""
     assert node.end_lineno is not None
     assert node.end_col_offset is not None
     for line in range(node.lineno, node.end_lineno + 1):

@@ -1,7 +1,7 @@
-"""Tries changes: makes each in a copy of the tree and runs the tests that cover its line.
+"""Tries mutations: makes each in a copy of the tree, and runs the tests that cover its line.
 
-A failure counts only if the test fails again with the change and passes without it: tests that fail now and then, or
-that cannot run in a copy, kill nothing.
+A failure counts only if the test fails again with the change and passes without it: tests that are flaky, or cannot run
+in a copy, kill nothing.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from tests.mutants.mutations import Mutation, changed_lines, inside_functions, m
 __all__ = ["Trial", "try_all"]
 
 ROUND_SECONDS = (10.0, 60.0)
-"""Tests that together take this long unchanged are run first; if all pass, more of them."""
+"""Limits of the rounds: tests that together take this long unchanged; the second round runs if all tests of the first
+pass."""
 PATIENCE = 5
-"""How many times longer than unchanged a test, or a round of them, may take, beside `START_SECONDS`."""
+"""Timeout of a test, or of a round of tests, as a multiple of the unchanged duration, plus `START_SECONDS`."""
 START_SECONDS = 30.0
 LEFT_OUT = (".git", ".venv", "build", "dist", "node_modules", "__pycache__", "*.egg-info")
 
@@ -38,9 +39,9 @@ LEFT_OUT = (".git", ".venv", "build", "dist", "node_modules", "__pycache__", "*.
 class Trial(NamedTuple):
     mutation: Mutation
     killer: str | None
-    """The test that failed."""
+    """The test that failed; None if the mutation survived."""
     tests: int
-    """How many were run, if none failed."""
+    """Number of tests that were run, if none failed."""
     difference: str
 
     @property
@@ -49,7 +50,7 @@ class Trial(NamedTuple):
 
 
 def try_all(root: Path, chosen: Sequence[Mutation], covering: Covering, workers: int) -> Iterator[Trial]:
-    """In any order; then again those that were killed by a test which does not pass without them."""
+    """Try all mutations, in any order; then again those that were killed by a test which fails without them, too."""
     with tempfile.TemporaryDirectory(prefix="tooltap-mutants-") as folder, ThreadPoolExecutor(workers) as pool:
         copies: queue.SimpleQueue[_Copy] = queue.SimpleQueue()
         for number in range(workers):
@@ -109,14 +110,14 @@ class _Copy:
         return Trial(mutation, killer, ran, changed_lines(source, changed))
 
     def failures(self, tests: Sequence[str]) -> set[str]:
-        """Without a change."""
+        """Return the tests that fail without a change."""
         failed = set()
         while found := self._first_failure([one for one in tests if one not in failed]):
             failed.update(found)
         return failed
 
     def _killer(self, tests: Sequence[str]) -> str | None:
-        """The first test that fails twice."""
+        """Return the first test that fails twice."""
         while failed := self._first_failure(tests):
             if repeated := self._first_failure(failed):
                 return repeated[0]
@@ -134,7 +135,7 @@ class _Copy:
             file.write_text(source)
 
     def _first_failure(self, tests: Sequence[str]) -> list[str]:
-        """The test that failed or took too long; all, if the run as a whole did; none if all pass."""
+        """Return the test that failed or took too long; all tests, if the run as a whole failed; none, if all pass."""
         if not tests:
             return []
         beside = self._folder.parent
@@ -164,7 +165,7 @@ def _within(tests: Sequence[str], covering: Covering, limit: float) -> Iterator[
 
 
 def _run(command: Sequence[str], folder: Path, timeout: float) -> int | None:
-    """The exit code; none if it took too long. Nothing that it started is left running."""
+    """Run a command, and return its exit code; None if it took too long. Kills all processes that it started."""
     environment = {**os.environ, "PYTHONPATH": f"{folder}/src"}
     null = subprocess.DEVNULL
     process = subprocess.Popen(

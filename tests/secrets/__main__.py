@@ -33,7 +33,7 @@ NO_SECRET = re.compile(
     r"-(?:url|host|domain|(?:client|account|tenant|application|app)-id|(?:account|cloud|token|site|user)-?name|username"
     r"|repository|generic-.*|email|project-id|org-id|index)(?:\.\d+)?$|public|publishable|-pub-|generic-|/.*-client-id|^aiven$"
 )
-"""Names of rules for what is no secret, or for anything."""
+"""Matches names of rules that find no secret, or anything."""
 COMMON = {
     "00",
     "bx",
@@ -73,11 +73,11 @@ COMMON = {
     "box",
     "message",
 }
-"""Words that are in nearly every line. What is named by them is found by names: `secret_rules.py`."""
+"""Words that are in nearly every line. Secrets named by them are found by the names in `secret_rules.py`."""
 LONGEST_WITH_TAIL = 6
 MAX_TAIL = 12
 LEAST_WORD = 4
-"""Characters of a name. Shorter ones are parts of other words."""
+"""Minimum length of a name in characters. Shorter ones are parts of other words."""
 
 
 def main() -> int:
@@ -127,7 +127,8 @@ def line_of(name: str, pattern: str, group: int, entropy: float) -> list[Any]:
 
 
 def _with_tail(literal: str, done: Translated) -> str | list[Any]:
-    """A short literal is in many words, so what must follow is part of it, if that is one set of characters."""
+    """Return a literal; a short one, which occurs in many words, with the set of characters that must follow, if it is
+    one set."""
     follows = re.search(re.escape(literal) + r"\)?(\[[^\]]*\])\{(\d+)", done.pattern)
     if done.contextual or len(literal) > LONGEST_WITH_TAIL or follows is None:
         return literal
@@ -135,7 +136,7 @@ def _with_tail(literal: str, done: Translated) -> str | list[Any]:
 
 
 def _shortest(literals: tuple[str, ...]) -> list[str]:
-    """Without those that begin with another one."""
+    """Remove literals that begin with another one."""
     return [one for one in literals if not any(one != other and one.startswith(other) for other in literals)]
 
 

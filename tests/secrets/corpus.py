@@ -1,7 +1,7 @@
-"""The public corpus: the examples of fake secrets that a scanner's rules came with.
+"""Public corpus: the fake secrets that are examples of a scanner's rules.
 
-`kingfisher-bin` (Apache-2.0) is a program that has its rules inside, as YAML; up to this version each has examples.
-It is installed where they are measured (`make lab-secrets`), and they are never stored here.
+`kingfisher-bin` (Apache-2.0) is a program that has its rules inside, as YAML; up to this version each has examples. It
+is installed where they are measured (`make lab-secrets`), and they are never stored here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENTROPY = re.compile(r"    min_entropy: ([0-9.]+)")
 NO_SECRET = re.compile(
     r"(?i)user ?name|client ?id|application id|public|publish|subscri\w+ key|\bURL\b|\bID$|domain|e-?mail"
 )
-"""Names of rules for what is no secret."""
+"""Matches names of rules that find no secret."""
 _PATTERN = re.compile(r"    pattern: (?:\|-?\n((?:      [^\n]*\n|\n)+)|(\S[^\n]*)\n)")
 _EXAMPLES = re.compile(r"    examples:\n((?:      [^\n]*\n|\n)+)")
 _ITEM = re.compile(r"^      - (.*(?:\n(?:        .*)?)*)", re.M)
@@ -33,16 +33,17 @@ class Example(NamedTuple):
     rule: str
     text: str
     secret: str | None
-    """What the rule finds in it; None: its expression is for another engine, or does not match its own example."""
+    """The secret that the rule finds; None if its expression is for another engine, or does not match its own
+    example."""
 
 
 class PackagedRule(NamedTuple):
     id: str
     name: str
     pattern: str
-    """Without the blanks and comments that it has in the package."""
+    """The expression, without the whitespace and comments that it has in the package."""
     group: int
-    """Of the secret; 0: there is none."""
+    """Group of the secret; 0 if there is none."""
     least_entropy: float
     examples: tuple[str, ...]
 
@@ -77,7 +78,7 @@ def packaged_rules() -> Iterator[PackagedRule]:
 
 
 def _dense(pattern: str) -> str:
-    """The expression without the blanks and comments that `(?x)` allows."""
+    """Remove the whitespace and comments that `(?x)` allows in an expression."""
     match = re.match(r"\s*\(\?([a-z]*)\)", pattern)
     if match is None or "x" not in match[1]:
         return pattern.strip()

@@ -27,7 +27,7 @@ ENDINGS = {".jsonl", ".ndjson", ".txt", ".log"}
 LEAST_MASKED = 0.95
 MOST_TOUCHED = 0.001
 MOST_SECONDS = 2e-9
-"""For each byte: 2 µs for each kB."""
+"""Maximum processor time per byte: 2 µs per kB."""
 BATCH = 65_536
 ROUNDS = 5
 _MASK = re.compile(r"\[masked [a-z0-9-]+\]")
@@ -45,7 +45,7 @@ def main(folders: Sequence[str]) -> int:
 
 
 def is_masked(text: str, secret: str) -> bool:
-    """As it is, and inside JSON that stays JSON."""
+    """Whether a secret is masked in a plain text, and in a JSON string that remains JSON."""
     inside = json.loads(mask_secrets(json.dumps({"text": text}).encode()))["text"]
     bare = mask_secrets(text.encode()).decode()
     return all(secret not in _MASK.sub("", one) for one in (inside, bare))
@@ -64,7 +64,7 @@ def masked_of_corpus() -> float:
 
 
 def masked_without_own_rules() -> None:
-    """What becomes of forms that nobody has told us of: the same examples, without the rules that they are of."""
+    """Measure secrets of unknown forms: the same examples, without the rules that were made for them."""
     left_out = {_pattern(rule) for rule in packaged_rules()}
     kept = [rule for rule in rules() if rule.pattern is None or rule.pattern.decode() not in left_out]
     untaken = {rule.id for rule in packaged_rules() if _pattern(rule) is None}
@@ -84,7 +84,7 @@ def _share(masked: Sequence[bool]) -> str:
 
 
 def _pattern(rule: PackagedRule) -> str | None:
-    """As it is in our table; None: it is not."""
+    """Return the rule's pattern as in our table; None if it was not translated."""
     try:
         return str(line_of(rule.id.removeprefix("kingfisher."), rule.pattern, rule.group, rule.least_entropy)[4])
     except LeftOut:
@@ -115,7 +115,7 @@ def touched(lines: Sequence[bytes], *, show: bool = False) -> float:
 
 
 def seconds_for_each_byte(lines: Sequence[bytes]) -> float:
-    """Processor time, of batches like those of a trace; the least of several rounds."""
+    """Measure the processor time per byte, in batches like those of a trace; the minimum of several rounds."""
     batches: list[list[bytes]] = [[]]
     size = 0
     for line in lines:

@@ -1,8 +1,8 @@
-"""Fake secrets, newly written in the shapes of real ones: a table of shapes, and what fills them in.
+"""Fake secrets, generated in the shapes of real ones: a table of shapes, and how they are filled.
 
-In a shape, `<a20>` means 20 letters and digits, `<h>` for hexadecimal digits, `<u>` for capitals and digits, `<d>`
-for digits, `<w>` for letters, digits, `_` and `-`, `<l>` for letters, `<b>` for small letters and digits, `<g>` for a
-UUID. What is between `«` and `»` is the secret. So this file has no secret, and no scanner takes it for one.
+In a shape, `<a20>` means 20 letters and digits, `<h>` for hexadecimal digits, `<u>` for capitals and digits, `<d>` for
+digits, `<w>` for letters, digits, `_` and `-`, `<l>` for letters, `<b>` for small letters and digits, `<g>` for a UUID.
+The text between `«` and `»` is the secret. So this file has no secret, and no scanner takes it for one.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ TOKENS = (
     "CCIPAT_<a22>_<h40>",
     "phx_<a43>",
 )
-"""Anywhere."""
+"""Shapes of tokens that are secrets anywhere."""
 VALUES = (
     "password: «<a12>»",
     '"password": "«<l8>»"',
@@ -173,7 +173,7 @@ VALUES = (
     '"encryption_key":"«<+43>=»"',
     "«<d10>:AA<w33>» telegram",
 )
-"""By their names."""
+"""Shapes of values that are secret because of their names."""
 KEY_NAMES = ("RSA ", "EC ", "OPENSSH ", "", "ENCRYPTED ", "DSA ")
 SHAPES = (*(f"«{token}»" for token in TOKENS), *VALUES)
 
@@ -185,7 +185,7 @@ class Fake(NamedTuple):
 
 
 def fakes(seed: int) -> list[Fake]:
-    """One of each shape."""
+    """Return one secret of each shape."""
     made = random.Random(seed)
     found = []
     for shape in SHAPES:

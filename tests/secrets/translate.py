@@ -1,8 +1,8 @@
-"""Translates a rule of a secret scanner into one for raw lines: literals with which it begins, and an expression.
+"""Translates a rule of a secret scanner into one for raw lines: the literals with which it begins, and an expression.
 
-Scanners search files; we look into lines of JSON, in which quotes and newlines are escaped once or several times. The
-expression is matched at one place, that of its literal, and what it takes away may contain no quote and no backslash,
-so that the line stays JSON.
+Scanners search files; we search lines of JSON, in which quotes and newlines are escaped once or several times. The
+expression is matched at one place, that of its literal, and the text that it masks must not contain a quote or a
+backslash, so that the line stays JSON.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ __all__ = ["LeftOut", "Translated", "translate"]
 MAX_LITERALS = 64
 MIN_LITERAL = 2
 DISTINCT = 8
-"""A literal this long needs no boundary before it. A shorter one is found in any long base64."""
+"""Length from which a literal needs no boundary before it. A shorter one occurs in any long base64."""
 BEFORE = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=[0-9]m))"
-"""No word, except that of an escape: a newline, or a colour."""
+"""Left boundary of a token: no letter, digit, `_` or `-` before it, unless they end an escape (a newline) or a color
+code."""
 FORBIDDEN = frozenset(b"\"'\\ \t\r\n{}[]`")
-"""What a secret may not contain."""
+"""Bytes that a secret must not contain."""
 
 MAX_REPEAT = 32
-"""Of what stands before a secret, if the rule has no limit …"""
+"""Maximum repetitions before a secret, if the rule has no limit."""
 MAX_ANYTHING = 64
-"""Of what may be anything: each of its characters is another place where the rest may begin."""
+"""Maximum length of text that may be anything: at each of its characters the rest is tried again."""
 MAX_SECRET = 1_000
-"""… and of what is in the middle of one. What a secret ends with has none: all of it is taken away."""
+"""Maximum repetitions in the middle of a secret. At its end there is no limit, so that all of it is masked."""
 
 SUBSTITUTES = (
     # Two ways to match the same character double the time with each of them.
@@ -57,20 +58,20 @@ RIGHT_EDGE = re.compile(r"(?:\\b|\(\?:\[\^?(?:\\.|[^\]\\])*\]\|(?:\$|\\z)\)|\(\?
 
 
 class LeftOut(ValueError):
-    """Why a rule cannot be had."""
+    """Raised for a rule that cannot be translated; the message says why."""
 
 
 class Translated(NamedTuple):
     literals: tuple[str, ...]
-    """Each of them begins the expression; lower-case if the expression ignores case there."""
+    """The literals with which the expression begins; in lower case if it ignores case there."""
     caseless: bool
     pattern: str
     contextual: bool
-    """The literal is a word near the secret, and not the beginning of the secret."""
+    """Whether the literal is a word near the secret, and not the beginning of the secret."""
 
 
 def translate(source: str, group: int = 0) -> Translated:
-    """`group`: of the secret; 0: the first, or all if there is none."""
+    """Translate a rule. Raises `LeftOut`. `group`: of the secret; 0: the first, or the whole match if there is none."""
     text = source
     for old, new in SUBSTITUTES:
         text = text.replace(old, new)
@@ -96,7 +97,7 @@ def translate(source: str, group: int = 0) -> Translated:
 
 
 def _one_group(text: str, kept: int) -> str:
-    """Only the group of the secret remains one."""
+    """Keep only the capturing group of the secret."""
     pieces, place, number = [], 0, 0
     for at, char in _structure(text):
         if char == "(" and (text[at + 1] != "?" or text[at + 1 : at + 4] == "?P<"):
@@ -108,7 +109,7 @@ def _one_group(text: str, kept: int) -> str:
 
 
 def _scoped(text: str) -> str:
-    """Other engines allow flags in the middle, for what follows."""
+    """Give inline flags a scope: other engines allow them in the middle, for the rest of the group."""
     while match := re.search(r"\(\?([ism]+)\)", text):
         rest, depth, end = text[match.end() :], 0, len(text) - match.end()
         for place, char in _structure(rest):
@@ -121,7 +122,7 @@ def _scoped(text: str) -> str:
 
 
 def _quotes(text: str) -> str:
-    """Quotes may be escaped."""
+    """Allow backslashes before quotes, which may be escaped."""
     pieces: list[str] = []
     place, within, has_quote = 0, False, False
     while place < len(text):
@@ -151,7 +152,7 @@ def _quotes(text: str) -> str:
 
 
 def _bounded(text: str) -> tuple[str, bool]:
-    """Each repetition has an end, except one with which the secret ends; and whether there is such a one."""
+    """Limit each repetition, except at the end of the secret; returns whether there is such an unlimited one."""
     pieces: list[str] = []
     place, is_within, is_open = 0, False, False
     secret = max(text.find("(?P<"), *(at for at, char in _structure(text) if char == "(" and text[at + 1] != "?"), -1)
@@ -184,7 +185,8 @@ _NOTHING_MORE = re.compile(r"(?:\)|(?:=|\[=\])(?:\{0,\d\}|[*?]))*")
 
 
 def _edge(match: re.Match[str]) -> str:
-    """A secret after anything begins where none of its characters stands before it: not at each of them."""
+    """Require a boundary before a secret that follows arbitrary text, so that it is not tried at each of its
+    characters."""
     if not match[2].replace("(?:", "").startswith("(") or match[2] == "(?:":
         return match[0]
     edge = r"(?<![A-Za-z0-9_-])" if match[3] and match[3].endswith("-") else r"\b"
@@ -192,7 +194,7 @@ def _edge(match: re.Match[str]) -> str:
 
 
 def _structure(text: str) -> list[tuple[int, str]]:
-    """The parentheses that are neither escaped nor in a set."""
+    """Return (place, parenthesis) for those that are neither escaped nor in a set."""
     found, place, within = [], 0, False
     while place < len(text):
         char = text[place]
@@ -263,7 +265,7 @@ def _all_literal(items: list[Any]) -> bool:
 
 
 def _letters(items: list[Any]) -> list[str]:
-    """What one item is, if it is one of few texts."""
+    """Return the texts that a single item can match, if they are few."""
     if len(items) != 1:
         return []
     kind, value = items[0]
@@ -273,13 +275,13 @@ def _letters(items: list[Any]) -> list[str]:
 
 
 def _few(value: Any) -> list[str]:
-    """The members of a small set."""
+    """Return the members of a small set; empty for a large one."""
     chars = _members(value)
     return sorted(map(chr, chars)) if len(chars) <= 6 else []
 
 
 def _secret(items: list[Any]) -> tuple[list[Any], list[Any]]:
-    """What group 1 holds, and what stands before it."""
+    """Return the content of the first group, and what precedes it."""
     for number, (kind, value) in enumerate(items):
         if kind is sre.SUBPATTERN and value[0] is not None:
             return list(value[3]), items[:number]
@@ -295,7 +297,7 @@ def _has_group(items: list[Any]) -> bool:
 
 
 def _accepted(items: list[Any]) -> set[int]:
-    """Every byte that it can take."""
+    """Return every byte that the expression can match."""
     found: set[int] = set()
     for kind, value in items:
         if kind is sre.LITERAL:
