@@ -22,7 +22,7 @@ class Request(NamedTuple):
 
 
 class Response:
-    """Writes a response without adding anything."""
+    """Writes a response exactly as given."""
 
     def __init__(self, handler: BaseHTTPRequestHandler) -> None:
         self._handler = handler
@@ -49,7 +49,7 @@ class Response:
         self.chunk(b"")
 
     def break_off(self) -> None:
-        """Close the connection."""
+        """Close the connection after the response."""
         self._handler.close_connection = True
 
     def wait_until_left(self) -> None:
@@ -60,7 +60,7 @@ class Response:
 
 
 class HttpServer:
-    """`respond` is called in a thread for each request."""
+    """HTTP server that calls `respond` in a thread for each request."""
 
     def __init__(self, respond: Callable[[Request, Response], None], port: int = 0) -> None:
         self.requests: list[Request] = []

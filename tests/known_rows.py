@@ -1,4 +1,4 @@
-"""`python -m tests.known_rows MANIFEST`: prints a manifest of recordings without the dialects that are not known."""
+"""`python -m tests.known_rows MANIFEST`: prints a manifest of recordings without the rows of unknown dialects."""
 
 from __future__ import annotations
 

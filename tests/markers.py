@@ -33,9 +33,9 @@ MODULES = {
 }
 """Module -> its functions that start a process."""
 BROWSERS = frozenset({"sync_playwright", "sync_api", "WebKitWebDriver", "geckodriver"})
-"""Names, in the code that starts a browser, of what it starts."""
+"""Names of browser programs and functions in code that starts a browser."""
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec"})
-"""Audit events of the interpreter."""
+"""Audit events of the interpreter for a process that starts."""
 
 
 def mark(items: list[pytest.Item]) -> None:
@@ -65,7 +65,8 @@ def needs(function: Any) -> frozenset[str]:
 
 @cache
 def _reached(start: FunctionType) -> frozenset[str]:
-    """What is needed by a function of the tests and by all functions and classes of the tests that it names."""
+    """Return the markers needed by a function of the tests, including all functions and classes of the tests that it
+    names."""
     seen: set[Any] = {start}
     todo: list[Any] = [start]
     found: set[str] = set()
@@ -79,7 +80,7 @@ def _reached(start: FunctionType) -> frozenset[str]:
 
 
 def _functions(named: Any) -> Iterator[FunctionType]:
-    """A function itself, or all methods of a class and of its bases."""
+    """Yield a function itself, or all methods of a class and of its bases."""
     if isinstance(named, FunctionType):
         yield named
     elif isinstance(named, type):
@@ -95,7 +96,7 @@ def _functions(named: Any) -> Iterator[FunctionType]:
 
 @cache
 def _direct(function: FunctionType) -> tuple[frozenset[str], frozenset[Any]]:
-    """What a function needs itself; the functions and classes of the tests that it names."""
+    """Return the markers that a function needs by itself, and the functions and classes of the tests that it names."""
     names = frozenset(_names(function.__code__))
     needs = {"browser"} if names & BROWSERS else set()
     found: set[Any] = set()
@@ -131,7 +132,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 class ProcessGuard:
-    """Notes which test starts a process; `started` names the first that was started since it was asked."""
+    """Records that a test starts a process; `started` returns the first start since it was last called."""
 
     def __init__(self) -> None:
         self._started: str | None = None

@@ -1,4 +1,5 @@
-"""`python -m tests.model_texts FOLDER …`: whether every text that a recording says went to the model is found again.
+"""`python -m tests.model_texts FOLDER …`: checks that the events contain every text that went to the model in a
+recording.
 
 Reads the recorded lines on its own, without the dialects, and compares with what `modelView` gives. A folder has a
 `manifest.json` that names its files and their dialects. Exits with 1 if a text is missing or differs by a byte.
@@ -27,7 +28,7 @@ __all__ = ["Compared", "compared", "wire_texts"]
 class Compared(NamedTuple):
     found: int
     missing: list[tuple[str, str]]
-    """Call id and the wire's text of each that is not found again."""
+    """(call id, text on the wire) of each text that the events do not contain."""
 
 
 def compared(dialect: str, data: bytes) -> Compared:
@@ -44,12 +45,12 @@ def compared(dialect: str, data: bytes) -> Compared:
 
 
 def _is_of(told_id: str, call_id: str) -> bool:
-    """Whether an id of an event is that of a call, made different because another call had it."""
+    """Whether an event's call id was made from that of a call, changed because another call had the same."""
     return told_id.startswith(call_id) or told_id.endswith(call_id)
 
 
 def _told(dialect: str, lines: list[Line]) -> dict[str, set[str]]:
-    """The texts that the events give, by call."""
+    """Return the texts that the events contain, by call id."""
     normalizer = StreamNormalizer(Context(stream="s"), dialect)
     outputs: list[Any] = []
     for line in lines:
@@ -70,7 +71,7 @@ def _told(dialect: str, lines: list[Line]) -> dict[str, set[str]]:
 
 
 def wire_texts(dialect: str, lines: list[Line]) -> Iterator[tuple[str, str]]:
-    """(call id, text) of each result whose text for the model is on the wire, read from the lines themselves."""
+    """Yield (call id, text) of each result whose text for the model is on the wire, read from the raw lines."""
     read = _READERS.get(dialect)
     if read is None:
         return
@@ -167,7 +168,7 @@ _READERS = {
     "pi-json": _pi,
     "qwen-stream": _claude,
 }
-"""Dialect -> what reads the texts of one object. The wires of the others speak to a client or a user."""
+"""Dialect -> function that reads the texts of one object. The other dialects' wires address a client or a user."""
 
 
 def main(*folders: str) -> int:

@@ -1,7 +1,7 @@
-"""A newcomer's machine: a home with the stored sessions of several agents, and when `tooltap up` shows them.
+"""A new user's machine: a home with the stored sessions of several agents, and how soon `tooltap up` shows them.
 
-`make lab-newcomer CAPTURES='<folder> …'` fills the home from recordings and holds the product to its promise: of
-100 stored sessions the first is there within 5 s of the very first start, and all within 15 s.
+`make lab-newcomer CAPTURES='<folder> …'` fills the home from recordings and checks what is promised: of 100 stored
+sessions, the first is listed within 5 s of the very first start, and all within 15 s.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Home", "Shown", "fill", "measure", "stored"]
 
 SESSIONS = 100
 FIRST, ALL = 5.0, 15.0
-"""Seconds that are promised."""
+"""Promised seconds until the first session is listed, and all."""
 HOUR = 3600
 _ID = re.compile(rb'"(?:sessionId|session_id|id)":\s*"([0-9a-f-]{36})"')
 STORES = {
@@ -36,7 +36,7 @@ STORES = {
     "rollout": ".codex/sessions/2026/11/rollout-2026-11-21T10-00-00-{id}.jsonl",
     "chat": ".gemini/tmp/project-{number}/chats/session-{id}.jsonl",
 }
-"""A word in the name of a folder of recordings -> where the agent stores such a file."""
+"""Word in the name of a folder of recordings -> path at which the agent stores such a file."""
 
 
 class Home(NamedTuple):
@@ -45,7 +45,7 @@ class Home(NamedTuple):
 
     @property
     def environment(self) -> dict[str, str]:
-        """That of a login, and nothing of ours."""
+        """Environment of a login, without variables of tooltap."""
         runtime = self.path.parent / "runtime"
         runtime.mkdir(mode=0o700, exist_ok=True)
         return {
@@ -62,10 +62,10 @@ class Home(NamedTuple):
 
 class Shown(NamedTuple):
     first: float
-    """Seconds from the start to the first session that the daemon lists."""
+    """Seconds from the start until the daemon lists the first session."""
     all: float
     slowest: float
-    """The longest that the daemon took to list them meanwhile."""
+    """Maximum seconds of a request for the list."""
 
 
 def stored(folder: Path) -> list[Path]:
@@ -102,7 +102,7 @@ def _head(path: Path) -> bytes:
 
 @contextmanager
 def up(home: Home, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `tooltap up` in a home, with its output in a file there."""
+    """Run `tooltap up` in a home, with its output in a file beside the home."""
     with (
         open(home.path.parent / "output", "wb") as output,
         subprocess.Popen(

@@ -1,4 +1,5 @@
-"""`python -m tests.prices FOLDER …`: whether estimated costs are what agents state, in every recording that states one.
+"""`python -m tests.prices FOLDER …`: compares estimated costs with those that agents state, in all recordings with such
+costs.
 
 The estimate is made as if the agent had stated no cost. Reports every agent and version; exits with 1 if a session is
 off by more than `TOLERANCE`. A folder has a `manifest.json` that names its files and their dialects.
@@ -40,7 +41,7 @@ class Compared(NamedTuple):
 
 
 def compared(dialect: str, data: bytes) -> Iterator[Compared]:
-    """Every session of a recording whose cost the agent states."""
+    """Yield every session of a recording whose cost the agent states."""
     for session, row in rows_of(dialect, data).items():
         stated = row.used.own_cost
         if stated:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CHUNK = 3_000
-"""Bytes; chunks end anywhere in a line."""
+"""Bytes of a chunk; a chunk may end anywhere in a line."""
 
 
 def publish(path: str, stream: str, framing: str, data: bytes) -> Iterator[str]:

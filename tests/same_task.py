@@ -72,4 +72,4 @@ EDIT = _of(
     }
 )
 PROVIDERS = ("claude", "codex", "gemini", "opencode", "openai-compatible")
-"""The five sessions of `SHELL_FAILS` that every user interface must support."""
+"""The sessions of `SHELL_FAILS` that every user interface must support."""

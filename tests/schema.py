@@ -27,7 +27,7 @@ NOT_TYPES = ("title", "description", "properties", "required", "enum", "anyOf", 
 
 
 def broken_promises(old: Schema, new: Schema) -> list[str]:
-    """A sentence for each promise of `old` to clients that `new` breaks."""
+    """Return a sentence for each promise of `old` to clients that `new` breaks."""
     clients = {option["$ref"].rpartition("/")[2] for option in old["$defs"]["ClientFrame"]["anyOf"]}
     found: list[str] = []
     for name, definition in old["$defs"].items():

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 LIMIT = 0.15
-"""Seconds."""
+"""Maximum duration of a test that is not slow, in seconds."""
 FILE = Path(__file__).with_name("slow.txt")
 MARKERS = "not (process or browser or timing or lab)"
 

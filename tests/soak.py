@@ -27,11 +27,11 @@ from tooltap.protocol.inputs import write_tapped
 PUBLISHERS = 4
 STREAM_LINES = 5_000
 LINE = "not JSON ".ljust(60, "x").encode()
-"""Gives an event of about 300 bytes."""
+"""A line that gives an event of about 300 bytes."""
 JOURNAL_BYTES = 32 * 1024 * 1024
 MEMORY_GROWTH = 16 * 1024 * 1024
 MAX_DISK = 4 * JOURNAL_BYTES
-"""For the journal, the overhead of open streams, and SQLite's write-ahead log."""
+"""Maximum bytes on disk: the journal, the overhead of open streams, and SQLite's write-ahead log."""
 
 
 class Used(NamedTuple):

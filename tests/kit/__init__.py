@@ -1,1 +1,1 @@
-"""Workbench of the project: reports on folders of recordings, and the page of coverage. `make` runs them."""
+"""Tools of the project: reports on folders of recordings, and the page of coverage. `make` runs them."""

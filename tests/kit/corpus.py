@@ -44,9 +44,9 @@ class Tally:
     lines: int = 0
     with_events: int = 0
     unparsed: Counter[str] = field(default_factory=Counter)
-    """By reason."""
+    """Reason -> lines."""
     skipped: Counter[str] = field(default_factory=Counter)
-    """By reason."""
+    """Reason -> lines."""
     names: Counter[str] = field(default_factory=Counter)
     """Canonical name -> calls."""
     passed_through: Counter[str] = field(default_factory=Counter)
@@ -76,14 +76,15 @@ class Filled:
 class Report:
     tallies: dict[str, Tally] = field(default_factory=dict)
     payloads: dict[str, Filled] = field(default_factory=dict)
-    """By canonical tool, over all dialects."""
+    """Canonical tool -> its keys, over all dialects."""
     missing: Counter[str] = field(default_factory=Counter)
     """Dialects without a parser -> files."""
     problems: list[str] = field(default_factory=list)
 
 
 def run(*folders: Path) -> Report:
-    """Raises `OSError` or `msgspec.DecodeError` if a manifest or a file cannot be read."""
+    """Normalize the recordings of folders. Raises `OSError` or `msgspec.DecodeError` if a manifest or a file cannot be
+    read."""
     report = Report()
     for folder in folders:
         for row in read_manifest(folder):

@@ -28,7 +28,7 @@ from tooltap.protocol.events import PermissionRequest, ToolCall, ToolResult, Too
 
 ABSENT = "(absent)"
 SHOWN = 160
-"""Characters of a value in the report."""
+"""Maximum characters of a value in the report."""
 
 
 class Case(msgspec.Struct, rename="camel"):
@@ -189,7 +189,7 @@ class Report(NamedTuple):
 
 
 def read_cases(data: bytes) -> list[Case]:
-    """Raises `ValueError` with a sentence that names the line."""
+    """Decode the file's cases. Raises `ValueError` with a sentence that names the line."""
     cases = []
     for number, line in enumerate(data.splitlines(), 1):
         try:
@@ -213,7 +213,7 @@ def compare(cases: Sequence[Case], differences: Sequence[Difference] = DIFFERENC
 
 
 def _normalized(cases: Sequence[Case]) -> Iterator[Payload]:
-    """Our payload of each record: the result's output, or the call's input after the record."""
+    """Yield our payload of each record: the result's output, or the call's input after the record."""
     parser = parser_class("happier-trace")(Context(stream="goldens"))
     inputs: dict[str, Payload] = {}
     for case in cases:

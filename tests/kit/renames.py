@@ -34,7 +34,7 @@ from tooltap.traces.drift.watch import watch_stream
 from tooltap.traces.recording.reader import TracedStream, read_manifest, read_stream
 
 STREAMS = 3
-"""Streams of an agent in which the same place is renamed."""
+"""Maximum streams of an agent in which the same place is renamed."""
 SUFFIX = "Next"
 
 
@@ -44,22 +44,23 @@ class Place(NamedTuple):
     path: str
     is_type: bool
     expected: bool
-    """Whether the agent is expected to have it wherever it has the object."""
+    """Whether the key is expected in every such object of the agent."""
 
 
 class Report(msgspec.Struct):
     alarms: list[str] = []
-    """Of streams as they are."""
+    """Alarms in unchanged streams."""
     renames: Counter[str] = msgspec.field(default_factory=Counter)
     alarmed: Counter[str] = msgspec.field(default_factory=Counter)
     found: Counter[str] = msgspec.field(default_factory=Counter)
-    """By class of places: how many were renamed, gave an alarm, gave an alarm or a notice."""
+    """Class of places -> number of them: renamed (`renames`), with an alarm (`alarmed`), with an alarm or a notice
+    (`found`)."""
     missed: list[str] = []
-    """Expected fields without an alarm, and places that were not found at all."""
+    """Expected fields whose renaming gave no alarm, and places whose renaming gave no finding."""
 
 
 def run(folders: Iterable[Path], baselines: Path = PACKAGED) -> Report:
-    """Raises `OSError` and `msgspec.DecodeError`."""
+    """Rename in the recordings of folders. Raises `OSError` and `msgspec.DecodeError`."""
     report = Report()
     known = cache(lambda dialect: load(baselines, dialect))
     tried: Counter[tuple[Origin, str]] = Counter()
@@ -98,7 +99,7 @@ def _findings(drift: Drift, stream: TracedStream) -> list[Finding]:
 
 
 def places(shape: Shape, known: Shape) -> list[Place]:
-    """All fields and types of the shape that the known shape has. Keys that are data are no fields."""
+    """Return all fields and types of the shape that the known shape has. Keys that are data are not fields."""
     return list(dict.fromkeys(_places(shape, known, "$")))
 
 
@@ -119,7 +120,7 @@ def _places(shape: Shape, known: Shape, path: str) -> Iterator[Place]:
 
 
 def renamed(stream: TracedStream, place: Place) -> TracedStream:
-    """A copy of the stream in which the field has another name, or the type another value."""
+    """Return a copy of the stream in which the field has another name, or the type another value."""
     return msgspec.structs.replace(stream, lines=[_renamed(line, place) for line in stream.lines])
 
 

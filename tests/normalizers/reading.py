@@ -1,4 +1,4 @@
-"""What the tests of all dialects share: reading fixtures and handmade lines into events, and inspecting those."""
+"""Helpers for the tests of all dialects: read fixtures and handmade lines into events, and inspect those."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def lines_of(values: tuple[Any, ...]) -> list[Line]:
 
 
 def read(dialect: str, *values: Any, **context: Any) -> list[Event]:
-    """The events of handmade lines: objects, or `Line`s that have a time or a direction."""
+    """Return the events of handmade lines: objects, or `Line`s with a time or a direction."""
     return normalize(dialect, lines_of(values), Context(stream="s", **context))
 
 
 def emitted(items: Sequence[Item]) -> list[Any]:
-    """What a parser emitted: events decoded, chunks of output bodies as they are."""
+    """Return what a parser emitted: decoded events, and chunks of output bodies as they are."""
     return [item.event if isinstance(item, Produced) else item for item in items]
 
 

@@ -36,7 +36,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
 class Raw(bytes):
-    """JSON that Python does not write."""
+    """Encoded JSON that Python's encoders cannot write."""
 
 
 VALUES: tuple[Any, ...] = (
@@ -68,20 +68,20 @@ VALUES: tuple[Any, ...] = (
     Raw(b"[" * 150 + b"]" * 150),
     Raw(b'{"a":' * 150 + b'"' + b"x" * 70_000 + b'"' + b"}" * 150),
 )
-"""What takes the place of a value."""
+"""Values that replace a recorded one."""
 
 
 SOME: tuple[Any, ...] = ({"type": {"a": 1}}, [{"type": []}], ["x"], True, 7, "x")
-"""What keys get that are not there."""
+"""Values of added keys."""
 MANY = 12
-"""Keys that are put into an object at once."""
+"""Maximum number of keys added to an object at once."""
 SOURCE = Path(__file__).parent.parent.parent / "src"
 
 
 class Field(NamedTuple):
     dialect: str
     state: bytes
-    """Of the normalizer, before the line."""
+    """Dump of the normalizer before the line."""
     line: Any
     path: tuple[str | int, ...]
     t: int | None
@@ -89,7 +89,7 @@ class Field(NamedTuple):
 
 
 def fields(dialects: list[str] | None = None) -> Iterator[Field]:
-    """Each field of each recorded line; of lines that have the same keys and words, those of the first."""
+    """Yield each field of each recorded line; of lines with the same keys and words, those of the first."""
     for dialect in dialects or sorted(builtin()):
         seen: set[object] = set()
         for path in sorted((FIXTURES / dialect).glob("*/*.json*")):
@@ -105,7 +105,7 @@ def fields(dialects: list[str] | None = None) -> Iterator[Field]:
 
 
 def sweep(found: list[Field] | Iterator[Field], values: tuple[Any, ...] = VALUES) -> Iterator[tuple[Field, Any, str]]:
-    """What is wrong: a field, the value put into it, and what came of that; and, at the end of a field, `""`."""
+    """Yield problems as (field, value put into it, problem); and at the end of each field, an empty problem."""
     for field in found:
         for value in values:
             text = _with(field, value)
@@ -115,7 +115,7 @@ def sweep(found: list[Field] | Iterator[Field], values: tuple[Any, ...] = VALUES
 
 
 def strangers(seed: int, dialects: list[str] | None = None) -> Iterator[tuple[Field, Any, str]]:
-    """Like `sweep`, with keys that are not there: each object of each line gets some of those that the code reads."""
+    """Like `sweep`, with additional keys: each object of each line gets some of the keys that the code reads."""
     chance = random.Random(seed)
     for field in fields(dialects):
         holder = _at(field.line, field.path)
@@ -132,7 +132,7 @@ def strangers(seed: int, dialects: list[str] | None = None) -> Iterator[tuple[Fi
 
 @cache
 def _keys_read(dialect: str) -> frozenset[str]:
-    """Words in quotes in the code of a dialect and of the tools: the keys are among them."""
+    """Return the quoted words in the code of a dialect and of the tools, which include the keys that they read."""
     folder = Path(builtin()[dialect].parser.replace(".", "/")).parent
     places = (*(SOURCE / folder).glob("*.py"), *(SOURCE / "tooltap/normalizers/tools").glob("*.py"))
     return frozenset(word for path in places for word in re.findall(r'"([A-Za-z_]{2,30})"', path.read_text()))
@@ -177,7 +177,7 @@ def _decoded(line: bytes | LongLine) -> Any:
 
 
 def _paths(value: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Every place in a value, with the type of what is there. Of a list, the first two items."""
+    """Yield every path in a value, with the type of the value there; of a list, the first two items."""
     pending: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
     while pending:
         path, one = pending.pop()
@@ -190,7 +190,7 @@ def _paths(value: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
 
 
 def _words(value: Any) -> tuple[Any, ...]:
-    """What tells kinds of lines apart: its keys, and the words that name its type and tool."""
+    """Return the words that distinguish kinds of lines: those that name their types and tools."""
     found: list[Any] = []
     for path, _ in _paths(value):
         one = value
@@ -202,7 +202,7 @@ def _words(value: Any) -> tuple[Any, ...]:
 
 
 def _with(field: Field, value: Any) -> bytes:
-    """The line with the value in the field."""
+    """Return the line with the value in the field."""
     mark = "\x00here\x00"
     changed = _replaced(field.line, field.path, mark)
     shown = value if isinstance(value, Raw) else str(value).encode() if type(value) is int else orjson.dumps(value)

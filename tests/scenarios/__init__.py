@@ -1,1 +1,1 @@
-"""What the scripted scenarios of the recordings mean, and whether the events say it."""
+"""Scripted scenarios of the recordings: what they mean, and checks that the events state it."""

@@ -1,5 +1,5 @@
-"""Compares the events of a recording with what its scenario means. What the recorded lines hold nowhere is not asked
-for: an agent that does not print its prompt cannot show it."""
+"""Compares the events of a recording with what its scenario means. Facts that the recorded lines do not contain are not
+required: an agent that does not print its prompt cannot show it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["Miss", "held", "misses"]
 
 
 class Miss(NamedTuple):
-    """Something the events do not say as the scenario has it."""
+    """A fact of the scenario that the events do not state."""
 
     about: str
-    """text, thought, prompt, call, status, exit-code, output, result, parent, end or error."""
+    """Kind of fact: text, thought, prompt, call, status, exit-code, output, result, parent, end or error."""
     what: str
 
 
 class _Made(NamedTuple):
-    """A call, from its events."""
+    """A call, assembled from its events."""
 
     call: dict[str, Any]
     name: str
@@ -31,7 +31,7 @@ class _Made(NamedTuple):
 
 
 def held(data: bytes) -> str:
-    """All strings of the recorded lines, also those inside strings that are JSON."""
+    """Return all strings of the recorded lines, including those inside strings that are JSON."""
     found: list[str] = []
     for line in data.splitlines():
         try:
@@ -49,7 +49,8 @@ def held(data: bytes) -> str:
 
 
 def misses(scenario: Scenario, mark: str, events: list[dict[str, Any]], wire: str) -> Iterator[Miss]:
-    """`mark`: the scenario's name in the prompt; `wire`: what `held` returns of the recorded lines."""
+    """Yield the facts that are missing or wrong. `mark`: the scenario's name in the prompt; `wire`: what `held` returns
+    of the recorded lines."""
     events = [one for one in events if not one.get("partial") and not one.get("replay")]
     yield from _texts(scenario, mark, events, wire)
     made = list(_made(events))
@@ -149,7 +150,7 @@ def _is(wanted: Call, one: _Made) -> bool:
 
 
 _CODE = re.compile(r"[Ee]xit[\w\s]{0,20}[\s:\"]+3\b(?!\.)|[cC]ode[\w\s]{0,20}[\s:\"]+3\b(?!\.)")
-"""Where a wire states the exit code 3; the model's own sentence about it ends with a full stop."""
+"""Matches an exit code of 3 as a wire states it; the model's own sentence about it ends with a full stop."""
 
 
 def _without_json(text: str) -> str:
@@ -157,7 +158,7 @@ def _without_json(text: str) -> str:
 
 
 def _strings(value: Any) -> list[str]:
-    """The strings of a payload, with keys, without the provider's own object."""
+    """Return the strings of a payload, with keys, without the provider's own object."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, dict):

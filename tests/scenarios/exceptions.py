@@ -1,4 +1,5 @@
-"""Where a recorded run went another way than its script, or its wire does not say: decided from the recorded lines."""
+"""Exceptions: where a recorded run deviated from its script, or its wire does not state a fact; found in the recorded
+lines."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ class Excepted(NamedTuple):
     path: str
     """Pattern of the whole path below the fixtures."""
     about: str
-    """Pattern of what is missed (`check.Miss.about`)."""
+    """Pattern of the kind of fact (`check.Miss.about`)."""
     what: str
-    """Pattern that occurs in it."""
+    """Pattern that occurs in the description (`check.Miss.what`)."""
     why: str
 
 

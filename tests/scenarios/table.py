@@ -1,4 +1,4 @@
-"""The scenarios that agents were recorded in: what the model was made to say, to think and to call.
+"""The scenarios that agents were recorded in: what the model was scripted to say, to think and to call.
 
 The prompts of these recordings name their scenario in double brackets. The words are the script's, not an agent's; how
 an agent calls a tool is in `TOOLS`.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 __all__ = ["PICTURE", "SCENARIOS", "TOOLS", "Call", "Scenario"]
 
 PICTURE = "a picture"
-"""Among what a call `shows`: an attachment that is an image."""
+"""Stands in a call's `shows` for an attachment that is an image."""
 SETTLED = ("completed", "failed")
 
 TOOLS: dict[str, tuple[str, ...]] = {
@@ -34,21 +34,21 @@ TOOLS: dict[str, tuple[str, ...]] = {
 }
 """Action -> the canonical tools that do it."""
 BY_COMMAND = frozenset({"find", "list", "read", "search"})
-"""What an agent may do with a command of its shell instead."""
+"""Actions that an agent may also do with a shell command."""
 
 
 class Call(NamedTuple):
     does: str
     """A key of `TOOLS`, or `mcp:` and the tool of the server `fixture`."""
     with_: tuple[str, ...]
-    """Texts that its input has; the first distinguishes this call from the others."""
+    """Texts in its input; the first distinguishes this call from the others."""
     status: tuple[str, ...] = ("completed",)
     shows: tuple[str, ...] = ()
-    """Texts that its results have."""
+    """Texts in its results."""
     exit_code: int | None = None
     by_subagent: bool = False
     optional: bool = False
-    """The agent may have gone on without it."""
+    """Whether the agent may have continued without it."""
 
 
 class Scenario(NamedTuple):

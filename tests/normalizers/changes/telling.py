@@ -1,4 +1,4 @@
-"""Canonical events of calls that change files, made by hand."""
+"""Feeds handmade canonical events of calls that change files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Telling:
     def call(
         self, name: str, given: dict[str, Any], answer: dict[str, Any] | None = None, status: str = "completed"
     ) -> int:
-        """Returns the `seq` of the call."""
+        """Pass on a call and its result, and return the `seq` of the call."""
         call_id = f"c{self._seq}"
         self._note("tool-call", callId=call_id, name=name, input=given, status="running")
         seq = self._seq

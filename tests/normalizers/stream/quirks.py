@@ -1,6 +1,6 @@
-"""Quirks counted in public recordings, which break parsers written from documentation: the smallest stream of each.
+"""Quirks found in public recordings, which break parsers written from documentation: the smallest stream of each.
 
-The streams are written by hand in the counted shape. `test_quirk_snapshots.py` holds the events of each.
+The streams are written by hand in the shape that was found. `test_quirk_snapshots.py` holds the events of each.
 """
 
 from __future__ import annotations

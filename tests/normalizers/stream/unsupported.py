@@ -14,7 +14,7 @@ __all__ = ["UNSUPPORTED", "UnsupportedAgent"]
 class UnsupportedAgent(NamedTuple):
     agent: str
     source: str
-    """Where the shape is documented, or tested by other projects."""
+    """Where the shape is documented, or tested by another project."""
     lines: list[str]
 
 

@@ -27,7 +27,7 @@ def recording(agent: str, name: str) -> list[Line]:
 
 
 def agents_side(lines: list[Line]) -> list[Line]:
-    """The lines that a tap on the agent's output alone sees."""
+    """Return the lines that a tap on the agent's output alone sees."""
     return [Line(line.data) for line in lines if line.direction == "out"]
 
 
@@ -49,7 +49,7 @@ def only(kind: type[E], found: list[Event]) -> E:
 
 
 def whole_input(found: list[Event], call_id: str) -> dict[str, Any]:
-    """A call's input with all its updates."""
+    """Return a call's input with all its updates applied."""
     inputs = [one.input for one in found if isinstance(one, ToolCall | ToolUpdate) and one.call_id == call_id]
     return answer(next(one for one in reversed(inputs) if one is not None))
 

@@ -1,4 +1,4 @@
-"""What the tests of Claude's dialects share: fixtures as events, and lines made by hand."""
+"""Helpers for the tests of Claude's dialects: fixtures as events, and handmade lines."""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def statistics(lines: list[Line]) -> Statistics:
 
 
 def read(*lines: dict[str, Any]) -> list[Event]:
-    """The events of lines made by hand, as Claude Code prints them."""
+    """Return the events of handmade lines, as Claude Code prints them."""
     made = [Line(orjson.dumps({"session_id": SESSION, "parent_tool_use_id": None, **line})) for line in lines]
     return check_recording("claude-stream", made)
 

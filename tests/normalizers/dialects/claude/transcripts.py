@@ -1,4 +1,4 @@
-"""What the tests of Claude's transcripts share: fixtures as events, and lines made by hand."""
+"""Helpers for the tests of Claude's transcripts: fixtures as events, and handmade lines."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the tests of Codex's dialects share: events of fixtures, and builders of lines."""
+"""Helpers for the tests of Codex's dialects: events of fixtures, and builders of lines."""
 
 import base64
 from pathlib import Path
@@ -49,7 +49,7 @@ def plain(*made: dict[str, Any]) -> list[Line]:
 
 
 def recognised(line: bytes) -> str | None:
-    """The dialect that a single line is recognised as, in any order of its keys."""
+    """Return the dialect that a single line is recognized as; fails if the order of its keys matters."""
     value = orjson.loads(line)
     shuffled = dict(reversed(value.items())) if isinstance(value, dict) else value
     assert recognise(value) == recognise(shuffled)
