@@ -1,4 +1,4 @@
-"""What several commands share: options, completers, the connection to the daemon, printing. Knows no command."""
+"""Parts shared by several commands: options, completers, the connection to the daemon, printing. Knows no command."""
 
 COMPLETION_VARIABLE = "_TOOLTAP_COMPLETE"
 """Environment variable that a shell sets to ask click for completions."""

@@ -1,6 +1,5 @@
-"""Whether the daemon's work is linear: processor time per event with ten and a hundred times as many events, and with
-200 concurrent streams instead of one. Each line gives one event.
-"""
+"""Linearity of the daemon's work: processor time per event with ten and a hundred times as many events, and with 200
+concurrent streams instead of one. Each line gives one event."""
 
 from __future__ import annotations
 

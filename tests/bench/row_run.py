@@ -1,4 +1,4 @@
-"""What `tooltap run -- true` costs beyond `true`: processor time, and time until it has exited.
+"""Overhead of `tooltap run -- true` over `true`: processor time, and time until it has exited.
 
 Modules are compiled in advance, as by an installation: the first round, which is not counted, leaves them in a folder.
 """

@@ -24,7 +24,7 @@ from tooltap.testing import Line, Step, steps_of
 __all__ = ["Break", "Found", "decode", "digests", "encode", "many", "merged", "one", "share"]
 
 EVERY = 50
-"""One in so many streams is also read under another PYTHONHASHSEED."""
+"""One in this many streams is also read under another PYTHONHASHSEED."""
 TRIES = 1_500
 """Maximum number of shorter forms that are tried to shrink a case."""
 MANY_BREAKS = 60

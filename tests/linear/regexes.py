@@ -74,7 +74,7 @@ BOUNDED: dict[tuple[str, str], int] = {
 
 RULES_OF_SECRETS = "traces/recording/secret_rules.py"
 EACH = 1 if os.environ.get("TOOLTAP_LINEAR") == "whole" else 25
-"""One in so many rules is tried: they are all made by one program."""
+"""One in this many rules is tried: they are all made by one program."""
 
 
 class Place(NamedTuple):

@@ -318,7 +318,7 @@ TRACE_BUFFER_BYTES = 16 * 1024 * 1024
 
 
 class TraceWriter:
-    """`warn` is called with a sentence when the writer starts to drop records.
+    """Writes a trace, in a thread of its own. `warn` is called with a sentence when it starts to drop records.
 
     `file_bytes`, `total_bytes`: the limits of one file, and of all files that share the trace's budget. `buffer_bytes`:
     the limit of records that wait for the disk; beyond it, new records are dropped.

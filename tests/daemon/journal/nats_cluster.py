@@ -38,7 +38,7 @@ SERVERS = 3
 KINDS = ("acp", "opencode", "claude")
 PUBLISHERS = 4
 ERRORS = {"superseded", "journal"}
-"""What a publisher may be told, and then resumes."""
+"""Error codes after which a publisher resumes."""
 CONFIG = """
 server_name: n{number}
 jetstream {{ store_dir: "{store}" }}

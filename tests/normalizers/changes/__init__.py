@@ -1,1 +1,1 @@
-"""What calls did to files: the cumulative diffs are those of git."""
+"""Tests of file changes derived from calls: cumulative diffs are compared with those of git."""
