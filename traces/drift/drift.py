@@ -348,8 +348,9 @@ def _known(baselines: list[Baseline], agent: Origin) -> KnownShapes:
     """Merge the baselines of a dialect.
 
     Known are the shapes of all versions of the agent, and those of other agents that share the dialect. Expected are
-    only the keys that the adjacent versions always had; for an unknown version, those of the version that a line is
-    closest to; for a version older than all baselines, none.
+    only the keys that the agent's version always had or, without a baseline of it, the versions just before and after;
+    for an unknown version, those of the version that a line is closest to; for a version older than all baselines,
+    none.
     """
     chosen = nearest(baselines, agent)
     if chosen is None:
