@@ -1,2 +1,2 @@
-"""The durable, ordered store of events: one interface, and a folder per journal. Knows nothing of who writes or
-reads."""
+"""The durable, ordered store of events: one interface, and a folder per implementation. Independent of its writers
+and readers."""

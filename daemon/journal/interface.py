@@ -28,7 +28,8 @@ from tooltap.protocol.replies import StreamState, UsageResult
 from tooltap.protocol.stats import Statistics
 
 Role: TypeAlias = Literal["owner", "guest"]
-"""`owner`: of a session, a stream reports everything; `guest`: only what the owner, a session file, cannot report."""
+"""The role of a stream in a session. `owner`: it reports everything; `guest`: only events that the owner, a session
+file, cannot report."""
 
 REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
 """Least time in ms for which the position of an ended stream is retained after its last commit."""
@@ -43,7 +44,7 @@ class CorruptError(JournalError):
 
 
 class UnstorableError(JournalError):
-    """The journal cannot store this commit, because of what is in it."""
+    """The journal cannot store this commit because of its content."""
 
 
 class PlaceError(ValueError):
@@ -69,7 +70,7 @@ class StoredEvent(_Stored):
 
     @classmethod
     def of(cls, seq: int, event: Produced | StoredEvent) -> StoredEvent:
-        """Return an event that has this `seq`, with the head that it has already."""
+        """Give an event this `seq`, reusing its decoded head."""
         stored = cls(seq, event.body)
         stored.__dict__["head"] = event.head
         return stored
@@ -97,7 +98,7 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     parent: str | None = None
     mcp_servers: tuple[str, ...] = ()
     prompt: str | None = None
-    """What the publisher says that the agent was asked, until a snapshot remembers that an event has it."""
+    """The prompt of the agent as the publisher states it; None once a snapshot records that an event contains it."""
     state: StreamState = "open"
     lines: int = 0
     crc: int = 0
@@ -116,30 +117,29 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     started: int | None = None
     """Start of the agent, in ms since the epoch, if the publisher says so."""
     roles: dict[str, Role] = {}
-    """Session -> what this stream reports of it. Empty for streams of session files."""
+    """Session -> role of this stream in it. Empty for streams of session files."""
     followed: bool = False
-    """Whether it is what an agent has stored, also where the agent prints the same dialect."""
+    """True for a stream read from an agent's own store, even if the agent also prints this dialect."""
     missing_at: int | None = None
     """A session file: the latest time at which it is known not to have existed, in ms since the epoch."""
     last_reported_ts: int | None = None
-    """A session file: time of the latest line whose events were ingested, in ms since the epoch, unless they are only
-    what a tap of the session does not report; -1: there is none. The gateway: when the model answered; None: not
-    yet."""
+    """Session files: time of the latest line that was ingested in full, because no tap of the session covers it, in ms
+    since the epoch; -1: none yet. Gateway: time of the model's latest answer; None: none yet."""
     prompts: list[tuple[str, str]] = []
     """Ids and beginnings of the latest prompts that this stream has reported, and that another stream may repeat."""
     pending_displays: list[str] = []
-    """Encoded events that wait for the display of their result, before they are committed: see
+    """Encoded events held back from the commit until the display of their result arrives: see
     `sessions/joining.py`."""
     rewriting: dict[str, str] = {}
-    """Ids of results for which a command makes a view -> the daemon that was to run it (`views/rewriter.py`)."""
+    """Ids of results whose view is made by a command -> the daemon that is to run it (`views/rewriter.py`)."""
     repeated: list[str] = []
-    """Ids of other streams' prompts that this stream has left out, each for one of its own."""
+    """Ids of other streams' prompts; for each, one equal prompt of this stream was left out as a repetition."""
     statistics: Statistics
     updated: int = 0
     """Milliseconds since the epoch of the last commit."""
     position: int = 0
-    """In a journal that many daemons share: where the stream's last commit was when it was loaded. A commit based on it
-    is refused when another daemon has committed since."""
+    """In a journal shared by many daemons: position of the stream's last commit when the stream was loaded. A commit
+    based on it is refused if another daemon has committed since (optimistic locking)."""
 
 
 class StoredStream(NamedTuple):
@@ -172,15 +172,15 @@ class Committed(NamedTuple):
 
 
 def drop_fields(outputs: Sequence[Produced | OutputChunk]) -> None:
-    """Free what only the projections need of events, which are stored now. Subscribers need the rest."""
+    """Free the decoded fields of stored events: only projections need them, subscribers do not."""
     for output in outputs:
         if isinstance(output, Produced):
             output.fields = None
 
 
 MOST_GAPS = 10_000
-"""Ranges in memory. Beyond this, those that are closest to each other become one: it names events that are intact too,
-and hides none that is damaged."""
+"""Most ranges in memory. Beyond this, the two closest are merged: the result covers some intact events, but no damaged
+event is missed."""
 
 
 class Gaps:
@@ -203,7 +203,7 @@ class Gaps:
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
     def add(self, first: int, last: int) -> bool:
-        """Add a range, which may overlap others. Whether it was not wholly known."""
+        """Add a range, which may overlap others. Returns True if any part of it is new."""
         start = bisect_left(self._lasts, first - 1)
         end = bisect_right(self._firsts, last + 1)
         if start < end and self._firsts[start] <= first and last <= self._lasts[start]:
@@ -216,7 +216,7 @@ class Gaps:
         return True
 
     def within(self, first: int, last: int) -> list[tuple[int, int]]:
-        """The ranges between two `seq`, cut to them."""
+        """The ranges between two `seq`, inclusive, clipped to these bounds."""
         if not self._firsts or first > last:
             return []
         start, end = bisect_left(self._lasts, first), bisect_right(self._firsts, last)
@@ -261,26 +261,26 @@ def count_lines(data: bytes) -> int:
 
 
 class Journal(ABC):
-    """All methods may be called from the event loop; none blocks it."""
+    """Interface of a journal. All methods may be called from the event loop; none blocks it."""
 
     id: str
-    """Random, created with the journal. It distinguishes a cursor of this journal from one of another. It changes where
-    a journal that is elsewhere was replaced: see `on_reset`."""
+    """Random id, created with the journal. It distinguishes cursors of this journal from those of another. It changes
+    when a remote journal is replaced: see `on_reset`."""
 
     def __init__(self) -> None:
         self.corrupt = Gaps()
-        """The events known to be damaged. After a `read` it has all damaged ones among those that were
-        searched; subscribers get notices about them."""
+        """The events known to be damaged. A `read` adds all damaged events in the range that it searched; subscribers
+        get notices about them."""
         self.on_commit: Callable[[list[Committed]], None] = lambda _: None
-        """Called in the event loop, in `seq` order, with what was committed."""
+        """Called in the event loop with new commits, in `seq` order."""
         self.daemon = os.urandom(6).hex()
-        """This daemon, among those that share the journal or had it before."""
+        """Random id of this daemon among those that share the journal or used it before."""
         self.on_reset: Callable[[], None] = lambda: None
-        """Called in the event loop when the journal was replaced by another one: `id` is a new one, and no `seq`
-        means what it meant."""
+        """Called in the event loop when the journal was replaced by another one: `id` has changed, and every earlier
+        `seq` is invalid."""
         self.on_skip: Callable[[int], None] = lambda _: None
-        """Called in the event loop: `on_commit` will not be called for events up to this `seq`, which are deleted or
-        damaged, or was and has failed."""
+        """Called in the event loop with a `seq`: up to it, `on_commit` will not be called again. Events not passed to
+        it are deleted or damaged, or its call failed."""
         self._reads = self._commits = self._transactions = self._events = 0
         """For `statistics`."""
 
@@ -297,8 +297,8 @@ class Journal(ABC):
     @property
     @abstractmethod
     def last_expired(self) -> int:
-        """The highest `seq` that retention has deleted, or 0. Up to here events may be missing, after it none are.
-        Events of streams that have not ended are retained even below it."""
+        """The highest `seq` that retention has deleted, or 0. Only events up to it may be missing, and not all are:
+        events of streams that have not ended are retained."""
 
     @abstractmethod
     async def commit(self, commit: Commit) -> None:
@@ -307,12 +307,12 @@ class Journal(ABC):
 
     @abstractmethod
     async def listen(self) -> int:
-        """Start calling `on_commit`, before a subscription begins. Returns the `seq` up to which `on_commit` has been
-        called or will not be called; it covers all that was committed before this call. Raises `JournalError`."""
+        """Start calling `on_commit`, before a subscription begins. Returns a `seq` that covers all earlier commits:
+        `on_commit` is called only for events after it. Raises `JournalError`."""
 
     @abstractmethod
     def stop_listening(self) -> None:
-        """No subscription is left: `on_commit` need not be called until the next `listen`."""
+        """Stop calling `on_commit` (optional) until the next `listen`: no subscription is left."""
 
     @abstractmethod
     async def read(
@@ -336,7 +336,7 @@ class Journal(ABC):
 
     @abstractmethod
     async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:
-        """Newest commit first."""
+        """Streams, newest commit first."""
 
     @abstractmethod
     async def count_streams(self, *states: StreamState) -> int: ...
@@ -365,8 +365,8 @@ class Journal(ABC):
         order: SessionOrder = "seq",
         wanted: SessionFilter = ANY_SESSION,
     ) -> list[dict[str, Any]]:
-        """Newest first: `tooltap.protocol.replies.Session` as JSON objects. `before`: the place of the last session of
-        the page before, as `place_of` returns it."""
+        """One page of sessions, newest first: `tooltap.protocol.replies.Session` as JSON objects. `before`: the place
+        of the last session of the previous page, as returned by `place_of`."""
 
     @abstractmethod
     async def count_sessions(self, wanted: SessionFilter = ANY_SESSION) -> dict[str, dict[str, int]]:
@@ -374,14 +374,14 @@ class Journal(ABC):
 
     @abstractmethod
     async def usage(self, request: UsageRequest) -> UsageResult:
-        """Sums of what sessions used and cost."""
+        """Totals of tokens and cost of sessions."""
 
     @abstractmethod
     async def open_calls(
         self, session: str | None = None, stream: str | None = None
     ) -> dict[str, list[dict[str, Any]]]:
-        """`{calls: [{stream, session, callId, name, seq, …}], permissions: […]}`: those without a result or answer
-        yet."""
+        """Calls without a result and permission requests without a response:
+        `{calls: [{stream, session, callId, name, seq, …}], permissions: […]}`."""
 
     @abstractmethod
     async def output(
@@ -394,40 +394,40 @@ class Journal(ABC):
 
     @abstractmethod
     async def load_note(self, name: str) -> bytes | None:
-        """The bytes stored last under this name; None if there are none."""
+        """The note last stored under this name, or None."""
 
     @abstractmethod
     async def store_note(self, name: str, data: bytes) -> None:
-        """Store a few bytes that are no events, in place of what the name had; return when they are durable. Raises
-        `JournalError`."""
+        """Store a note, a few bytes that are not an event, replacing an earlier one of this name. Returns when it is
+        durable. Raises `JournalError`."""
 
     @abstractmethod
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         """Retention: delete the events of ended streams that have had no commit since `before` (ms since the epoch) and
-        are not `followed`, and those of the streams that ended first while more than `max_bytes` are stored. Works in
-        bounded steps, so that commits need not wait. Returns how many events were deleted."""
+        are not `followed`; while more than `max_bytes` are stored, also those of the streams that ended first. Works
+        in bounded steps, so that commits are not held up. Returns the number of deleted events."""
 
     @abstractmethod
     async def remove_session(self, session: str) -> int:
-        """Delete a session: its events, their output bodies, and the lines its streams retain. Returns how many events
-        were deleted. Raises `NotEndedError` while one of its streams has not ended."""
+        """Delete a session: its events, their output bodies, and the raw lines of its streams. Returns the number of
+        deleted events. Raises `NotEndedError` while one of its streams has not ended."""
 
     async def scrub(self, share: float) -> int:
-        """Verify all that is stored, in `share` of the time, and return how many damages there are. A journal whose
-        server does that by itself does nothing."""
+        """Verify everything stored, working for `share` (0 to 1) of the time; returns the number of damaged parts. A
+        no-op if the journal's server verifies its own storage."""
         return 0
 
     @property
     def problem(self) -> str:
-        """One sentence: what the journal waits for, or why it cannot store anything; empty if all is well."""
+        """One sentence on what the journal waits for, or why it cannot store anything; empty if all is well."""
         return ""
 
     def stop_waiting(self) -> None:  # noqa: B027 -- only a journal that is elsewhere waits
-        """The daemon is about to end: whoever waits for a journal that cannot be reached gets a `JournalError` now."""
+        """Fail all calls that wait for an unreachable journal with a `JournalError`: the daemon is shutting down."""
 
     def statistics(self) -> dict[str, int]:
-        """For `stats`, since startup: `reads` (calls of `read`), `commits`, `transactions`, `events`. Each journal adds
-        more, at least `bytes` on disk."""
+        """Counters since startup, for the `stats` reply: `reads` (calls of `read`), `commits`, `transactions`,
+        `events`. Implementations add more, at least `bytes` on disk."""
         return {
             "reads": self._reads,
             "commits": self._commits,

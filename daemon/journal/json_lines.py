@@ -32,8 +32,8 @@ class ReadableJournal(Protocol):
 
 
 async def json_lines(journal: ReadableJournal, *, bodies: bool) -> AsyncIterator[bytes]:
-    """Event lines in order, each with its newline. A gap is a `gap` frame in the place of its events. With `bodies`,
-    the parts of an output body follow the first event that names it: `{"op":"output",…}`. Raises `JournalError`."""
+    """Event lines in order, each with its newline. Missing events are replaced by a `gap` frame. With `bodies`, the
+    parts of an output body follow the first event that refers to it: `{"op":"output",…}`. Raises `JournalError`."""
     after, latest = 0, journal.latest
     written: set[bytes] = set()
     if journal.last_expired:

@@ -1,4 +1,4 @@
-"""Every journal there is: which one a `--journal` value names, and how it is opened.
+"""Parsing a `--journal` value, and opening the journal that it names.
 
 A new journal adds a place to `parse_place` and a branch to `open_journal`; nothing else names journals.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # the configuration is checked without opening a journal
 
 
 Place: TypeAlias = Path | NatsPlace
-"""A file is a SQLite journal."""
+"""Where a journal is: the path of a SQLite file, or a place on NATS."""
 
 
 def parse_place(text: str) -> Place:

@@ -1,1 +1,1 @@
-"""The journal on one SQLite file, for one daemon. Knows the journal's interface and projection."""
+"""The journal in one SQLite file, for one daemon. Depends on the journal's interface and projection."""

@@ -1,8 +1,8 @@
-"""A consistent copy of a journal, also while a daemon writes to it.
+"""Backup: a consistent copy of a journal, even while a daemon writes to it.
 
-The copy is written beside its place, checked, and renamed. It is marked as a copy: whoever opens it in the place of
-the journal finds in the high-water mark how far the journal had come, and continues after that; elsewhere it
-becomes a separate journal, so that no cursor of the original is valid.
+The copy is written to a temporary folder, checked, and linked to its final path. It is marked as a copy. Opened in the
+place of the original, it continues after the high-water mark found there; opened elsewhere, it becomes a separate
+journal with a new id, so that cursors of the original are invalid.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tooltap.daemon.journal.sqlite.opening import BACKUP
 from tooltap.daemon.journal.sqlite.tables import set_meta
 
 STEPS = 20_000
-"""Steps of SQLite between two pauses."""
+"""Virtual machine steps of SQLite between two pauses."""
 SHARE = 0.5
-"""Share of the time for which the copying runs; in the rest the daemon has the disk for itself."""
+"""Share of the time spent copying; the rest leaves the disk to the daemon."""
 
 
 def backup(path: Path, target: Path) -> int:
-    """Returns the bytes of the copy. Raises `JournalError`."""
+    """Copy the journal to `target`; returns the size of the copy in bytes. Raises `JournalError`."""
     if not path.exists():
         raise JournalError(f"there is no journal {path}")
     if target.exists():

@@ -35,13 +35,13 @@ from tooltap.daemon.journal.sqlite.tables import (
 from tooltap.protocol.filters import ALL_EVENTS
 
 PART, FEW = 500, 10
-"""Rows of one query; fewer where each may have a megabyte."""
+"""Rows read by one query; `FEW` where a row may have a megabyte."""
 PART_BYTES = 4 * 2**20
 MOST_MESSAGES = 100
-"""Sentences about pages. One damaged page may lead to many."""
+"""Most reports of damaged pages: one damaged page may cause many."""
 
 Pace = Callable[[int, str], None]
-"""Called after each part with how many rows it had, and their table."""
+"""Called after each part with its number of rows and the table, to pause if needed."""
 
 
 class Damage(NamedTuple):
@@ -50,7 +50,7 @@ class Damage(NamedTuple):
     part: str
     """The table, or `pages`, `schema`, `events`, `references`, `log`, `tip`."""
     text: str
-    """One sentence."""
+    """Description, one sentence."""
     first: int | None = None
     last: int | None = None
     """First and last `seq` of the damaged events, if events are damaged."""
@@ -180,14 +180,14 @@ def _is_after(key: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
 
 
 def _snapshots(connection: sqlite3.Connection, sql: str) -> Iterator[Any]:
-    """The values of a column, each to be looked at in its own transaction."""
+    """The values of a column, each yielded inside its own read transaction."""
     for (value,) in connection.execute(sql).fetchall():
         with read_transaction(connection):
             yield value
 
 
 def _tails(connection: sqlite3.Connection) -> Iterator[Damage]:
-    """Each row of a tail continues at the line where the one before it ended; the last, where its stream does."""
+    """Check that each row of a tail continues where the previous one ended, and that the last ends with its stream."""
     sql = (
         "SELECT state, lines, (SELECT lines FROM snapshots WHERE snapshots.stream=streams.stream)"
         " FROM streams WHERE stream=?"
@@ -218,7 +218,7 @@ def _tails(connection: sqlite3.Connection) -> Iterator[Damage]:
 
 
 def _pieces(connection: sqlite3.Connection, pace: Pace) -> Iterator[Damage]:
-    """The parts of each output follow each other, and end where it does."""
+    """Check that the pieces of each output body are intact, contiguous and complete."""
     sql = (
         "SELECT start, pieces.newlines, coalesce(contents.data, pieces.data), size, content, pieces.checksum"
         " FROM pieces LEFT JOIN contents ON contents.id=content WHERE pieces.body=? ORDER BY start"
@@ -246,7 +246,7 @@ def _pieces(connection: sqlite3.Connection, pace: Pace) -> Iterator[Damage]:
 
 
 def check_events(connection: sqlite3.Connection, pace: Pace = no_pace) -> Iterator[Damage]:
-    """Every event, and whether one is missing."""
+    """Check every event, and that none is missing."""
     gaps = read_gaps(connection, Damages())
     number = verified_meta(connection, "next_seq")
     if isinstance(number, int):
@@ -326,7 +326,7 @@ def check_meta(connection: sqlite3.Connection, path: Path) -> Iterator[Damage]:
 
 
 def describe_gaps(path: Path) -> list[tuple[int, int]]:
-    """The numbers of events that are recorded as lost; none if that cannot be read."""
+    """Ranges of `seq` recorded as lost; empty if they cannot be read."""
     try:
         with closing(open_read_only(path)) as connection:
             return list(read_gaps(connection, Damages()))
@@ -337,10 +337,10 @@ def describe_gaps(path: Path) -> list[tuple[int, int]]:
 # -- while a daemon uses it -------------------------------------------------------------------------------------------
 
 STEPS = 20_000
-"""Steps of SQLite between two pauses."""
+"""Virtual machine steps of SQLite between two pauses."""
 LEAST_SHARE = 0.5
-"""Least share of the time for the check of the pages' structure, which runs in one snapshot; the log is not reused
-meanwhile."""
+"""Least share of the time for the check of the page structure. It is one read transaction, during which the
+write-ahead log cannot be reset and grows."""
 LONGEST_PAUSE = 5.0
 
 
@@ -349,8 +349,8 @@ class _StoppedError(Exception):
 
 
 class Scrub:
-    """Checks a journal while a daemon uses it. `share`: the part of the time in which it works; in the rest it
-    waits."""
+    """Checks a journal while a daemon uses it. `share` (0 to 1): the part of the time spent working; in the rest it
+    sleeps."""
 
     def __init__(self, path: Path, durability: Durability, share: float) -> None:
         self.rows = 0
@@ -379,7 +379,7 @@ class Scrub:
             raise
 
     def _step(self) -> bool:
-        """Whether to interrupt the statement."""
+        """Progress handler: pause, and return True to interrupt the statement."""
         return self._pause(max(self._share, LEAST_SHARE))
 
     def _pace(self, rows: int, table: str) -> None:

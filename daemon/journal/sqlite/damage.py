@@ -1,4 +1,4 @@
-"""Damage: how SQLite reports it, how it differs from other errors, and a register of damaged parts."""
+"""Damage of the SQLite file: telling it from other errors, and a register of damaged parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tooltap.daemon.system.logs import get_logger
 CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 UNREADABLE = CORRUPT | {sqlite3.SQLITE_IOERR}
 MOST_NAMED = 10_000
-"""Damaged parts that are counted once, however often they are read. Beyond this, each reading counts."""
+"""Damaged parts that are remembered, to count each once. Beyond this, each read of a damaged part is counted."""
 
 T = TypeVar("T")
 Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
@@ -24,12 +24,13 @@ _log = get_logger("journal")
 
 
 def is_corrupt(error: Exception) -> bool:
-    """Whether an error of SQLite, or of reading a value, says that a part of the file is not what was written."""
+    """Whether an error of SQLite, or of decoding a value, means that the file is corrupt."""
     return _is_of(error, CORRUPT)
 
 
 def is_unreadable(error: Exception) -> bool:
-    """Whether an error says that, or that the disk cannot read a part, now or ever: the events around it are read."""
+    """Whether an error means that a part of the file is corrupt, or cannot be read from the disk (temporarily or for
+    good). Events outside this part are still read."""
     return _is_of(error, UNREADABLE)
 
 
@@ -42,7 +43,7 @@ def _is_of(error: Exception, codes: frozenset[int]) -> bool:
 
 
 def read_again(read: Callable[[], T]) -> T:
-    """Read, and read again if something seems to be damaged: SQLite says so, too, when the system could not read."""
+    """Call `read`, and retry once on a corruption error: SQLite reports one also after a transient read error."""
     try:
         return read()
     except Exception as error:
@@ -53,7 +54,7 @@ def read_again(read: Callable[[], T]) -> T:
 
 @contextmanager
 def read_transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All reads within see the same state."""
+    """A read transaction: all reads within it see the same snapshot."""
     connection.execute("BEGIN")
     try:
         yield
@@ -63,7 +64,7 @@ def read_transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 class Damages:
-    """Register of damaged parts besides events, since the journal was opened. Threads add to it."""
+    """Register of damaged parts other than events, since the journal was opened. Several threads add to it."""
 
     def __init__(self) -> None:
         self.found = 0
@@ -92,12 +93,12 @@ class Damages:
         return False
 
     def rows(self, connection: sqlite3.Connection, table: str, sql: str, values: Values) -> list[Any]:
-        """The rows that can be read. If an index or a page cannot be read, the table's rows before and after it.
-        `sql` has `{}` after the name of the table."""
+        """The readable rows. If an index is damaged, the query is repeated without indexes, and returns the rows up to
+        the first unreadable page. `sql` has `{}` after the name of the table."""
         return self._rows(connection, table, sql, values)[0]
 
     def has(self, connection: sqlite3.Connection, table: str, sql: str, values: Values) -> bool:
-        """Whether there is a row. Raises the error of SQLite if there may be one where it cannot read."""
+        """Whether there is a row. Raises SQLite's error if none was found, but not everything could be read."""
         found, missed = self._rows(connection, table, sql, values)
         if not found and missed is not None:
             raise missed
@@ -106,7 +107,7 @@ class Damages:
     def _rows(
         self, connection: sqlite3.Connection, table: str, sql: str, values: Values
     ) -> tuple[list[Any], Exception | None]:
-        """The rows that can be read, and why not all of them."""
+        """The readable rows, and the error that hid others, or None."""
         try:
             return read_again(lambda: connection.execute(sql.format(""), values).fetchall()), None
         except Exception as error:

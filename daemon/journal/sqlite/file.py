@@ -1,9 +1,9 @@
-"""The SQLite file: its format version, who may open it, how a connection to it is set up, and the files beside it.
+"""The SQLite file: its format version, lock and permissions, connections to it, and its side files.
 
-One daemon owns a journal; the lock file beside it holds the owner's pid. The file and SQLite's companions (`-wal`,
-`-shm`, which inherit its mode) are private to the user, whatever the umask. In a folder as `/tmp`, where every user may
-create files but not exchange those of others, the companions are created before SQLite looks at them: it trusts whoever
-made them, so a log of another user would be read into the journal, or written to, for that user to read.
+One daemon owns a journal; the lock file beside it holds the owner's pid. The file and SQLite's side files (`-wal`,
+`-shm`, which inherit its mode) are private to the user, whatever the umask. In a folder like `/tmp`, where every user
+may create files but not replace those of others, the side files are created before SQLite opens them. SQLite would use
+a log that another user has planted: it would read it into the journal, or write to it, for that user to read.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def swap_path(path: Path) -> Path:
 
 
 def finish_swap(path: Path) -> None:
-    """Put a repaired journal in its place, which `repair.py` has begun. Whoever does it holds the lock."""
+    """Finish the replacement of a damaged journal that `repair.py` has begun. The caller holds the lock."""
     swap = swap_path(path)
     if not swap.exists():
         return
@@ -96,7 +96,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def check_foreign(path: Path) -> None:
-    """Look at a file before anything is done to it or beside it. Raises `JournalError` if it is not a journal."""
+    """Check an existing file before touching it or creating side files. Raises `JournalError` if it is not a
+    journal."""
     try:
         with open(open_own(path, os.O_RDONLY), "rb") as file:
             head = file.read(len(MAGIC))
@@ -173,8 +174,8 @@ def copy_log(connection: sqlite3.Connection) -> None:
 
 
 def copy_some(connection: sqlite3.Connection) -> None:
-    """Copy what can be copied of the write-ahead log into the file. SQLite does so by itself after large commits, but
-    does not say when that fails and the log grows. Raises `JournalError`."""
+    """Run a passive checkpoint: copy as much of the write-ahead log into the file as readers allow. SQLite does so
+    automatically after large commits, but does not report when that fails and the log grows. Raises `JournalError`."""
     try:
         connection.execute("PRAGMA main.wal_checkpoint(PASSIVE)").fetchall()
     except sqlite3.Error as error:
@@ -201,7 +202,8 @@ def open_read_only(path: Path) -> sqlite3.Connection:
 
 
 def format_of(path: Path) -> int:
-    """Read the format of a journal, which stays unchanged. Raises `JournalError` for other files and formats."""
+    """Read the format version of a journal without changing the file. Raises `JournalError` for other files and
+    unknown versions."""
     check_side_files(path)
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
@@ -227,7 +229,7 @@ def _tables(connection: sqlite3.Connection) -> set[str]:
 
 
 def _check_format(connection: sqlite3.Connection, path: Path, tables: set[str]) -> int:
-    """The format, which is the one that this version knows. Raises `JournalError`."""
+    """Check and return the format version. Raises `JournalError` unless it is `FORMAT`."""
     version = get_meta(connection, "format") if not tables or "meta" in tables else None
     if not isinstance(version, int):
         raise JournalError(f"{path} is a database, but not a tooltap journal")
@@ -246,8 +248,8 @@ ADVICE = "choose another place for the journal"
 
 
 def steady_place(path: Path) -> Path:
-    """Return the journal's path without links. Create its folder if there is none, and check that nobody else may
-    exchange the journal in it. Raises `JournalError`."""
+    """Resolve symbolic links in the journal's path. Creates its folder if missing, and checks that no other user may
+    replace the journal in it. Raises `JournalError`."""
     try:
         place = Path(without_planted_links(path))
         try:
@@ -299,17 +301,17 @@ LENGTH = 128
 class HighWater(NamedTuple):
     """The extent of a journal after a transaction, stored in a side file, so that lost commits are detected.
 
-    SQLite cannot notice that its write-ahead log was deleted or torn, or that an older copy stands in the journal's
-    place: what is left looks like an earlier, intact journal. After each transaction the writer notes here how many
-    there were. A journal that has fewer has lost the rest. The numbers of lost events are not given to others: they
-    become a gap, and a subscriber's cursor stays right.
+    SQLite cannot detect that its write-ahead log was deleted or torn, or that the journal was replaced by an older
+    copy: the result looks like an earlier, intact journal. So the writer records the number of transactions here after
+    each one. A journal that has fewer has lost the newest ones. The `seq` of lost events are not reused: they become a
+    gap, so cursors of subscribers stay valid.
 
-    The mark is not synced. After a power failure it may count fewer transactions than the journal has, which means
-    nothing, or more: then the newest transactions were lost, as `durability = "process"` allows.
+    The mark is not synced. After a power failure it may count fewer transactions than the journal has, which is
+    harmless, or more: then the newest transactions were lost, as `durability = "process"` allows.
     """
 
     journal: str
-    """Its id."""
+    """Id of the journal."""
     transactions: int
     """Number of transactions."""
     next_seq: int
@@ -335,7 +337,7 @@ def read_high_water(path: Path) -> HighWater | None:
 
 
 class HighWaterFile:
-    """The mark of the journal `path`, opened for writing."""
+    """The high-water mark of the journal `path`, opened for writing."""
 
     def __init__(self, path: Path) -> None:
         """Raises `OSError`."""
@@ -360,18 +362,18 @@ class HighWaterFile:
 # -- the result of the last scrub -------------------------------------------------------------------------------------
 
 SCRUB_NOTE = "scrub"
-"""The name of the note."""
+"""Name of the note in the journal that holds a `Scrubbed`."""
 
 
 class Scrubbed(msgspec.Struct):
-    """The result of a scrub, a note in the journal. It is read here and not in `check.py`, because `doctor` must start
-    fast."""
+    """The result of a scrub, stored as a note in the journal. It is here and not in `check.py` to keep the imports of
+    `doctor` small."""
 
     at: int
     """Milliseconds since the epoch."""
     number: int
     damages: list[str]
-    """In words, the first of them."""
+    """Descriptions of the first damages."""
 
 
 def last_scrub(path: Path) -> Scrubbed | None:

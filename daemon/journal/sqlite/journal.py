@@ -1,9 +1,9 @@
 """The journal on one SQLite file: one writer thread, a few reader threads, and nothing that blocks the event loop.
 
-The other modules, in the order in which an event meets them: `tables.py` has the tables and the checksums of their
-rows. `file.py` locks and opens the file and those beside it, and `opening.py` checks what it says of itself.
-`writer.py` commits, and `sessions.py` derives and lists rows of sessions. `reader.py` and `streams.py` read;
-`damage.py` recognises damage. `retention.py` deletes, `check.py`, `repair.py` and `backup.py` are for upkeep.
+The other modules, in reading order: `tables.py` has the tables and the checksums of their rows. `file.py` locks and
+opens the file and its side files, and `opening.py` checks the journal's metadata. `writer.py` commits, and
+`sessions.py` derives and lists rows of sessions. `reader.py` and `streams.py` read; `damage.py` recognises damage.
+`retention.py` deletes; `check.py`, `repair.py` and `backup.py` are for maintenance.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ READERS = 2
 SUSPENDED_SUM = STREAM_SUM.format(state="'suspended'", updated="?1", expired="expired")
 
 HARMLESS_FOR_FILTERS = frozenset({"tail", "snapshots", "pieces", "bodies", "contents", "calls", "sessions", "log"})
-"""Tables whose damages do not mislead a filter."""
+"""Tables whose damage cannot make a filter miss events."""
 MOST_NOTED = 20
-"""Damages that are stored in words."""
+"""Most damages whose descriptions are stored with the result of a scrub."""
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ _log = get_logger("journal")
 
 
 class SqliteJournal(Journal):
-    """Created by `open`; `close` waits for everything queued."""
+    """A `Journal` in a SQLite file, created by `open`. `close` waits until everything queued is written."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class SqliteJournal(Journal):
         self.id = opened.mark.journal
         self.corrupt = opened.gaps
         self._lost = opened.gaps.events
-        """Events that the journal itself records as lost, as after a repair."""
+        """Number of events that the journal records as lost, for example after a repair."""
         self._lock = lock
         self._clock = clock
         self._latest = opened.mark.next_seq - 1
@@ -114,7 +114,7 @@ class SqliteJournal(Journal):
         self._deletion = Deletion(self._delete, lambda: self._events)
         self._closed = False
         self._suspect = False
-        """An index or a name is damaged."""
+        """True once an index or a name is known to be damaged: filters then scan all events."""
         self._durability: Durability = durability
         self._scrub = Scrub(path, durability, 1.0)
         self._scrubbing = False
@@ -177,7 +177,7 @@ class SqliteJournal(Journal):
         return self._latest
 
     def stop_listening(self) -> None:
-        """Nothing to stop: no other daemon commits to this file."""
+        """Do nothing: no other daemon commits to this file, so listening costs nothing."""
 
     async def suspend_all(self) -> int:
         now = self._clock()
@@ -262,7 +262,7 @@ class SqliteJournal(Journal):
             self._lock.release()
 
     def _report(self, outcomes: list[Outcome]) -> None:
-        """Handle one transaction's outcomes: publish the events, then wake those who wait for their commits."""
+        """Handle one transaction's outcomes: publish the events, then resolve the futures of the commits."""
         self._transactions += 1
         committed = [one.value for one in outcomes if isinstance(one.value, Committed)]
         if committed:

@@ -1,4 +1,4 @@
-"""Opening a journal: what its `meta` table says of it is checked, and written again where it is damaged or gone.
+"""Opening a journal: its metadata (table `meta`) is checked, and rewritten where it is damaged or missing.
 
 `JournalFile` reads a file without a daemon, and without changing it.
 """
@@ -21,7 +21,8 @@ from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.filters import ALL_EVENTS, Filter
 
 BACKUP = "backup"
-"""Key in `meta` of a copy: whoever opens it first decides whether it continues the journal it was copied from."""
+"""Key in `meta` that marks a backup. The first opening removes it, and decides whether the backup continues the journal
+it was copied from."""
 
 _log = get_logger("journal")
 
@@ -30,9 +31,9 @@ class Tally(NamedTuple):
     """Row counts; a missing row is detected by them."""
 
     transactions: int
-    """All that there ever were."""
+    """Number of transactions since the journal was created."""
     events: int
-    """Those that are stored now."""
+    """Number of events stored now."""
 
 
 class OpenState(NamedTuple):
@@ -47,8 +48,8 @@ class OpenState(NamedTuple):
 
 
 def check_at_open(connection: sqlite3.Connection, path: Path, damages: Damages) -> OpenState:
-    """Check what `meta` says against itself and the high-water mark, and write it again where it is wrong. Raises
-    `sqlite3.Error` if nothing can be read or written."""
+    """Check `meta` for consistency with its checksums and the high-water mark, and rewrite it where it is wrong. Raises
+    `sqlite3.Error` if the file cannot be read or written."""
     connection.execute("BEGIN IMMEDIATE")
     mark = read_high_water(path)
     name = _text(connection, "id", damages)
@@ -140,7 +141,7 @@ def _number(connection: sqlite3.Connection, key: str, damages: Damages) -> int |
 
 
 def _newest(connection: sqlite3.Connection) -> int:
-    """The `seq` of the newest event, as far as the table can be read."""
+    """The highest `seq` that can be read from the table of events."""
     for order in ("DESC", "ASC"):
         newest = 0
         try:
@@ -182,7 +183,7 @@ CHUNK_BYTES = 1024 * 1024
 
 
 class JournalFile:
-    """The events and bodies of a file, as far as it is written; a daemon may write to it meanwhile. Raises
+    """Read-only access to the events and output bodies committed to a file; a daemon may write to it meanwhile. Raises
     `JournalError`."""
 
     def __init__(self, path: Path) -> None:

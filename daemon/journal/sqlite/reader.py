@@ -4,15 +4,15 @@ reader thread.
 No function leaves a SQLite cursor open when it returns: an open cursor pins the write-ahead log, which then grows
 without bound.
 
-Filters. A filter is resolved to the sources and labels that match it (`tables.py`). A range is what an index has of one
-source, one label or both, in the order of `seq`, and SQLite merges the ranges as it reads them. So the first events
-cost the same however long the journal is. Where a filter has too many ranges, or none, all events are scanned.
+Filters. A filter is resolved to the sources and labels that match it (`tables.py`). A range is the part of an index for
+one source, one label or both, ordered by `seq`; SQLite merges the ranges as it reads them. So the cost of the first
+events does not depend on the length of the journal. For a filter with too many ranges, or none, all events are scanned.
 
-Damage. Each event is verified; what is damaged is left out and named. Nearly always many rows are fetched at once, and
-verified by one call (`_verified`). Where anything about them is wrong (a checksum, the order, a number that is missing,
-an error of SQLite) the part is read again carefully: row by row, without an index, over every page that cannot be read
-(`_carefully`). What is then missing is damaged. Above the last expired `seq` an event is missing if its number is;
-below it, retention may have deleted it.
+Damage. Each event is verified; damaged ones are left out and reported. On the fast path, many rows are fetched at once
+and verified by one call (`_verified`). If anything about them is wrong (a checksum, the order, a missing `seq`, an
+error of SQLite), the range is read again on the slow path: row by row, without an index, skipping unreadable pages
+(`_carefully`). Events that are still missing are damaged. Above the last expired `seq` no `seq` may be missing; below
+it, retention may have deleted events.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from tooltap.protocol.events import decode
 from tooltap.protocol.filters import ALL_EVENTS, Filter, meta_of
 
 MAX_RANGES = 100
-"""Most ranges of a query. SQLite takes 500; a read costs about 7 µs for each."""
+"""Most ranges of a query. SQLite allows 500; each adds about 7 µs to a read."""
 
 SOURCE = ("session", "stream")
 LABEL = ("kind", "provider")
 
 
 class Query(NamedTuple):
-    """A filter in SQL."""
+    """A filter translated to SQL."""
 
     ranges: Sequence[str] = ()
-    """Conditions that an index answers; an event matches one at most. Empty: all events are scanned."""
+    """Disjoint conditions answered by an index: an event matches at most one. Empty: all events are scanned."""
     rest: Sequence[str] = ()
     """Further conditions that an event must match."""
     values: Mapping[str, str] = {}
@@ -53,11 +53,11 @@ class Query(NamedTuple):
 
     @property
     def scans(self) -> bool:
-        """Whether events are read that do not match: without a limit."""
+        """Whether the query is a full scan, which may read any number of events that do not match."""
         return bool(self.rest) and not self.ranges
 
     def sql(self, bounds: str, order: str, check: str) -> str:
-        """`bounds`: the condition for `seq`. `check`: what an event is verified by."""
+        """The SQL statement. `bounds`: condition on `seq`. `check`: expression of the CRC-32 that a body must have."""
         selects = [
             f"SELECT seq, body, {check} FROM events WHERE {' AND '.join([*one, bounds, *self.rest])}"
             for one in ([[condition] for condition in self.ranges] or [[]])
@@ -75,7 +75,8 @@ def query_of(connection: sqlite3.Connection, wanted: Filter) -> Query | None:
         return f"{column} IN ({','.join(f':{one}' for one in named)})"
 
     def ids_of(table: str, conditions: Sequence[str]) -> tuple[list[int] | None, str]:
-        """The ids, None if all match or too many; and the condition for an event's column."""
+        """The matching ids, or None if there are no conditions or too many ids match; and a condition on the column of
+        `events`."""
         if not conditions:
             return None, ""
         select = f"SELECT id FROM {table} WHERE {' AND '.join(conditions)}"
@@ -110,13 +111,13 @@ def query_of(connection: sqlite3.Connection, wanted: Filter) -> Query | None:
 # -- events ----------------------------------------------------------------------------------------------------------
 
 WINDOW = 20_000
-"""Events that one statement scans where no index finds what the filter wants."""
+"""Events scanned by one statement when no index can be used."""
 CAREFUL_WINDOW = 5_000
-"""Numbers that are read carefully at once."""
+"""Range of `seq` read at once on the slow path."""
 STEPS = 20_000
-"""Numbers that are tried one by one for the end of what cannot be read; after that, the step doubles."""
+"""Unreadable `seq` skipped one by one in search of the next readable event; after that many, the step doubles."""
 FIRST_ROWS, MOST_ROWS = 32, 512
-"""Rows fetched at once: few until it is known how long they are."""
+"""Rows fetched at once: few until their typical length is known."""
 
 _ROW = f"SELECT seq, body, {EVENT_CHECK} FROM events"
 Ranges: TypeAlias = Sequence[tuple[int, int]]
@@ -128,16 +129,16 @@ class EventsRead(NamedTuple):
     events: list[StoredEvent]
     searched: int
     damaged: Ranges = ()
-    """Numbers of events that are damaged, among those that were searched."""
+    """Ranges of `seq` of damaged events in the searched range."""
 
 
 class KnownDamage(NamedTuple):
     """Known damage in the file."""
 
     gaps: Ranges = ()
-    """Numbers that are not read again, as they are damaged."""
+    """Ranges of `seq` known to be damaged, which are not read again."""
     suspect: bool = False
-    """An index or a name is damaged: a filter would not find all that it wants."""
+    """True if an index or a name is damaged: a filtered query could miss events."""
 
 
 def read(
@@ -171,7 +172,8 @@ def read_back(
     max_bytes: int,
     known: KnownDamage,
 ) -> EventsRead:
-    """Events with `down_to` <= `seq` < `before`, newest first; and the `seq` down to which the journal was searched."""
+    """Events with `down_to` <= `seq` < `before`, newest first, at most `limit` and about `max_bytes`; and the `seq`
+    down to which the journal was searched."""
     if wanted.matches_all or not known.suspect:
         try:
             found = _verified_back(connection, before, down_to, wanted, limit, max_bytes, known.gaps)
@@ -193,7 +195,7 @@ def read_back(
 
 
 def read_event(connection: sqlite3.Connection, seq: int, known: KnownDamage) -> StoredEvent | None:
-    """Raises `CorruptError`."""
+    """The event with this `seq`; None if there is none, or it has expired. Raises `CorruptError`."""
     try:
         row = connection.execute(f"{_ROW} WHERE seq=?", (seq,)).fetchone()
         if row is not None and not wrong_events(row[1:2], row[2:]):
@@ -219,7 +221,7 @@ def _number(connection: sqlite3.Connection, name: str) -> int:
 def _verified(
     connection: sqlite3.Connection, after: int, up_to: int, wanted: Filter, max_bytes: int, gaps: Ranges
 ) -> EventsRead | None:
-    """Read many events at once; None if anything is wrong with them."""
+    """Read on the fast path; None if any event is damaged or missing."""
     query = query_of(connection, wanted)
     if query is None:
         return EventsRead([], max(after, up_to))
@@ -255,7 +257,7 @@ def _verified(
 
 
 def _cut(events: list[StoredEvent], max_bytes: int) -> list[StoredEvent]:
-    """The first events, as many as reach `max_bytes`."""
+    """The first events up to and including the one that reaches `max_bytes`."""
     sizes = list(accumulate([len(one.body) for one in events]))
     return events if not sizes or sizes[-1] < max_bytes else events[: bisect_left(sizes, max_bytes) + 1]
 
@@ -269,7 +271,7 @@ def _verified_back(
     max_bytes: int,
     gaps: Ranges,
 ) -> EventsRead | None:
-    """Read many events at once; None if anything is wrong with them."""
+    """Read backwards on the fast path; None if any event is damaged or missing."""
     query = query_of(connection, wanted)
     if query is None:
         return EventsRead([], min(before, down_to))
@@ -299,7 +301,7 @@ def _verified_back(
 
 
 def _unexplained(connection: sqlite3.Connection, after: int, seqs: list[int], end: int, gaps: Ranges) -> bool:
-    """Whether an event between `after` and `end` is missing that retention has not deleted, and no gap has."""
+    """Whether an event in `after` < `seq` <= `end` is missing that neither retention nor a known gap explains."""
     if len(seqs) == end - after:
         return False
     # Asked after the events: what a deletion has just taken from them is not above it.
@@ -315,7 +317,7 @@ def _unexplained(connection: sqlite3.Connection, after: int, seqs: list[int], en
 def _carefully(
     connection: sqlite3.Connection, after: int, end: int, wanted: Filter, max_bytes: int, gaps: Ranges
 ) -> EventsRead:
-    """Each intact event from `after` to `end`, whatever is wrong with the pages between them."""
+    """Read on the slow path: every intact event in `after` < `seq` <= `end`, skipping damaged rows and pages."""
     damaged = Gaps()
     found: list[StoredEvent] = []
     for first, last in _outside(gaps, after + 1, end):
@@ -349,7 +351,7 @@ def _matches(wanted: Filter, body: bytes) -> bool:
 
 
 def _scan(connection: sqlite3.Connection, first: int, last: int, found: list[StoredEvent], damaged: Gaps) -> None:
-    """Find the intact events from `first` to `last`, and what is damaged between them."""
+    """Append the intact events from `first` to `last` to `found`, and add the others to `damaged`."""
     reached, unreadable, tries, seqs = first - 1, 0, 0, []
     at = reached
     while at < last:
@@ -432,7 +434,7 @@ _PIECE = (
 def read_output(
     connection: sqlite3.Connection, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
 ) -> OutputSlice | None:
-    """Raises `CorruptError`."""
+    """A slice of an output body; None if there is no such body. Raises `CorruptError`."""
     try:
         return read_again(lambda: _read_output(connection, output_id, offset, length, unit))
     except Exception as error:
@@ -465,7 +467,7 @@ def _read_output(
 
 
 def _bytes(connection: sqlite3.Connection, body: int, offset: int, length: int, total: int) -> bytes:
-    """A slice of at most `MAX_SLICE` bytes. Raises `ValueError` if a part of it is damaged."""
+    """A slice of at most `MAX_SLICE` bytes. Raises `ValueError` if a piece of it is damaged or missing."""
     end = min(offset + min(length, MAX_SLICE), total)
     if end <= offset:
         return b""
@@ -486,7 +488,7 @@ def _bytes(connection: sqlite3.Connection, body: int, offset: int, length: int, 
 
 
 def _verified_piece(row: tuple[Any, ...]) -> bytes:
-    """Raises `ValueError`."""
+    """The bytes of a piece, decompressed and verified. Raises `ValueError` if it is damaged."""
     body, start, newlines, packed, size, content, checksum = row
     try:
         data = unpacked(packed, size)
@@ -498,7 +500,7 @@ def _verified_piece(row: tuple[Any, ...]) -> bytes:
 
 
 def _lines(connection: sqlite3.Connection, body: int, offset: int, count: int, size: int) -> bytes:
-    """As many whole lines as fit into a slice; the head of the first if it does not fit."""
+    """At most `count` whole lines, as many as fit into a slice; the head of the first line if that does not fit."""
     start = _start_of_line(connection, body, offset)
     if start is None or count <= 0:
         return b""

@@ -1,17 +1,17 @@
-"""Repair: writes a new journal from all intact rows of a damaged one, and puts it in its place.
+"""Repair: writes a new journal from all intact rows of a damaged one, and replaces it.
 
-The new one is written beside the old, and checked. Then the damaged file and its log get names of what they are, as
-links, and the new file gets the name `….swap`: from then on it counts. What is left, removing the old log and renaming,
-is done by the next process that opens the journal, wherever this was killed.
+The new journal is written beside the old one, and checked. Then the damaged file and its log are hard-linked under
+names that say so, and the new file is renamed to `….swap`: this is the point of no return. The rest, removing the old
+log and the final rename, is done by this process or, if it is killed, by the next one that opens the journal.
 
-Numbers that are missing become gaps. What can be made again from events is: a session whose row is damaged, the row of
-a stream. A stream whose snapshot or tail is not whole keeps its lines, and its parser is reset.
+Missing `seq` become gaps. Rows of sessions and streams are rebuilt from events where possible. A stream whose snapshot
+or tail is incomplete keeps its number of lines, and its parser is reset.
 
-`salvage` finds every intact row of the damaged file, on whatever page it is. The checksum of a row says of which table
-it is, and that it is right. The pages are read as bytes, without SQLite: what it refuses to read as a whole is often
-intact in parts. A page comes from the write-ahead log if that has a later version of it. Each frame of the log is
-verified alone, with the checksum that the frame before it states: SQLite ignores everything after a damaged frame; this
-does not. https://www.sqlite.org/fileformat2.html describes the format.
+`salvage` finds every intact row of the damaged file, on any page. The checksum of a row identifies its table and
+verifies it. Pages are parsed as bytes, without SQLite, which refuses a file whose parts are often intact. If the
+write-ahead log has a newer version of a page, that is used. Each frame of the log is verified on its own, with the
+checksum stated by the frame before it: SQLite ignores everything after a damaged frame; this does not. File format:
+https://www.sqlite.org/fileformat2.html
 """
 
 from __future__ import annotations
@@ -71,18 +71,18 @@ class Repaired(NamedTuple):
 
     events: int
     gaps: list[tuple[int, int]]
-    """Numbers whose events are gone, those of earlier repairs included."""
+    """Ranges of `seq` whose events are lost, including those of earlier repairs."""
     reset: list[str]
     """Streams whose parsers are reset at their next line."""
     rebuilt: Counter[str]
-    """Table -> rows that were made again."""
+    """Table -> number of rebuilt rows."""
     damaged: Path
     """The damaged file, under its new name."""
 
 
 def repair(path: Path) -> Repaired:
-    """Repair a journal that no daemon uses. Raises `JournalError`, also if one does, and for a journal of another
-    format, which stays as it is."""
+    """Repair a journal that no daemon uses. Raises `JournalError`, also if a daemon uses it, or if it has another
+    format version; nothing is changed then."""
     if not path.exists():
         raise JournalError(f"there is no journal {path}")
     path = steady_place(path)
@@ -149,7 +149,7 @@ def _write(rows: Rows, new: Path, mark: HighWater | None) -> tuple[Repaired, Hig
 
 
 class _Writing:
-    """Writes the intact rows, and those rebuilt from them."""
+    """Writes the intact rows, and rows rebuilt from them, to the new journal."""
 
     def __init__(self, connection: sqlite3.Connection, rows: Rows, mark: HighWater | None) -> None:
         self._connection = connection
@@ -188,7 +188,7 @@ class _Writing:
             self._connection.executemany(f"INSERT INTO {table} VALUES ({marks})", values)
 
     def _add_names(self) -> None:
-        """Rebuild sources and labels that events need from an event that has them."""
+        """Rebuild missing sources and labels from the events that refer to them."""
         sources, labels = self._rows["sources"], self._rows["labels"]
         for seq, source, label, _, body, _ in list(self._rows["events"].values()):
             if (source,) in sources and (label,) in labels:
@@ -211,7 +211,7 @@ class _Writing:
         self._without_twins(sources, slice(1, 3))
 
     def _without_twins(self, rows: dict[Any, tuple[Any, ...]], names: slice) -> None:
-        """Keep one row for each name, and give its number to the events of the others."""
+        """Remove duplicates of sources: keep one row for each name, and point the events of the others to it."""
         first: dict[Any, int] = {}
         for key in sorted(rows):
             first.setdefault(rows[key][names], key[0])
@@ -227,7 +227,7 @@ class _Writing:
                 events[seq] = (seq, source, label, agent, body, event_sum(seq, source, label, agent, body))
 
     def _bodies(self) -> None:
-        """Delete bodies that are not whole, and count the uses of contents again."""
+        """Delete incomplete output bodies, and recompute the reference counts of contents."""
         execute = self._connection.execute
         execute("UPDATE contents SET uses=(SELECT count(*) FROM pieces WHERE content=contents.id)")
         execute("DELETE FROM contents WHERE uses=0")
@@ -241,7 +241,7 @@ class _Writing:
         execute("DELETE FROM pieces WHERE body NOT IN (SELECT id FROM bodies)")
 
     def _number(self) -> tuple[list[tuple[int, int]], int, int]:
-        """The gaps, the next number, and up to where retention has deleted events."""
+        """Store the gaps. Returns them, the next `seq`, and the highest `seq` that retention has deleted."""
         events, mark = self._rows["events"], self._mark
         newest = max(events, default=0)
         stated = self._meta.get("next_seq")
@@ -261,7 +261,8 @@ class _Writing:
         return [*earlier, *missing], next_seq, expired
 
     def _streams(self) -> list[str]:
-        """The rows of all streams, with their state where it is whole. Returns the others."""
+        """Write the rows of all streams, with snapshot and tail where these are complete. Returns the streams whose
+        parsers are reset."""
         rows, reset = self._rows, []
         names = dict.fromkeys(  # in the order in which they were
             [
@@ -302,7 +303,7 @@ class _Writing:
         return reset
 
     def _last_lines(self) -> dict[str, int]:
-        """Stream -> the line of its last event."""
+        """Stream -> line number of its last event."""
         latest: dict[int, tuple[int, bytes]] = {}
         for seq, source, _, _, body, _ in self._rows["events"].values():
             if source not in latest or latest[source][0] < seq:
@@ -394,7 +395,8 @@ WRONG: KeyedRow = (None, None)
 
 
 def _summed(table: str, *, rowid: bool = False, keys: int = 1) -> Callable[[Cell], KeyedRow]:
-    """`rowid`: the first column is the row id, which a cell does not repeat. `keys`: how many columns are the key."""
+    """Make a reader that verifies a cell by its `row_sum`. `rowid`: the first column is an alias of the row id, which a
+    cell stores as NULL. `keys`: number of leading columns that are the key."""
 
     def read(cell: Cell) -> KeyedRow:
         values = [cell.rowid, *cell.values[1:]] if rowid else cell.values
@@ -414,7 +416,7 @@ def _is_right(table: str, values: Iterable[Any]) -> bool:
 
 
 def _stored(table: str, keys: int = 1) -> Callable[[Cell], KeyedRow]:
-    """A row of a table with row ids that are no column."""
+    """Make a reader for a table whose row id is not a column."""
 
     def read(cell: Cell) -> KeyedRow:
         if cell.rowid is None or not _is_right(table, cell.values):
@@ -425,7 +427,7 @@ def _stored(table: str, keys: int = 1) -> Callable[[Cell], KeyedRow]:
 
 
 def _keyed(table: str, keys: int = 1) -> Callable[[Cell], KeyedRow]:
-    """A row of a table without row ids."""
+    """Make a reader for a table without row ids."""
 
     def read(cell: Cell) -> KeyedRow:
         if cell.rowid is not None or not _is_right(table, cell.values):
@@ -459,7 +461,7 @@ def _tail(cell: Cell) -> KeyedRow:
 
 
 def _piece(cell: Cell) -> KeyedRow:
-    """Verified with its content."""
+    """Read a piece unverified: its checksum covers its content, and is checked by `_drop_wrong_pieces`."""
     body, start, newlines, data, content, checksum = cell.values
     if cell.rowid is None or not all(isinstance(one, int) for one in (body, start, newlines, checksum)):
         return WRONG
@@ -534,12 +536,12 @@ INDEX_LEAF, INDEX_INNER = 0x0A, 0x02
 FREE, ROOT, BTREE = 2, 1, 5
 """Types of pages in the pointer map."""
 HEADER, FRAME = 32, 24
-"""Bytes of the header of the log, and of a frame's."""
+"""Bytes of the header of the write-ahead log, and of the header of a frame."""
 MOST_COLUMNS = 16
 
 
 class Cell(NamedTuple):
-    """A row on a page."""
+    """A decoded row on a page (SQLite's term is cell)."""
 
     rowid: int | None
     """None in a table without row ids."""
@@ -547,7 +549,7 @@ class Cell(NamedTuple):
 
 
 class Pages:
-    """The pages of a file and its write-ahead log. Only their positions are in memory: pages are read one by one."""
+    """The pages of a file and its write-ahead log. Pages of the file are read one by one; the log is in memory."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
@@ -569,7 +571,8 @@ class Pages:
         return self._file.read(self._size).ljust(self._size, b"\0")
 
     def live_pages(self) -> Iterator[int]:
-        """The pages that are not free, as the pointer map says: a free page may hold what was deleted."""
+        """Numbers of the pages in use, according to the pointer map and the freelist. Free pages may hold deleted rows,
+        and are skipped."""
         free = self._free_pages()
         per_map = self._size // 5
         for number in range(2, self.count + 1):
@@ -581,7 +584,7 @@ class Pages:
                 yield number
 
     def cells(self, number: int) -> Iterator[Cell]:
-        """The rows on a page that can be read. Nothing says yet that they are right."""
+        """The rows on a page that can be parsed, not yet verified."""
         page = self.page(number)
         kind = page[0]
         if kind == INNER:
@@ -599,7 +602,7 @@ class Pages:
     # -- inner workings -----------------------------------------------------------------------------------------
 
     def _cell(self, page: bytes, at: int, kind: int) -> Cell:
-        """Raises `IndexError`, `ValueError`, `struct.error`."""
+        """Parse a cell, following its overflow pages. Raises `IndexError`, `ValueError`, `struct.error`."""
         length, at = _varint(page, at)
         rowid = None
         usable = self._size
@@ -640,7 +643,7 @@ class Pages:
         return free
 
     def _read_log(self, path: Path) -> tuple[bytes, dict[int, int]]:
-        """The log, and where in it the latest intact version of a page is."""
+        """The log, and page number -> offset in it of the latest intact and committed version of the page."""
         try:
             log = path.read_bytes()
         except FileNotFoundError:
@@ -698,11 +701,11 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
-"""Serial type -> bytes."""
+"""SQLite's serial types of integers -> length in bytes."""
 
 
 def _values(payload: bytes, length: int) -> list[Value]:
-    """Raises `IndexError`, `ValueError`."""
+    """Decode a record: its columns. Raises `IndexError`, `ValueError`."""
     if len(payload) != length:
         raise ValueError
     end, at = _varint(payload, 0)

@@ -1,15 +1,14 @@
 """Deleting from the journal: streams that ended long ago, more than `max_bytes`, and removed sessions.
 
-A stream that has not ended is never touched, and one that was read from an agent's own store does not expire by age:
-the session is still there, and its files would not be read again. Of an ended stream `lines` and `crc` outlive its
+A stream that has not ended is never touched. A stream read from an agent's own store does not expire by age: the
+session still exists there, but its files would not be read again. `lines` and `crc` of an ended stream outlive its
 events, so that a late publisher does not start again at line 0.
 
-Each step is one transaction of bounded cost, as commits wait for it. What a step deletes and what `meta` says of it
-change together: `expired` rises in the transaction that deletes the events, so readers can report a gap for every
-missing event.
+Each step is one transaction of bounded cost, as commits wait for it. The transaction that deletes events also raises
+`expired` in `meta`, so readers can report a gap for every missing event.
 
-What keeps one stream from being deleted (a damaged page, a mistake of ours) concerns no other one. In each run those
-that could not be deleted are skipped until all others are; then they are tried again.
+Failures are isolated: a stream that cannot be deleted (a damaged page, a bug) does not hold up others. In each run,
+streams that failed before are skipped until all others are deleted, and then retried.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ STEP = 500
 LONGEST_STEP = 10_000
 CHUNK = 12
 STREAM = 10
-"""Cost of deleting a chunk of an output body, and of deleting the rest of a stream, in events."""
+"""Cost in events of deleting a chunk of an output body (`CHUNK`), and the remaining rows of a stream (`STREAM`)."""
 VACUUM_PAGES = 64
-"""Returned to the file system in one step, at least. 500 events are about 20 pages."""
+"""Free pages returned to the file system by one step; more if it deletes many events. 500 events are about 20 pages."""
 
 EXPIRED_SUM = STREAM_SUM.format(state="state", updated="updated", expired="1")
 
@@ -57,7 +56,7 @@ class DeletionStep(NamedTuple):
 
 
 class StuckError(Exception):
-    """A stream cannot be deleted, for a reason that concerns no other one: the cause."""
+    """A stream cannot be deleted, for a reason that concerns it alone (`__cause__`)."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -65,7 +64,8 @@ class StuckError(Exception):
 
 
 def size_of_step(arrived: int) -> int:
-    """The budget of a step when `arrived` events have come since the last one: deletion must outpace them."""
+    """The budget of a step, in events, if `arrived` were committed since the last one: deletion must outpace
+    commits."""
     return min(max(STEP, 2 * arrived), LONGEST_STEP)
 
 
@@ -77,8 +77,9 @@ def expire_step(
     budget: int,
     skipped: Collection[str] = (),
 ) -> DeletionStep:
-    """Delete one transaction's worth. `before`, `forget_before`: time of a stream's last commit, ms since the epoch;
-    `skipped`: streams that are left. Raises `StuckError`."""
+    """Delete one transaction's worth of expired streams. `before`: events of streams whose last commit is older expire;
+    `forget_before`: and so do the rows of the streams (both in ms since the epoch); `budget`: in events; `skipped`:
+    streams left untouched. Raises `StuckError`."""
     events = 0
     while budget > 0:
         too_much = max_bytes is not None and _used(connection) > max_bytes
@@ -133,7 +134,8 @@ def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> De
 
 
 def _next_stream(connection: sqlite3.Connection, before: int | None, skipped: Collection[str]) -> str | None:
-    """The next stream to delete: the one that ended first. `before`: by age; None: whatever its age."""
+    """The next stream to delete: the ended one with the oldest last commit. `before`: only if that is older (ms since
+    the epoch); None: whatever its age."""
     by_age = "AND updated<? AND followed=0" if before is not None else ""
     rows = connection.execute(
         f"SELECT stream FROM streams WHERE state='ended' AND expired=0 {by_age} ORDER BY updated",
@@ -146,7 +148,7 @@ def _next_stream(connection: sqlite3.Connection, before: int | None, skipped: Co
 def _next_events(
     connection: sqlite3.Connection, column: Literal["stream", "session"], name: str, limit: int
 ) -> list[tuple[int, bytes]]:
-    """The first events of one of the sources, `seq` and body. Sources without events are deleted."""
+    """The first events (`seq` and body) of one source of this stream or session. Deletes sources without events."""
     for source in connection.execute(f"SELECT id FROM sources WHERE {column}=?", (name,)).fetchall():
         events = connection.execute(
             "SELECT seq, body FROM events WHERE source=? ORDER BY seq LIMIT ?", (*source, limit)
@@ -158,14 +160,15 @@ def _next_events(
 
 
 def _forget_labels(connection: sqlite3.Connection) -> None:
-    """Delete the labels that no event has. Those that are not in the index are few: one for each provider."""
+    """Delete unused labels. Negative labels stay: no index finds their events, and they are few, two per provider."""
     connection.execute(
         "DELETE FROM labels WHERE id>0 AND NOT EXISTS (SELECT 1 FROM events WHERE label=labels.id AND label>0)"
     )
 
 
 def _delete_bodies(connection: sqlite3.Connection, event: bytes, limit: int) -> int:
-    """Delete at most `limit` chunks of the bodies that the event names and its own stream has; returns how many."""
+    """Delete at most `limit` chunks of the output bodies that an event refers to and its stream owns; returns how
+    many."""
     pieces = 0
     for output_id in _OUTPUT_ID.findall(event):
         try:
@@ -186,8 +189,8 @@ def _delete_bodies(connection: sqlite3.Connection, event: bytes, limit: int) -> 
 
 
 def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[int, int]:
-    """Delete some of the stream's events; when none are left, its bodies; then everything else but its row. Returns how
-    many events were deleted, and the cost."""
+    """Delete a part of a stream: first its events, then its output bodies, then everything else but its row. Returns
+    the number of deleted events, and the cost in events."""
     execute = connection.execute
     events = _next_events(connection, "stream", stream, budget)
     if events:
@@ -239,14 +242,14 @@ def _used(connection: sqlite3.Connection) -> int:
 # -- in a daemon -----------------------------------------------------------------------------------------------------
 
 MOST_NEW = 100
-"""Streams that may fail in one run besides those that have failed before; more than this is a journal failure."""
+"""Most streams that may fail for the first time in one run; more count as a failure of the journal."""
 
 Take: TypeAlias = Callable[[Callable[[sqlite3.Connection], DeletionStep]], Awaitable[DeletionStep]]
 
 
 class Deletion:
-    """Retention and removal, around streams that cannot be deleted. `take` takes a step in its own transaction;
-    `arrived`: how many events were ever committed."""
+    """Runs retention and removal step by step, skipping streams that cannot be deleted. `take` runs a step in its own
+    transaction; `arrived` returns the number of events committed so far."""
 
     def __init__(self, take: Take, arrived: Callable[[], int]) -> None:
         self._take = take
@@ -254,10 +257,10 @@ class Deletion:
         self._stuck: set[str] = set()
         """Streams that are skipped for now."""
         self._earlier: set[str] = set()
-        """Those that had failed before this run."""
+        """Streams that had failed before this run."""
 
     async def expire(self, before: int, forget_before: int, max_bytes: int | None) -> int:
-        """As `Journal.expire`. Rows of expired streams that are older than `forget_before` are deleted too."""
+        """Implements `Journal.expire`. Also deletes the rows of expired streams that are older than `forget_before`."""
         step = partial(
             expire_step, before=before, forget_before=forget_before, max_bytes=max_bytes, skipped=self._stuck
         )
@@ -269,7 +272,7 @@ class Deletion:
         return deleted
 
     async def remove_session(self, session: str) -> int:
-        """As `Journal.remove_session`."""
+        """Implements `Journal.remove_session`."""
         try:
             return await self._delete(partial(remove_step, session=session))
         except UnstorableError as error:
@@ -277,7 +280,7 @@ class Deletion:
             raise
 
     async def _delete(self, step: Callable[..., DeletionStep]) -> int:
-        """Commits get their turn between two steps. Returns how many events were deleted."""
+        """Repeat a step until it is done; commits are written in between. Returns the number of deleted events."""
         deleted, known = 0, self._arrived()
         while True:
             budget = size_of_step(self._arrived() - known)
@@ -292,7 +295,7 @@ class Deletion:
                 return deleted
 
     def _leave(self, error: StuckError) -> None:
-        """Leave a stream, which is logged once. Raises `JournalError` if there are too many."""
+        """Skip a stream that could not be deleted, and log it once. Raises `JournalError` if there are too many."""
         self._stuck.add(error.stream)
         if error.stream in self._earlier:
             return

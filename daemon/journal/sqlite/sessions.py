@@ -1,11 +1,12 @@
-"""The rows of sessions, and of calls that are open: deriving them from events, listing them, and making them again.
+"""The rows of sessions and of open calls: deriving them from events, listing them, and rebuilding them.
 
-They are written in the transaction that writes the events, so they are never ahead of or behind the events. Within a
-transaction they are in memory: a session's row is written once, and a call that is opened and closed is not written.
+They are written in the transaction that writes the events, so they are always consistent with the events. Within a
+transaction they are buffered in memory: a session's row is written once, and a call that is opened and closed is not
+written at all.
 
-Lists go by the columns of the rows: no row is decoded that is not on the page. The columns and the index
-`sessions_by_time`, which has them all, are copies of what is in the row. Only what a session waits for and whether its
-streams are open is not: that is asked of `calls` and `streams`, and only where it may matter.
+Lists are filtered and sorted by columns: only the rows on the requested page are decoded. The columns, all covered by
+the index `sessions_by_time`, are copies of values in the encoded row. Open permission requests and the states of
+streams are not copied: they are looked up in `calls` and `streams`, and only if they can matter.
 """
 
 from __future__ import annotations
@@ -60,13 +61,13 @@ class _Calls(msgspec.Struct):
 
     rows: dict[str, CallRow]
     stored: set[str]
-    """Keys of the rows that the table has."""
+    """Keys of the rows stored in the table."""
     changed: set[str]
 
 
 class SqliteProjection(Projection):
-    """`flush` writes the rows changed in memory. `reset` drops all: after a rollback, or before a deletion. A
-    damaged row is like none."""
+    """The projection of sessions and open calls in SQLite, with a cache. `flush` writes changed rows. `reset` drops the
+    cache, after a rollback or before a deletion. Damaged rows are treated as missing."""
 
     def __init__(self, connection: sqlite3.Connection, damages: Damages) -> None:
         self._connection = connection
@@ -91,7 +92,7 @@ class SqliteProjection(Projection):
             self._linked.clear()
 
     def keep(self, name: str, earlier: SessionRow) -> None:
-        """Keep an earlier row of a session where it says more: of events that are gone."""
+        """Restore the earlier row of a session if it covers more events than the rebuilt one: some no longer exist."""
         row = self._load(name)
         if row is None or earlier.events > row.events:
             if row is not None:
@@ -205,7 +206,7 @@ _STATUS = (
     f"CASE WHEN {_WAITING} THEN iif({_OPEN}, 'waiting', 'interrupted')"
     f" WHEN outcome='running' AND NOT {_OPEN} THEN 'interrupted' ELSE outcome END"
 )
-"""As `Work.status`."""
+"""SQL expression of a session's status, equivalent to `Work.status`."""
 
 
 def sessions(
@@ -296,15 +297,15 @@ def _described(connection: sqlite3.Connection, name: str, row: SessionRow, damag
 # -- making all rows again --------------------------------------------------------------------------------------------
 
 STEP_BYTES = 4_194_304
-"""Events that are in memory at once."""
+"""Bytes of events in memory at once during a rebuild."""
 REPORT_PERIOD = 10.0
-"""Seconds between two entries in the log."""
+"""Seconds between two progress entries in the log."""
 
 _log = get_logger("journal")
 
 
 class _Sessions(SqliteProjection):
-    """Derives sessions alone: the open calls are in the journal already."""
+    """Derives only sessions: the rows of open calls are already in the journal."""
 
     def _calls(self, stream: str) -> Mapping[str, CallRow]:
         return {}
@@ -314,12 +315,12 @@ class _Sessions(SqliteProjection):
 
 
 def rebuild_sessions(connection: sqlite3.Connection) -> Counter[str]:
-    """Make the rows of all sessions again, from the events in the journal, for a repair. Returns how many rows were not
-    there before, by table.
+    """Rebuild the rows of all sessions from the events in the journal, for a repair. Returns table -> number of rows
+    that did not exist before.
 
-    All of it is one transaction, which the caller commits: a journal has the old rows or the new ones, whenever the
-    process is killed. Events are only read, so the transaction is as long as the rows, however many events there are.
-    What events said that are gone is kept from the earlier row.
+    This is one transaction, committed by the caller: if the process is killed, the journal has either the old or the
+    new rows. Events are only read, so the size of the transaction depends on the rows, not on the number of events.
+    Facts from events that no longer exist are taken from the earlier rows.
     """
     execute = connection.execute
     for table in ("sessions", "session_streams"):
@@ -369,7 +370,8 @@ def _apply_all(connection: sqlite3.Connection, rebuilt: _Sessions, damages: Dama
 
 
 def _keep_earlier(connection: sqlite3.Connection, rebuilt: _Sessions) -> None:
-    """Add what is known of events that retention or a damage has taken, and sessions of which none is left."""
+    """Merge in the earlier rows, which have facts from events lost to retention or damage, and sessions without any
+    events left."""
     execute = connection.execute
     earlier_rows = execute("SELECT session, data FROM earlier_sessions")
     while rows := earlier_rows.fetchmany(1_000):

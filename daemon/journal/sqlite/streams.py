@@ -1,8 +1,9 @@
-"""Reading streams. What is damaged of one is left out, and with what is intact it is resumed, or its parser is reset.
+"""Reading and writing the state of streams. A stream with damaged parts is resumed from the intact ones, or its parser
+is reset.
 
-How many lines a stream has is stored three times: in its row, in `info`, and as the lines of its snapshot and its tail.
-So a damaged row is written again (`mend`). Only where none of them can be read, the lines are counted up to the last
-one with an event: those that came after it are expected again.
+The number of lines is stored three times: in the row of a stream, in its `info`, and as the lines of its snapshot and
+tail. So a damaged row can be rewritten (`mend`). If none of them can be read, the line of the last event is taken as
+the end; the publisher has to send the lines after it again.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ _TYPES = (str, str, int, int, bytes, int, int, int)
 
 
 class LoadedStream(NamedTuple):
-    """A stream as `load_stream` has found it."""
+    """A stream as read by `load_stream`."""
 
     stored: StoredStream
     is_rebuilt: bool
-    """Its row is damaged; `mend` writes it again."""
+    """True if the row is damaged and was reconstructed; `mend` rewrites it."""
 
 
 def load_stream(connection: sqlite3.Connection, stream: str, damages: Damages) -> LoadedStream | None:
@@ -83,7 +84,8 @@ def _load(connection: sqlite3.Connection, stream: str, damages: Damages) -> Load
 
 
 def _tail(stream: str, rows: list[Any], lines: int) -> tuple[list[Input], int]:
-    """The records of a tail, and how many lines the stream has with them; -1 if a row is missing or damaged."""
+    """Decode a tail that begins after `lines` lines. Returns its records, and the number of lines including them; -1 if
+    a row is missing or damaged."""
     records: list[Input] = []
     for batch, checksum in rows:
         if lines < 0 or checksum != tail_sum(stream, lines, batch):
@@ -109,8 +111,8 @@ def _info(row: tuple[Any, ...]) -> StreamInfo | None:
 
 
 def _is_known(connection: sqlite3.Connection, stream: str, damages: Damages) -> bool:
-    """Whether anything besides its row says that there is such a stream. Raises `sqlite3.Error` if that cannot be read:
-    a stream that is taken for a new one, or a new one for one that has lost its row, would become other events."""
+    """Whether other tables refer to the stream, so that it exists though its row was not found. Raises `sqlite3.Error`
+    if they cannot be read: mistaking an existing stream for a new one, or the reverse, would produce wrong events."""
     return any(
         damages.has(connection, table, f"SELECT 1 FROM {table}{{}} WHERE stream=? LIMIT 1", (stream,))
         for table in ("sources", "snapshots", "tail")
@@ -120,7 +122,8 @@ def _is_known(connection: sqlite3.Connection, stream: str, damages: Damages) -> 
 def _rebuilt(
     connection: sqlite3.Connection, stream: str, row: tuple[Any, ...] | None, reached: int, damages: Damages
 ) -> StreamInfo:
-    """`reached`: the lines of its snapshot and its tail, -1 if they are not known."""
+    """Reconstruct the info of a stream whose row is damaged. `reached`: the number of lines in its snapshot and tail,
+    -1 if unknown."""
     sql = "SELECT body FROM events{} WHERE source IN (SELECT id FROM sources WHERE stream=?) ORDER BY seq DESC LIMIT 1"
     events = damages.rows(connection, "events", sql, (stream,))
     provider = session = None
@@ -150,7 +153,7 @@ def _rebuilt(
 
 
 def _agreed_lines(row: tuple[Any, ...]) -> int | None:
-    """The lines on which the row and its `info` agree."""
+    """The number of lines if the column of the row and its `info` agree on it, else None."""
     try:
         info = _info_decoder.decode(row[4])
     except (TypeError, UnicodeDecodeError, msgspec.MsgspecError):
@@ -195,8 +198,8 @@ def _infos(connection: sqlite3.Connection, rows: list[Any], damages: Damages) ->
 
 
 def _known(connection: sqlite3.Connection, name: object, damages: Damages) -> StreamInfo | None:
-    """A stream whose row is damaged, as `load_stream` will find it, which also writes it again. None if the name is
-    damaged, too, or nothing else can be read of it."""
+    """Reconstruct the info of a stream whose row is damaged, as `load_stream` does. None if its name is damaged too, or
+    no other part of it can be read."""
     try:
         if not isinstance(name, str) or not _is_known(connection, name, damages):
             return None

@@ -1,22 +1,21 @@
 """The tables of the SQLite file, the checksum of every row, and the bytes of output bodies.
 
-Names. An event's row has numbers in place of names. Its source says where it comes from (stream and session), its label
-what it is (kind, provider and tool). So a filter is a few sources and a few labels, and an index finds both together.
-Messages and reasoning, most events of a stream, have negative labels and are not in the indexes of labels: whoever
-wants them finds them without.
+Names. Names are normalized: an event's row refers to them by number. Its source is where it comes from (stream and
+session), its label is what it is (kind, provider and tool). So a filter becomes a few sources and a few labels, and one
+index finds both together. Messages and reasoning, most events of a stream, have negative labels and are left out of the
+indexes of labels; a query for them uses the other indexes or scans.
 
-Checksums. What is read is what was written, or it is not served. Each row has its own checksum, not each commit: a
-reader with a filter reads some events of many commits, and a request for an event reads one; they verify what they read
-without the rest. And the checksum of a commit would not say which of its rows is damaged. A checksum covers every
-column of its row, so that a changed number or name is noticed too, and it begins with a number of its table: a row of
-one table is never a row of another. What no row can say is that another is gone. Events are numbered without a hole,
-and `meta` has their number; the rows of a stream's tail count its lines; the high-water mark (`file.py`) tells of
-commits that are gone. An event's checksum is made for fast reading: a CRC-32 of its body, to which SQL adds the
-columns, so that one call verifies many.
+Checksums. Everything read is verified before it is served. There is one checksum per row, not per commit: a reader with
+a filter reads a few events of many commits, and a request for an event reads one; both can verify what they read on its
+own, and a mismatch identifies the damaged row. A checksum covers every column of its row, so changed numbers or names
+are detected too, and is seeded per table, so a row of one table cannot pass for a row of another. Missing rows are
+detected in other ways: events are numbered without holes, and `meta` has the next number; the checksum of a tail row
+includes the lines before it; the high-water mark (`file.py`) detects lost commits. An event's checksum is designed for
+fast reading: a CRC-32 of its body, to which SQL adds the columns, so that one call verifies many.
 
-Contents. The bytes of output bodies are stored once, however many bodies have them, and compressed where that is
-shorter: an agent reads the same file again and again, and a picture is often in a call and in its result. A trigger
-deletes a content with the last piece that has it, so that whoever deletes pieces need not know.
+Contents. The bytes of output bodies are deduplicated, and compressed where that is shorter: an agent reads the same
+file again and again, and a picture is often in both a call and its result. Contents are reference-counted: a trigger
+deletes a content with its last piece, so code that deletes pieces need not care.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ import msgspec
 from tooltap.protocol import inputs
 
 FORMAT = 1
-"""A journal of another format is refused."""
+"""Format version of the file. A journal of another version is refused."""
 
 UNINDEXED = frozenset({"message", "reasoning"})
 """Kinds whose labels are negative."""
 
 SHORTEST = 256
-"""Bytes of the shortest piece of a body that is stored as a content; a shorter one is in its own row."""
+"""Bytes of the shortest piece of an output body that is stored as a shared content; shorter ones are stored inline."""
 LEVEL = 1
-"""Level of compression. Higher ones take several times as long, and save a few percent."""
+"""Level of zlib compression. Higher levels take several times as long, and save a few percent."""
 
 SESSIONS_TABLE = """
 CREATE TABLE sessions (
@@ -142,7 +141,7 @@ CREATE TABLE gaps (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, checksum IN
 
 
 def source_id(connection: sqlite3.Connection, stream: str, session: str) -> int:
-    """The source's number, new if there is none."""
+    """Get the id of a source, inserting it if missing."""
     key = (stream, session)
     found = connection.execute("SELECT id FROM sources WHERE stream=? AND session=?", key).fetchone()
     if found is None:
@@ -154,7 +153,7 @@ def source_id(connection: sqlite3.Connection, stream: str, session: str) -> int:
 
 
 def label_id(connection: sqlite3.Connection, kind: str, provider: str, tool: str | None, raw_tool: str | None) -> int:
-    """The label's number, new if there is none."""
+    """Get the id of a label, inserting it if missing."""
     label = (kind, provider, tool, raw_tool)
     found = connection.execute(
         "SELECT id FROM labels WHERE kind=? AND provider=? AND tool IS ? AND raw_tool IS ?", label
@@ -168,7 +167,7 @@ def label_id(connection: sqlite3.Connection, kind: str, provider: str, tool: str
 
 
 def get_meta(connection: sqlite3.Connection, key: str) -> int | str | bytes | None:
-    """A value, not verified: whoever depends on it asks `verified_meta`."""
+    """A value without verification; None if there is none. If its correctness matters, use `verified_meta`."""
     row = connection.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
     return row[0] if row else None
 
@@ -196,12 +195,12 @@ SUMS = {
     "session_streams": "session, stream",
     "gaps": "first, last",
 }
-"""Table -> what the checksum of a row covers, `row_sum`. Those of events, pieces and tails are made in other ways."""
+"""Table -> columns covered by the checksum of a row (`row_sum`). Events, pieces and tails have their own functions."""
 
 SEEDS = {name: crc32(f"tooltap {name}".encode()) for name in (*SUMS, "tail")}
 
 SOURCE, LABEL = 1_000_003, 15_485_863
-"""Factors of columns, so that no exchange of their values goes unnoticed."""
+"""Factors of columns in a checksum, so that swapped values are detected."""
 START, NEWLINES, CONTENT = 1_000_003, 15_485_863, 32_452_843
 
 _AGENT = "CASE WHEN agent IS NULL THEN 0 ELSE crc_of(CAST(agent AS BLOB)) END"
@@ -226,7 +225,7 @@ def event_sum(seq: int, source: int, label: int, agent: str | None, body: bytes)
 
 
 def piece_sum(body: int, start: int, newlines: int, data: bytes, content: int | None) -> int:
-    """`data`: the bytes themselves, wherever they are and however packed."""
+    """The checksum of a piece. `data`: its uncompressed bytes, also if they are stored as a content."""
     return crc32(data) + body + start * START + newlines * NEWLINES + (content or 0) * CONTENT
 
 
@@ -235,7 +234,8 @@ def stream_sum(stream: str, state: str, lines: int, updated: int, followed: int,
 
 
 def tail_sum(stream: str, base: int, records: bytes) -> int:
-    """`base`: how many lines the stream had before these, so that no row is missing, and none is in another's place."""
+    """The checksum of a row of a tail. `base`: number of the stream's lines before this row; it makes missing or
+    reordered rows detectable."""
     return row_sum("tail", stream, records) + base
 
 
@@ -259,7 +259,8 @@ def add_functions(connection: sqlite3.Connection) -> None:
 
 
 def put_content(connection: sqlite3.Connection, data: bytes) -> int | None:
-    """The number of the content that has these bytes, with one more use; None if they are too few."""
+    """Upsert the content with these bytes and increment its reference count. Returns its id; None if `data` is too
+    short to be shared."""
     if len(data) < SHORTEST:
         return None
     digest = blake2b(data, digest_size=16).digest()
@@ -283,5 +284,5 @@ def put_content(connection: sqlite3.Connection, data: bytes) -> int | None:
 
 
 def unpacked(data: bytes, size: int | None) -> bytes:
-    """The bytes of a piece. `size`: those of its content, if it has one."""
+    """Decompress the bytes of a piece. `size`: uncompressed size of its content; None if the piece is stored inline."""
     return data if size is None or len(data) == size else zlib.decompress(data)

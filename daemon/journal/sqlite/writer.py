@@ -3,7 +3,7 @@
 There is no batch window. While one transaction is written, the next batch accumulates in the queue. The event loop is
 called once per transaction.
 
-What must hold, and how it does:
+Invariants, and how they are kept:
 
 - A commit is stored entirely or not at all, with its derived rows. Everything is written between BEGIN and COMMIT on
   the one writing connection.
@@ -72,28 +72,28 @@ from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.normalizers.stream.reset import place_of
 
 CHUNK_BYTES = 262_144
-"""Longest chunk of an output body: a slice of a body reads few of them."""
+"""Longest chunk of an output body, in bytes: a slice of a body reads only a few."""
 
 NAMES_IN_MEMORY = 10_000
-"""Sources, and labels, whose numbers are in memory."""
+"""Most sources, and most labels, whose ids are cached."""
 
 SUM_OF_BODY = "row_sum('bodies', id, output_id, stream, mime_type, ?1, ?2, ?3)"
 
 _log = get_logger("journal")
 
 Operation: TypeAlias = Callable[[sqlite3.Connection], Any]
-"""Other work, done in its own transaction."""
+"""Work other than a commit, done in its own transaction."""
 
 
 class Job(NamedTuple):
-    """Work for the writer, and the future that its outcome is for."""
+    """Work for the writer, and the future that receives its outcome."""
 
     work: Commit | Operation
     future: asyncio.Future[Any]
 
 
 class Outcome(NamedTuple):
-    """The result of a job: a `Committed`, what the operation returned, or the exception."""
+    """The outcome of a job: the value is a `Committed`, or the return value of an operation."""
 
     future: asyncio.Future[Any]
     value: Any = None
@@ -112,7 +112,8 @@ def _refusal(error: Exception) -> Exception:
 
 
 class Writer:
-    """Owns the writing connection. `report` gets each transaction's outcomes, in the event loop."""
+    """The writer's thread and queue; owns the writing connection. `report` is called in the event loop with the
+    outcomes of each transaction."""
 
     def __init__(
         self,
@@ -132,18 +133,19 @@ class Writer:
             # start tasks.
             context=copy_context(),
         )
-        """Raises `RuntimeError` if the event loop is closed, and nothing else: what is committed has to be reported."""
+        """Schedules `report` in the event loop. Raises nothing but `RuntimeError`, if the loop is closed: a commit that
+        is durable must be reported."""
         self._projection = SqliteProjection(connection, damages)
         self._sources: dict[tuple[str, str], int] = {}
         self._labels: dict[tuple[str, str, str | None, str | None], int] = {}
         self._rows: list[tuple[int, int, int, str | None, bytes, int]] = []
-        """The transaction's events, which are written together."""
+        """Event rows of the current transaction, inserted together."""
         self._mark, self._tally = opened.mark, opened.tally
         self._mark_file = mark
         self._next_seq = opened.mark.next_seq
         self._mark_failed = False
         self._in_doubt = False
-        """A sync has failed, so that what is on the disk may differ from what is read."""
+        """True after a failed sync: the disk may not have what the kernel's page cache returns."""
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
         self._thread.start()
@@ -154,7 +156,7 @@ class Writer:
         return future
 
     def stop(self) -> None:
-        """Blocks until everything queued is written."""
+        """Stop the thread. Blocks until everything queued is written."""
         self._queue.put(None)
         self._thread.join()
 
@@ -177,7 +179,7 @@ class Writer:
         self._mark_file.close()
 
     def _write_all(self, jobs: Sequence[Job | None]) -> None:
-        """Write the commits that follow each other together, and everything else alone."""
+        """Write each run of consecutive commits in one transaction, and every operation in its own."""
         batch: list[Job] = []
         for job in jobs:
             if job is not None and isinstance(job.work, Commit):
@@ -375,6 +377,6 @@ class Writer:
 
 
 def _is_of_storage(error: Exception) -> bool:
-    """Whether an error is one of the file, not of the commit."""
+    """Whether an error is caused by the file or disk, and not by the content of the commit."""
     of_values = sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError
     return isinstance(error, sqlite3.Error | OSError) and not isinstance(error, of_values)
