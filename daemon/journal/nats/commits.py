@@ -1,7 +1,7 @@
-"""Storing a commit, exactly once and only on top of what its parser was rebuilt from.
+"""Storing a commit exactly once, and fencing out other daemons: optimistic locking on the stream's last message.
 
 Two daemons may believe that they own the same stream, for instance when a network partition heals. A commit may only
-extend the stream that its parser was rebuilt from:
+extend the state of the stream from which its parser was rebuilt:
 
 1. `load_stream` returns the sequence of the subject's last message as `StreamInfo.position`.
 2. The first commit after that is published with this position as the expected last sequence, each later one with the
@@ -11,13 +11,13 @@ extend the stream that its parser was rebuilt from:
    then, the last message tells the cases apart: with this commit's id it was stored the first time, with another id a
    different daemon has resumed the stream, and the publisher gets `StreamConflictError`.
 
-The key of a chain holds the position too. So when a stream is loaded again within this daemon, the old connection's
-chain cannot lend its position to the new one, nor the reverse.
+The key of a chain includes the position. So when this daemon loads a stream again, the chains of its old and its new
+ingest connection stay separate.
 
-Only the newest chains are in memory. What they say is also in the last message: if that is a commit of this daemon,
-with the same position and as many lines as the stream must have, it is the newest of the chain. Where the journal was
-replaced (`identity.py`), all chains are forgotten. A stream that is the same in the new journal continues; for
-any other, the publisher gets the number of lines that it has now, and resumes there.
+Only the newest chains are in memory. An evicted one is recovered from the last message of its stream: if that is a
+commit of this daemon with the same position and the expected number of lines, it is the end of the chain. When the
+journal is replaced (`identity.py`), all chains are forgotten. A stream that is the same in the new journal continues;
+for any other, the publisher is told its number of lines in the new journal, and resumes there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHAINS_IN_MEMORY = 4_096
 
 
 class ChainEnd(NamedTuple):
-    """The newest commit of a chain of commits."""
+    """The newest commit of a chain: consecutive commits of this daemon to one stream."""
 
     message: int
     """Sequence of its last message."""
@@ -42,7 +42,7 @@ class ChainEnd(NamedTuple):
 
 
 class Commits:
-    """Stores commits, and knows the end of each chain of them."""
+    """Stores commits, and remembers the end of each chain of them."""
 
     def __init__(self, connection: Connection, messages: Messages, daemon: str) -> None:
         self.refusal = ""
@@ -51,7 +51,7 @@ class Commits:
         self._messages = messages
         self._daemon = daemon
         self._chains: OrderedDict[tuple[str, int], ChainEnd] = OrderedDict()
-        """Stream and `StreamInfo.position` when it was loaded -> the end of the chain."""
+        """(Stream, `StreamInfo.position` when it was loaded) -> end of the chain. An LRU cache."""
 
     def has(self, stream: str, position: int) -> bool:
         return (stream, position) in self._chains
@@ -106,7 +106,7 @@ class Commits:
         return last
 
     def _continues(self, found: CommitPart, commit: Commit) -> bool:
-        """Whether the commit continues the last message."""
+        """Whether the stream's last message, `found`, is the end of the chain that the commit extends."""
         if not (found.is_last and found.commit.startswith(f"{self._daemon}/")):
             return False
         info = found.stream_info()

@@ -1,17 +1,17 @@
-"""The daemon's connection to the NATS server: one that lasts as long as the daemon, and what it asks of JetStream.
+"""The daemon's long-lived connection to the NATS server, with retries, and its requests to JetStream.
 
 Every request has a time limit, because a server that is killed leaves requests unanswered forever. A request without an
 answer may have been carried out (`AwayError`). `retry` repeats it once the server is back, so everything passed to
 `retry` must be safe to repeat. Reads are, and a publish is because `expected` fences it: the server stores the messages
 only if the last message of their subject is the expected one. When a repeated publish is refused (`FencedError`),
 either it was stored the first time, or another daemon was faster; the caller finds out by reading the last message
-(`commits.py`, `state.py`). A server that is slow, but answers, is given more and more time: else it would be asked the
-same again and again.
+(`commits.py`, `state.py`). The time limit adapts: it doubles at each timeout, so that a server that is slow, but
+answers, is not asked the same again and again.
 
-Whoever waits says for what: `waits_for` is one sentence, for `stats` and `doctor`, and after a second for the log.
+The reason for waiting is visible: `waits_for` is one sentence for `stats` and `doctor`, logged after a second.
 
-The server may be back with another store. So after each new connection, and where a request says that the journal may
-be gone (`GoneError`), `verify_journal` is called before anything is repeated: see `identity.py`.
+The server may come back with another store. So after each reconnect, and after an error that says the journal may be
+missing (`GoneError`), `verify_journal` is called before any request is repeated: see `identity.py`.
 
 nats-py 2.16 has no call for reading in batches without a consumer ("direct get", nats-server 2.11) or for atomic
 batches (2.12); both protocols are implemented here.
@@ -41,50 +41,51 @@ from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.optional_packages import how_to_install
 
 CLOSE_TIMEOUT = 0.3
-"""Seconds that the end of a connection may take, if the server takes nothing any more."""
+"""Longest time in seconds for closing a connection whose server no longer reads."""
 
 
 ANSWER_TIMEOUT, LONGEST_ANSWER = 5.0, 60.0
-"""Seconds that an answer may take, at first and at most."""
+"""Initial and longest timeout of a request, in seconds. Each timeout doubles it."""
 ANSWER_TIMEOUT_DECAY = 0.9
-"""Factor of the time limit after each answer, down to the first one: other requests may still be slow."""
+"""Factor by which each answer shortens the timeout again, down to `ANSWER_TIMEOUT`. It decays slowly because other
+requests may still be slow."""
 RECONNECT_WAIT = 0.2
 RETRY_FIRST, RETRY_MOST = 0.05, 1.0
-"""Seconds."""
+"""Shortest and longest backoff between two attempts, in seconds."""
 SILENCE = 12.0
-"""Seconds without any answer, or without a connection, after which the NATS client is left for a new one."""
+"""Seconds without any answer, or without a connection, after which the NATS client is replaced."""
 NO_ANSWER = "no answer in time"
 READ_TIMEOUT = 15.0
-"""Seconds that a read waits for a server that is away."""
+"""Seconds that a read waits for an unreachable server."""
 LOG_WAITING_AFTER = 1.0
-"""Seconds of waiting after which the log says so."""
+"""Seconds of waiting after which it is logged."""
 OLDEST_SERVER = (2, 12)
 UNAVAILABLE = 503
 WRONG_LAST_SEQUENCE = {10071, 10164}
 NO_STREAM = 10059
 NO_ROOM = {10023, 10077}
-"""A limit of the server, the stream, or the disk: it does not go away by waiting."""
+"""NATS error codes of a full server, stream, or disk: retrying is no use."""
 
 BATCH_MESSAGES = 1_000
 NOT_FOUND = 404
 NOTHING_ANSWERS = "503"
 EXPECTED_HEADER = "Nats-Expected-Last-Subject-Sequence"
-"""Is stored with the message."""
+"""Header with the expected sequence of the subject's last message. The server stores it with the message."""
 
 T = TypeVar("T")
 _log = get_logger("journal")
 
 
 class AwayError(Exception):
-    """No answer: the request may or may not have been carried out."""
+    """No answer from the server: the request may or may not have been carried out."""
 
 
 class GoneError(AwayError):
-    """Nothing answers for the journal, or the server says that it has none."""
+    """No server is responsible for the journal's stream, or the stream does not exist."""
 
 
 class RefusedError(JournalError):
-    """The server refused. `code`: the HTTP-like one."""
+    """The server refused a request. `code`: its HTTP-like status code."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -92,7 +93,7 @@ class RefusedError(JournalError):
 
 
 class FencedError(Exception):
-    """The subject's last message is not the expected one."""
+    """A publish was refused: the subject's last message is not the expected one."""
 
 
 class StoredMessage(NamedTuple):
@@ -102,28 +103,28 @@ class StoredMessage(NamedTuple):
     subject: str
     data: bytes
     before: int | None = None
-    """Sequence of the subject's message before it, if it is known."""
+    """Sequence of the previous message on the same subject, if known."""
 
 
 class NatsClient(Client):
-    """The client of nats-py, with what version 2.16 leaves undone when a connection ends.
+    """The client of nats-py, with fixes for how version 2.16 ends connections.
 
-    It does not close a connection on which the server did not answer its greeting before it makes the next one. It
-    waits until all that was sent on a connection has left, before it gives that connection up: for a quarter of an
-    hour, if the other end is gone. And an error while it closes or reconnects can end it without a message.
+    nats-py does not close a connection on which the server never answered the greeting before it opens the next one. It
+    flushes a connection before giving it up, which takes a quarter of an hour if the peer is dead. And an error while
+    it closes or reconnects can end it without a message.
     """
 
     is_ended = False
 
     def drop(self) -> None:
-        """Close the socket at once. What was not sent yet is lost."""
+        """Close the socket at once, discarding unsent data."""
         for name in ("_io_writer", "_bare_io_writer"):
             writer: asyncio.StreamWriter | None = getattr(self._transport, name, None)
             if writer is not None:
                 writer.transport.abort()
 
     async def end(self, *, is_lost: bool = False) -> None:
-        """Close, within a short time. `is_lost`: nothing comes through this connection any more."""
+        """Close the client within a short time. `is_lost`: the connection is dead, so unsent data is discarded."""
         self.is_ended = True
         if is_lost:
             self._pending, self._pending_data_size = [], 0
@@ -156,27 +157,28 @@ class Connection:
     def __init__(self, place: NatsPlace) -> None:
         self.place = place
         self.connections = 0
-        """Number of connections made so far. What the server held for an earlier one may be gone."""
+        """Number of connections made so far. Server-side state of an earlier one (consumers) may be lost."""
         self.journals = 1
-        """Number of journals that there were on the server under this name, as far as this daemon knows."""
+        """Number of different journals that this daemon has seen under this name: raised when the journal is
+        replaced."""
         self.problem = ""
         """The NATS client's last error about the connection."""
         self.verify_journal: Callable[[], Awaitable[None]] | None = None
-        """Finds out whether this is still the same journal. Raises `AwayError` and `JournalError`."""
+        """Checks whether the server still has the same journal. Raises `AwayError` and `JournalError`."""
         self.reconnected = asyncio.Event()
-        """Set with each connection; whoever waits for it clears it."""
+        """Set by each new connection; the waiting task clears it."""
         self._client: NatsClient
         self._limits: set[asyncio.Timeout] = set()
-        """Time limits of the requests that wait for an answer."""
+        """Timeouts of the pending requests."""
         self._answer_timeout = ANSWER_TIMEOUT
         self._waiting: dict[object, str] = {}
-        """Reason why each caller of `retry` waits."""
+        """Caller of `retry` -> the reason why it waits."""
         self._unanswered = ""
         """Reason why the last request was not answered; empty if it was."""
         self._logged_waiting = False
-        """Whether the log says that the daemon waits for the journal."""
+        """True if it was logged that the daemon waits for the journal."""
         self._verified = 0
-        """Number of the connection for which `verify_journal` has answered."""
+        """Number of the connection that `verify_journal` has verified; 0: none."""
         self._verifying = asyncio.Lock()
         self._ready = asyncio.Event()
         self._refused = asyncio.Event()
@@ -211,7 +213,7 @@ class Connection:
 
     @property
     def waits_for(self) -> str:
-        """One sentence: why a request waits; empty if none does."""
+        """The reason why a request waits, one sentence; empty if none does."""
         if not self.connected:
             return self._unreachable(self.problem or "the connection is lost")
         return next(iter(self._waiting.values()), self._unanswered)
@@ -231,7 +233,7 @@ class Connection:
         self._verified = 0
 
     def stop_waiting(self) -> None:
-        """The daemon is to end: nothing waits for the server any more, be it for an answer or for its return."""
+        """Cancel all waiting for the server, for answers and for reconnects: the daemon is shutting down."""
         self._stops_waiting = True
         self._ready.set()
         self._give_up_answers()
@@ -277,7 +279,7 @@ class Connection:
             _log.warning("waiting for the journal", reason=why)
 
     async def _verify(self) -> None:
-        """Find out once, for everything that waits, whether this is the same journal."""
+        """Call `verify_journal` once per connection, however many requests wait for it."""
         if self.verify_journal is None:
             self._verified = self.connections
             return
@@ -295,15 +297,15 @@ class Connection:
         return f"$JS.{domain}.API" if domain else "$JS.API"
 
     async def api(self, call: str, **arguments: Any) -> dict[str, Any]:
-        """A request to the JetStream API, such as `STREAM.INFO.<name>`."""
+        """Send a request to the JetStream API, such as `STREAM.INFO.<name>`."""
         return await self._request(f"{self._prefix}.{call}", orjson.dumps(arguments) if arguments else b"")
 
     async def publish(
         self, subject: str, messages: Sequence[bytes], *, expected: int | None = None, seconds: int | None = None
     ) -> int:
-        """Store all the messages or none, with consecutive sequences; returns the last one's. `expected`: the sequence
-        of the subject's last message, 0 if there is none; any other is refused with `FencedError`. `seconds`:
-        lifetime."""
+        """Store the messages atomically, with consecutive sequences; returns the last sequence. `expected`: required
+        sequence of the subject's last message, 0 for no message; otherwise raises `FencedError`. `seconds`: time to
+        live."""
         headers = {} if expected is None else {EXPECTED_HEADER: str(expected)}
         if seconds is not None:
             headers["Nats-TTL"] = f"{seconds}s"
@@ -369,8 +371,8 @@ class Connection:
     async def push(
         self, stream: str, first: int, subject: str, heartbeat: float, arrived: Callable[[Msg], Awaitable[None]]
     ) -> Callable[[], Awaitable[None]]:
-        """Have the server push the messages from `first` on to `arrived`, and a heartbeat every `heartbeat` seconds.
-        Returns a function that ends it. The server may skip messages."""
+        """Create a push consumer: the server sends the messages from `first` on to `arrived`, and a heartbeat every
+        `heartbeat` seconds. Returns a function that deletes it. The server may skip messages."""
         client = self._client
         inbox = client.new_inbox()
         subscription = await self._sent(client.subscribe(inbox, cb=arrived))
@@ -433,7 +435,7 @@ class Connection:
         raise RefusedError(f"the journal {self.place} refused: {what}", error["code"])
 
     async def _answered(self, request: Awaitable[T]) -> T:
-        """Wait for an answer of the server. Raises `AwayError`, `RefusedError`."""
+        """Await a request that the server answers. Raises `AwayError`, `RefusedError`."""
         answer = await self._sent(request)
         self._unanswered = ""
         self._last_answer_at = asyncio.get_running_loop().time()
@@ -441,7 +443,8 @@ class Connection:
         return answer
 
     async def _sent(self, request: Awaitable[T]) -> T:
-        """Wait for what needs no answer. Raises `AwayError`, `RefusedError`."""
+        """Await an operation of the client under the current timeout; completion does not prove that the server is
+        alive. Raises `AwayError`, `RefusedError`."""
         patience = self._answer_timeout
         try:
             async with asyncio.timeout(0 if self._stops_waiting else patience) as limit:
@@ -463,7 +466,7 @@ class Connection:
             raise AwayError(_sentence(error)) from error
 
     def _leave_if_silent(self) -> None:
-        """Reconnect if there is a connection but no answers arrive on it; to another server if there is one."""
+        """Reconnect, to another server if there is one, if the connection stands but no answers arrive on it."""
         now = asyncio.get_running_loop().time()
         if now - self._last_answer_at > SILENCE and not self._closed.is_set():
             self._last_answer_at = now
@@ -538,7 +541,7 @@ class Connection:
         self._give_up_answers()
 
     def _give_up_answers(self) -> None:
-        """The requests that wait will not be answered."""
+        """Make all pending requests time out now."""
         for limit in self._limits:
             if not limit.expired():  # else it has ended the request already, and must not be changed any more
                 limit.reschedule(0)
@@ -554,12 +557,12 @@ class Connection:
             self._refused.set()
 
     async def _given_up(self, client: NatsClient) -> None:
-        """The NATS client takes an error for final, such as a revoked login."""
+        """Called when the NATS client stops reconnecting, for example after a revoked login: replace it."""
         if client is self._client:
             self._leave()
 
     async def _watch_client(self) -> None:
-        """Leave a client that stays without a connection: not all that ends its attempts is reported."""
+        """Replace a client that stays disconnected: nats-py does not always report that it has stopped reconnecting."""
         clock = asyncio.get_running_loop().time
         seen = clock()
         while True:

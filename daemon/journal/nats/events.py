@@ -1,15 +1,15 @@
-"""Reading the messages of a journal: its events, forwards and backwards, whole commits, output bodies, and a feed of
-what is committed now.
+"""Reading the messages of a journal: its events, forwards and backwards, whole commits, output bodies, and a live feed
+of new commits.
 
-Batches are read from any replica that has the stream, which is fast but may be slightly behind. So where a batch is
-empty, the leader is asked whether there is more. A server that was cut off may believe for a while that it is the
-leader. So messages that must exist are missing only if the server that says so has later ones (`after`).
+Batches are read from any replica of the stream, which is fast but may lag slightly behind. So if a batch is empty, the
+leader is asked whether there is more. A server cut off by a partition may believe for a while that it is the leader. So
+messages that were committed count as missing only if the answering server has later ones (`after`).
 
-JetStream reads forwards only. To read backwards, a window of messages is read from its beginning, and the newest events
-in it are retained. A window without a matching event is followed by one twice as long.
+JetStream reads forwards only. To read backwards, a window of messages is read from its beginning, and its newest
+matching events are kept. If there are none, the next window is twice as long.
 
-The chunks of output bodies are in the messages of their stream. One pass through the stream finds where each is. This
-index stays in memory for the streams read last, and every request brings it up to date.
+The chunks of output bodies are in the messages of their stream. One pass over the stream builds an index of where each
+chunk is. The indexes of the most recently used streams are cached, and every request brings them up to date.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class CommitMessages(NamedTuple):
 
 
 class Messages:
-    """The messages of the journal. `on_damage` is called with the first and last sequence of messages that cannot be
-    read."""
+    """The messages of the journal. `on_damage` is called with the first and last sequence of a range of unreadable
+    messages."""
 
     def __init__(self, connection: Connection, on_damage: Callable[[int, int], None]) -> None:
         self.on_damage = on_damage
@@ -79,7 +79,7 @@ class Messages:
         return f"{self.stream}.event.{token(stream)}"
 
     async def read(self, first: int, last: int, stream: str | None, max_bytes: int) -> list[StoredMessage] | None:
-        """As `after`, once the server is there; None if the journal was replaced meanwhile. Raises `JournalError`."""
+        """Call `after` with retries; None if the journal was replaced meanwhile. Raises `JournalError`."""
         journals = self._connection.journals
 
         async def ask() -> list[StoredMessage] | None:
@@ -88,8 +88,8 @@ class Messages:
         return await self._connection.retry(ask)
 
     async def after(self, first: int, last: int, stream: str | None, max_bytes: int) -> list[StoredMessage]:
-        """Messages `first` to `last`, about `max_bytes`, at least one if there is one. Message `last` has been stored.
-        Raises `AwayError`, `JournalError`."""
+        """Messages in `first` to `last`, about `max_bytes`, at least one if there is one. The caller knows that `last`
+        was stored; a server without it counts as unreachable. Raises `AwayError`, `JournalError`."""
         if first > last:
             return []
         subject = self.everything if stream is None else self.subject(stream)
@@ -106,17 +106,17 @@ class Messages:
         return found
 
     async def prove(self, seq: int) -> None:
-        """Raise `GoneError` if the server has nothing as new as this message: it lags behind its cluster, or has lost
-        it. Raises `AwayError`, `JournalError`."""
+        """Raise `GoneError` if the server ends before this message: it lags behind its cluster, or has lost data.
+        Raises `AwayError`, `JournalError`."""
         if await self.last_seq() < seq:
             raise GoneError("the server has lost part of the journal")
 
     async def last_seq(self) -> int:
-        """Raises `AwayError`, `JournalError`."""
+        """Sequence of the newest message. Raises `AwayError`, `JournalError`."""
         return int((await self._connection.api(f"STREAM.INFO.{self.stream}"))["state"]["last_seq"])
 
     async def message(self, seq: int) -> StoredMessage | None:
-        """Raises `JournalError`."""
+        """The message with this sequence, or None. Raises `JournalError`."""
         found = await self._connection.retry(self._connection.next, self.stream, seq, self.everything)
         return found if found is not None and found.seq == seq else None
 
@@ -133,8 +133,8 @@ class Messages:
             return None
 
     async def commits(self, stream: str, first: int, last: int) -> AsyncIterator[CommitMessages]:
-        """A stream's commits from message `first` to `last`, which has been stored. A commit of which a message was
-        deleted or is damaged is skipped. Raises `JournalError`."""
+        """A stream's commits in messages `first` to `last`, which is known to exist. Incomplete commits, with a deleted
+        or damaged message, are skipped. Raises `JournalError`."""
         parts: list[CommitPart] = []
         while found := await self.read(first, last, stream, BATCH_BYTES):
             for message in found:
@@ -154,11 +154,11 @@ class Messages:
 # -- events ----------------------------------------------------------------------------------------------------------
 
 WINDOW, LONGEST_WINDOW = 32, 65_536
-"""Messages of the first and the longest window that is read backwards."""
+"""Initial and longest window when reading backwards, in messages."""
 
 
 def _only_stream(wanted: Filter) -> str | None:
-    """The stream, if events of one stream are wanted: its messages have their own subject."""
+    """The stream if the filter selects a single one, else None. A single stream is read by its own subject."""
     return wanted.stream[0] if wanted.stream and len(wanted.stream) == 1 else None
 
 
@@ -167,11 +167,13 @@ class Read(NamedTuple):
     searched: int
     """The `seq` up to which the journal was searched."""
     missing: list[tuple[int, int]]
-    """Messages that are not there, from first to last. Where only one stream was read: where there must be some."""
+    """Ranges of missing messages, first to last, inclusive. If a single stream was read, its own missing messages are
+    somewhere in these ranges."""
 
 
 async def read(messages: Messages, after: int, end: int, wanted: Filter, max_bytes: int) -> Read:
-    """As `Journal.read`, up to `end`, in whole messages: the last one may exceed `max_bytes`. Raises `JournalError`."""
+    """Implements `Journal.read`, up to `end`. Reads whole messages: the last one may exceed `max_bytes`. Raises
+    `JournalError`."""
     first, last = max((after + 1) // EVENTS_A_MESSAGE, 1), end // EVENTS_A_MESSAGE
     stream = _only_stream(wanted)
     events: list[StoredEvent] = []
@@ -205,7 +207,7 @@ async def read(messages: Messages, after: int, end: int, wanted: Filter, max_byt
 async def read_back(
     messages: Messages, before: int, oldest: int, wanted: Filter, limit: int, max_bytes: int
 ) -> tuple[list[StoredEvent], int]:
-    """As `Journal.read_back`, down to `oldest`. Raises `JournalError`."""
+    """Implements `Journal.read_back`, down to `oldest`. Raises `JournalError`."""
     window = WINDOW
     while before > oldest:
         last = (before - 1) // EVENTS_A_MESSAGE
@@ -228,7 +230,7 @@ async def read_back(
 
 
 class _Newest:
-    """The last events added, within the bounds."""
+    """A bounded buffer that keeps the events added last: at most `limit`, about `max_bytes`."""
 
     def __init__(self, limit: int, max_bytes: int) -> None:
         self.events: deque[StoredEvent] = deque()
@@ -251,20 +253,21 @@ STREAMS_IN_MEMORY = 64
 
 
 class Location(NamedTuple):
-    """Location of a part of a body. A longer chunk is indexed in parts of `BLOCK_BYTES`."""
+    """Location of one block of an output body: chunks are indexed in blocks of `BLOCK_BYTES`."""
 
     start: int
-    """Offset in the body. `newlines`: those of the body before it."""
+    """Offset in the body. `newlines`: number of newlines in the body before it. `size`: uncompressed bytes."""
     newlines: int
     size: int
     message: int
     """Sequence of the commit's first message."""
     part_bytes: int
-    """Bytes of the rest in each message of the commit, except the last that has any."""
+    """Bytes of the commit's rest (see `message.py`) per message; only the last message with a part of it may have
+    fewer."""
     offset: int
     """Offset in the commit's rest."""
     stored: int
-    """Bytes there: fewer than `size` if they are compressed."""
+    """Stored bytes; fewer than `size` if compressed."""
 
 
 class Body(msgspec.Struct):
@@ -276,7 +279,7 @@ class Body(msgspec.Struct):
 
 
 class BodyIndex(msgspec.Struct):
-    """The bodies of one stream, up to message `message`."""
+    """Index of the output bodies of one stream, up to message `message`."""
 
     message: int = 0
     bodies: dict[str, Body] = {}
@@ -291,7 +294,7 @@ class Outputs:
     async def read(
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None:
-        """As `Journal.output`. An output's id is `<stream>:<line>:<output>`."""
+        """Implements `Journal.output`. An `output_id` is `<stream>:<line>:<output>`."""
         stream = output_id.rsplit(":", 2)[0]
         body = (await self._index(stream)).bodies.get(output_id)
         if body is None:
@@ -321,7 +324,7 @@ class Outputs:
         return index
 
     async def _bytes(self, body: Body, offset: int, length: int) -> bytes | None:
-        """A slice of at most `MAX_SLICE` bytes; None if it was deleted."""
+        """A slice of at most `MAX_SLICE` bytes; None if a part of it was deleted or is damaged."""
         end = min(offset + min(length, MAX_SLICE), body.size)
         found: list[bytes] = []
         for location in body.locations:
@@ -352,7 +355,7 @@ class Outputs:
         return b"".join(found)
 
     async def _lines(self, body: Body, offset: int, count: int) -> bytes | None:
-        """As many whole lines as fit into a slice; the head of the first if it does not fit."""
+        """At most `count` whole lines, as many as fit into a slice; the head of the first line if that does not fit."""
         start = await self._start_of_line(body, offset)
         if start is None or count <= 0:
             return b""
@@ -392,18 +395,18 @@ def _add(index: BodyIndex, commit: CommitMessages) -> None:
 
 HEARTBEAT = 1.0
 SILENCE = 3.5
-"""Seconds without a message or heartbeat after which the consumer counts as lost."""
+"""Seconds without a message or heartbeat after which the consumer is considered lost."""
 
 
 class Feed:
-    """A feed of everything that daemons commit: every message of the journal once, in order, from a given one on.
+    """Live feed of the commits of all daemons: every message of the journal after `last`, exactly once and in order.
 
-    The server pushes the messages. A push consumer may skip messages (it was lost with its server, or the client was
-    too slow), so each sequence is compared with the one before, and missing messages are read. A consumer without
-    heartbeats, or one that belongs to an earlier connection, is replaced.
+    The server pushes the messages. A push consumer may skip some (it was lost with its server, or the client was too
+    slow), so gaps in the sequence are detected and filled by reads. A consumer without heartbeats, or of an earlier
+    connection, is replaced.
 
-    `deliver` is called with each message; it must not raise. `missing`: with the first and last of messages that are
-    not there; raises `AwayError` and `JournalError`."""
+    `deliver` is called with each message; it must not raise. `missing` is called with the first and last sequence of
+    messages that no longer exist; it may raise `AwayError` and `JournalError`."""
 
     def __init__(
         self,
@@ -436,7 +439,7 @@ class Feed:
                 await self._skip(up_to)
 
     async def _skip(self, up_to: int) -> None:
-        """Messages up to here were deleted, or are damaged."""
+        """Report the messages up to `up_to` as missing, and advance past them."""
         if up_to > self.last:
             await self._missing(self.last + 1, up_to)
             self.last = max(self.last, up_to)
@@ -451,7 +454,7 @@ class Feed:
                 await asyncio.sleep(HEARTBEAT)
 
     async def _follow(self) -> None:
-        """Run until the consumer is lost."""
+        """Run one push consumer until it is lost."""
         clock = asyncio.get_running_loop().time
         number = self._connection.connections
         self._last_message_at = clock()

@@ -1,22 +1,22 @@
-"""Which journal the server has: the one that this daemon knows, or another one under its name.
+"""Detecting that the journal on the server was replaced by another one of the same name, and giving that a new id.
 
-A store can be wiped, truncated, restored from a backup, or purged by hand, under a live daemon and between its lives.
-Numbers are then used again for other events, so the journal gets a new id, and every cursor and position of the old one
-is void. What tells the two apart:
+A store can be wiped, truncated, restored from a backup, or purged by hand, while a daemon runs or between two runs.
+`seq` numbers are then reused for other events, so the journal gets a new id, and every cursor and position of the old
+one is invalid. A replacement is detected in these ways:
 
-- Both JetStream streams of a journal have its id in their metadata. A stream that is gone is created again, with a new
-  id. If the second one has another id than the first, its rows belong to a journal that was there before, and are
+- Both JetStream streams of a journal have its id in their metadata. A missing stream is created again, with a new id.
+  If the second stream (`state.py`) has another id than the first, its rows belong to an earlier journal, and are
   deleted.
-- A daemon remembers the newest message that it knows (`Anchor`): its sequence, and the id of its commit, which no other
-  commit has. A journal that ends before it, or has another commit there, was replaced. The anchor is also in a file on
-  the daemon's own host (`Memory`), for the next start: a store that was restored from a backup does not say so.
-- All that tooltap deletes is at or below the last expired `seq`, which is raised first. If the first message is beyond
-  it, and the stream has no limit that deletes old messages, somebody else has purged it.
+- A daemon remembers the newest message that it has seen (`Anchor`): its sequence, and the unique id of its commit. A
+  journal that ends before it, or has another commit at this sequence, was replaced. The anchor is also written to a
+  file on the daemon's host (`Memory`), to detect after a restart that the store was restored from a backup.
+- Everything that tooltap deletes is at or below the last expired `seq`, which is raised first. If the first message is
+  beyond it, and the stream has no limit that deletes old messages, somebody else has purged it.
 
-The daemon that notices first assigns the new id, under a lease, so that only one does. The others see the id. A server
-that was cut off from its cluster may believe for some seconds that it still leads the cluster, and that the journal
-ends earlier; so where several servers store the journal, one more message is stored first (`_confirm`), which only a
-majority can do.
+The daemon that notices first assigns the new id, under a lease, so that only one does; the others see the new id. A
+server cut off by a network partition may believe for some seconds that it still leads its cluster, and report an
+earlier end of the journal. So if the journal is replicated, a message is stored first (`_confirm`), which requires a
+majority.
 """
 
 from __future__ import annotations
@@ -41,35 +41,35 @@ from tooltap.protocol.stats import Statistics
 from tooltap.traces.recording.own_file import open_own, private_folder
 
 FORMAT = 1
-"""Format of messages and rows. A journal of another one is refused."""
+"""Format version of messages and rows. A journal of another version is refused."""
 ID_KEY, FORMAT_KEY = "tooltap-journal", "tooltap-format"
 NEXT_KEY, KEEP_KEY = "tooltap-next", "tooltap-keep"
 READ_BYTES = 1_048_576
 ROW_TOKEN = ".row."
 
 LEASE = 10
-"""Seconds for which one daemon alone gives the journal a new id."""
+"""Seconds of the lease under which one daemon assigns a new id."""
 CHECK_STREAM = "journal check"
-"""No stream of a publisher can have this name."""
+"""Stream of the message that `_confirm` stores; no publisher's stream can have this name."""
 PURGED = "its oldest events were deleted by somebody else"
 LIMITS = ("max_bytes", "max_msgs", "max_age", "max_msgs_per_subject")
 JOURNALS = 32
-"""Most files of anchors; beyond this, the oldest are deleted."""
+"""Most anchor files in the folder; beyond this, the oldest are deleted."""
 
 _decoder = msgspec.json.Decoder(tuple[int, str])
 _log = get_logger("journal")
 
 Keep: TypeAlias = Literal["all", "expired"]
-"""Rows that a new id leaves: all, or those whose events retention has deleted."""
+"""Rows that survive a change of the id: `all`, or only those whose events retention has deleted."""
 
 
 class Anchor(NamedTuple):
-    """The newest message that a daemon knows."""
+    """The newest message that a daemon has seen."""
 
     seq: int
-    """Its sequence."""
+    """Sequence of the message."""
     commit: str
-    """The id of its commit."""
+    """Id of its commit."""
 
 
 class Identity:
@@ -78,9 +78,9 @@ class Identity:
     def __init__(self, connection: Connection, messages: Messages, state: State, memory: Memory, daemon: str) -> None:
         self.id = ""
         self.rows_are_lost = False
-        """The rows have to be rebuilt from the messages."""
+        """True if the rows must be rebuilt from the messages."""
         self.rows_are_stale = False
-        """Rows read so far are no longer valid."""
+        """True if the rows read so far are no longer valid."""
         self._connection = connection
         self._messages = messages
         self._state = state
@@ -91,12 +91,12 @@ class Identity:
         """Sequence of the first message at the last check."""
 
     def learn(self, seq: int, commit: str) -> None:
-        """Remember the newest message."""
+        """Advance the anchor to a message, if that is newer."""
         if self._anchor is None or seq > self._anchor.seq:
             self._anchor = Anchor(seq, commit)
 
     async def check(self) -> None:
-        """Find out which journal the server has, and create what is missing: `id`. Raises `AwayError`,
+        """Find out which journal the server has, create missing streams, and set `id`. Raises `AwayError`,
         `JournalError`."""
         anchor = self._anchor  # what is learned from here on may be newer than the answer
         found = await self._set_up()
@@ -120,7 +120,7 @@ class Identity:
         await self.remember()
 
     async def remember(self) -> None:
-        """Write the newest message known into the file for the next life."""
+        """Write the anchor to its file, for the next run of the daemon."""
         if self._anchor is not None:
             await asyncio.to_thread(self._memory.write, self.id, *self._anchor)
 
@@ -131,7 +131,8 @@ class Identity:
         return found
 
     async def _differs(self, found: ServerJournal, anchor: Anchor | None) -> str:
-        """Reason why this is another journal than the one known, although it has its id; empty if it is the same."""
+        """The reason why the journal found is not the known one, although it has the same id; empty if it is the
+        same."""
         if anchor is not None and found.last < anchor.seq:
             return await self._confirm(found, anchor)
         if anchor is not None and found.last > anchor.seq:
@@ -179,13 +180,14 @@ class ServerJournal(NamedTuple):
     """Sequences of the journal's first and last message."""
     config: dict[str, Any]
     rows_are_lost: bool
-    """The rows have to be rebuilt from the messages."""
+    """True if the rows must be rebuilt from the messages."""
     last_row: int
     """Sequence of the last message of the second stream."""
 
 
 async def set_up(connection: Connection, events: tuple[str, str], state: tuple[str, list[str]]) -> ServerJournal:
-    """`events`, `state`: name and subjects of the streams. Raises `AwayError`, `JournalError`."""
+    """Create or check both JetStream streams of the journal. `events`, `state`: name and subjects of each. Raises
+    `AwayError`, `JournalError`."""
     options = connection.place.options
     wishes = {"num_replicas": options.replicas, "max_bytes": options.max_bytes}
     name, subject = events
@@ -230,8 +232,8 @@ async def rename(connection: Connection, events: str, state: str, journal_id: st
 
 
 async def _set_up_state(connection: Connection, name: str, subjects: list[str], journal_id: str) -> tuple[bool, int]:
-    """Whether rows were lost, because they are those of another journal, or because there was no such stream; and
-    the sequence of the last message."""
+    """Create or check the second stream. Returns whether the rows were lost (the stream was missing, or had the rows of
+    another journal), and the sequence of its last message."""
     wishes = {"num_replicas": connection.place.options.replicas}
     info, is_new = await _create(
         connection,
@@ -278,7 +280,7 @@ async def _delete_rows(connection: Connection, name: str, subjects: list[str], *
 
 
 async def _create(connection: Connection, config: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Create the stream unless it exists. Return what is known of it, and whether it is new."""
+    """Create the stream unless it exists. Returns its `STREAM.INFO`, and whether it is new."""
     name = config["name"]
     try:
         return await _info(connection, name), False
@@ -317,15 +319,15 @@ def _given(wishes: dict[str, Any]) -> dict[str, Any]:
 
 
 class Memory:
-    """Anchors in files, one for each journal that this host has used. They are needed for nothing else, so they are not
-    synced, and what cannot be read or written counts as missing. `folder`: None to remember nothing."""
+    """Stores anchors on this host, one file for each journal that it has used. This is best effort: files are not
+    synced, and errors count as a missing anchor. `folder`: None to store nothing."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._written: tuple[str, int, str] | None = None
 
     def read(self, journal: str) -> tuple[int, str] | None:
-        """Sequence of the journal's newest message, and its commit."""
+        """The stored anchor of a journal (sequence, commit id), or None."""
         if self._folder is None:
             return None
         try:

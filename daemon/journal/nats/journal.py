@@ -1,18 +1,18 @@
 """The journal on NATS JetStream, shared by any number of daemons on any number of hosts.
 
 One message is one commit of one stream, on the stream's own subject. The last message of the subject is the stream's
-position; nothing else has to be kept consistent with it. Rows (`state.py`) are hints, which are caught up from
-messages. After any failure to commit, the stream's row is dropped: it may lack a commit that was stored after all. The
-next load reads it from the messages.
+position; nothing else has to be kept consistent with it. Rows (`state.py`) are a cache, which is brought up to date
+from messages. After any failed commit, the stream's row is dropped: it may lack a commit that was stored after all. The
+next load derives it from the messages.
 
 Publishing. A daemon learns of commits, including its own, from one feed that runs while there are subscribers; a daemon
-that only publishes costs the server no consumer. Partials are not stored. So a daemon retains its own commits until
-they come back in the feed (`_unconfirmed`), and publishes those with their partials.
+that only publishes costs the server no consumer. Partials are not stored. So a daemon keeps its own commits until they
+come back in the feed (`_unconfirmed`), and then publishes them with their partials.
 
-The other modules, in the order in which a commit meets them: `place.py` is the URL, `connection.py` the connection and
-what JetStream is asked, `identity.py` finds out whether the server still has the same journal, `message.py` encodes a
-commit, `commits.py` stores it exactly once, `state.py` has the rows of streams, `events.py` delivers what all daemons
-commit and reads it again, `rebuild.py` rebuilds a stream from it, `retention.py` deletes it.
+The other modules, in reading order: `place.py` parses the URL, `connection.py` has the connection and the requests to
+JetStream, `identity.py` checks whether the server still has the same journal, `message.py` encodes a commit,
+`commits.py` stores it exactly once, `state.py` has the rows of streams, `events.py` reads commits and delivers new ones
+of all daemons, `rebuild.py` rebuilds a stream from its commits, `retention.py` deletes them.
 """
 
 from __future__ import annotations
@@ -67,28 +67,28 @@ from tooltap.protocol.frames import UsageRequest
 from tooltap.protocol.replies import StreamState, UsageResult
 
 SCAN_BYTES = 4_194_304
-"""Bytes of one read that finds out which messages are missing."""
+"""Bytes of one read when scanning for missing messages."""
 LIST_TIMEOUT = 2.0
-"""Seconds that a list of streams may take; after that, the list is what this daemon knows."""
+"""Timeout in seconds for listing streams; after that, the list has the rows known to this daemon."""
 
 MESSAGE_BYTES = 1_048_576
-"""Longest message, if the server's `max_payload` allows it. A read returns whole messages."""
+"""Longest message in bytes, if the server's `max_payload` allows it. Short, because a read returns whole messages."""
 BODY_BYTES = 65_536
-"""A commit with longer bodies is encoded in a thread: they are compressed."""
+"""A commit with more bytes of output bodies is encoded in a thread, because compression takes time."""
 STREAMS_IN_MEMORY = 4_096
 CLOSING_LEASE, RETENTION_LEASE = 5, 300
-"""Seconds for which one daemon alone closes abandoned streams, or deletes old events."""
+"""Seconds of the leases for closing abandoned streams and for deleting old events."""
 CHECK_PERIOD = 5.0
-"""Seconds after which a daemon looks whether the server still has the same journal. Most changes are noticed earlier:
-by a commit, a subscription, or a new connection."""
+"""Seconds between two checks whether the server still has the same journal. Most changes are noticed earlier: by a
+commit, a subscription, or a reconnect."""
 CLOSE_TIMEOUT = 0.3
-"""Seconds that the last rows may take when the daemon ends."""
+"""Timeout in seconds for writing the last rows at shutdown."""
 
 _log = get_logger("journal")
 
 
 class NatsJournal(Journal):
-    """Created by `open`."""
+    """A `Journal` on NATS JetStream, created by `open`."""
 
     def __init__(self, connection: Connection, clock: Clock, memory: Memory) -> None:
         daemon = secrets.token_hex(6)
@@ -100,13 +100,13 @@ class NatsJournal(Journal):
         self._state = State(connection, daemon)
         self._outputs = Outputs(connection, self._messages)
         self._rows: OrderedDict[str, OwnRow] = OrderedDict()
-        """Stream -> its row, of streams that this daemon has loaded or commits to."""
+        """Stream -> row, for streams that this daemon has loaded or commits to. An LRU cache."""
         self._oldest = 1
         self._latest = self._last_expired = 0
         self._bytes = 0
         self._damages = 0
         self._holes = -1
-        """Number of messages that are missing between others; -1 if not known yet."""
+        """Number of messages deleted between others, when last checked; -1: unknown."""
         self._clock = clock
         self._identity = Identity(connection, self._messages, self._state, memory, daemon)
         self._writer = Commits(connection, self._messages, daemon)
@@ -114,20 +114,21 @@ class NatsJournal(Journal):
         self._catch_up = CatchUp(connection, self._messages, self._state)
         self._feed: Feed | None = None
         self._unconfirmed: dict[str, Commit] = {}
-        """Commit id -> a commit that the feed has not brought back yet."""
+        """Commit id -> own commit that the feed has not delivered yet."""
         self._states: dict[str, StreamState] = {}
-        """Stream -> its state, of streams this daemon has committed to: all that have not ended, and some that have."""
+        """Stream -> state, for streams that this daemon has committed to: all that have not ended, and some that
+        have."""
         self._resets = 0
         self._holes_counted_on = 0
-        """Number of the connection on which the missing messages were counted last."""
+        """Number of the connection on which deleted messages were last counted."""
         self._tasks: list[asyncio.Task[None]] = []
         self._repairing: asyncio.Task[None] | None = None
         self._checking = asyncio.Lock()
 
     @classmethod
     async def open(cls, place: NatsPlace, *, clock: Clock = wall_clock, memory: Path | None = None) -> Self:
-        """Connect, and create the journal if it does not exist. `memory`: a folder in which this host remembers which
-        journals it has seen. Raises `JournalError`, one sentence for the user."""
+        """Connect, and create the journal if it does not exist. `memory`: folder for the anchors of journals
+        (`identity.py`). Raises `JournalError`, one sentence for the user."""
         connection = await Connection.open(place)
         try:
             journal = cls(connection, clock, Memory(memory))
@@ -182,8 +183,8 @@ class NatsJournal(Journal):
     # -- which journal it is -------------------------------------------------------------------------------------
 
     async def _check(self) -> None:
-        """Find out whether the server still has this journal; if not, begin with the one that it has. Raises
-        `AwayError`, `JournalError`."""
+        """Check whether the server still has this journal; if not, switch to the one that it has. Raises `AwayError`,
+        `JournalError`."""
         async with self._checking:
             identity = self._identity
             await identity.check()
@@ -207,7 +208,7 @@ class NatsJournal(Journal):
                 self.on_reset()
 
     async def _begin_again(self) -> None:
-        """Forget everything about the journal that was there before."""
+        """Discard all state of the replaced journal, and read the range of the new one."""
         state = (await self._connection.api(f"STREAM.INFO.{self._messages.stream}"))["state"]
         expired = await self._state.expired()
         # Nothing below awaits: whoever reads meanwhile gets all of one journal or all of the other.
@@ -226,7 +227,7 @@ class NatsJournal(Journal):
             self._feed = self._new_feed(last)
 
     async def _refresh(self) -> int:
-        """Ask the server for the journal's range, and for what is missing in it; returns the sequence of its last
+        """Ask the server for the journal's range, and for missing messages in it. Returns the sequence of the last
         message."""
         state = (await self._connection.api(f"STREAM.INFO.{self._messages.stream}"))["state"]
         last = self._take_range(state, await self._state.expired())
@@ -249,7 +250,7 @@ class NatsJournal(Journal):
         return last
 
     def _note_damaged(self, first: int, last: int) -> None:
-        """Note messages that cannot be read."""
+        """Record the events of unreadable messages as damaged."""
         if self.corrupt.add(first * EVENTS_A_MESSAGE, end_of(last)):
             self._damages += last - first + 1
             _log.error(
@@ -267,7 +268,7 @@ class NatsJournal(Journal):
             _log.info("rebuilt the journal's list of sessions", streams=made)
 
     async def _watch(self) -> None:
-        """Look regularly whether it is still the same journal, until cancelled."""
+        """Run `_check` periodically and after each reconnect, until cancelled."""
         reconnected = self._connection.reconnected
         while True:
             reconnected.clear()
@@ -318,7 +319,7 @@ class NatsJournal(Journal):
         return encode_commit(commit, commit_id, since, limit)
 
     def _count(self, info: StreamInfo) -> None:
-        """Remember the stream's state. Of too many, an ended stream is forgotten."""
+        """Remember the stream's state; if there are too many, ended streams are not kept."""
         self._states.pop(info.stream, None)
         self._states[info.stream] = info.state
         if len(self._states) > STREAMS_IN_MEMORY and info.state == "ended":
@@ -340,7 +341,7 @@ class NatsJournal(Journal):
         return row
 
     def _apply(self, own: OwnRow, commit: Commit, first: int, parts: list[CommitPart]) -> None:
-        """Bring the row up to a commit that was stored from message `first` on."""
+        """Apply a stored commit to the row. `first`: sequence of its first message."""
         produced = [one for one in commit.outputs if isinstance(one, Produced) and not one.partial]
         seqs = [stored.seq for index, part in enumerate(parts) for stored in events_of(first + index, part.events)]
         self._events += len(seqs)
@@ -361,11 +362,12 @@ class NatsJournal(Journal):
         return loaded.stored
 
     async def count_streams(self, *states: StreamState) -> int:
-        """Counts the streams this daemon has committed to: other daemons have their own limit."""
+        """Count only streams that this daemon has committed to: each daemon has its own limit of streams."""
         return sum(state in states for state in self._states.values())
 
     async def suspend_all(self) -> int:
-        """Nothing to write: the other daemons notice when a daemon is gone. But it may have left its rows behind."""
+        """Write nothing: streams of a dead daemon are read as suspended. Only brings rows of earlier daemons up to
+        date."""
         await self._catch_up.at_start()
         return 0
 
@@ -423,8 +425,8 @@ class NatsJournal(Journal):
         return found.events, found.searched
 
     async def _note_missing(self, first: int, last: int, *, are_all: bool = True) -> None:
-        """Note messages that are missing as damaged, save those that retention has deleted. Without `are_all` only some
-        of the range are missing: find out which. Raises `JournalError`."""
+        """Record missing messages as damaged, except those that retention has deleted. Without `are_all`, only some of
+        the range are missing, and it is scanned for them. Raises `JournalError`."""
         first = max(first, (self._last_expired + 1) // EVENTS_A_MESSAGE)
         if first > last:
             return
@@ -550,7 +552,7 @@ class NatsJournal(Journal):
         return Feed(self._connection, self._messages, last, self._deliver, self._skip)
 
     async def _skip(self, first: int, last: int) -> None:
-        """Messages do not come in the feed. Raises `AwayError`, `JournalError`."""
+        """Handle messages that the feed cannot deliver. Raises `AwayError`, `JournalError`."""
         await self._refresh()
         await self._note_missing(first, last)
         self.on_skip(end_of(last))

@@ -1,14 +1,13 @@
-"""A commit as messages of a JetStream stream, and back.
+"""Encoding a commit as messages of a JetStream stream, and decoding them.
 
 Nearly every commit is one message on its stream's own subject. A commit that is too large for a message, or has more
-events than a `seq` has room for, is an atomic batch of consecutive messages. Each message holds whole events, so that
-events can be read from any one message. Everything else in a commit (tail, snapshot, chunks of output bodies: the
-"rest") is one byte string, split where a message is full. The last message holds the stream's information after the
-commit.
+than 4,096 events, is an atomic batch of consecutive messages. Each message holds whole events, so that events can be
+read from any one message. Everything else in a commit (tail, snapshot, chunks of output bodies: the "rest") is one byte
+string, split where a message is full. The last message holds the stream's `StreamInfo` after the commit.
 
-A message ends with a checksum over all of it. A damaged message, or one that is not tooltap's, has nothing to
-read: `decode_part` raises `DamagedError`, and whoever reads reports its events as lost. The data of a chunk is
-compressed, in blocks, where that is shorter.
+A message ends with a checksum over the whole message. For a damaged message, or one that is not tooltap's,
+`decode_part` raises `DamagedError`, and readers report its events as lost. The data of chunks is compressed block by
+block, where that is shorter.
 
 The `seq` of an event is the sequence of its message times 4,096, plus its index: below 2**53 for 2·10¹² messages.
 """
@@ -28,21 +27,21 @@ from tooltap.protocol.inputs import Input
 
 EVENTS_A_MESSAGE = 4_096
 ENVELOPE_BYTES = 1_024
-"""Bytes of a message for what is neither event nor rest, including its headers."""
+"""Bytes of a message reserved for its headers and for fields other than events, rest and info."""
 EVENT_BYTES = 8
-"""Bytes that an event needs in addition to its body."""
+"""Overhead of an event in addition to its body, in bytes."""
 BLOCK_BYTES = 262_144
-"""The data of a chunk is compressed in blocks of this length, so that a part of it can be read alone."""
+"""Block size for compressing the data of a chunk. Blocks allow random access."""
 SHORTEST = 256
-"""Bytes of the shortest chunk that is compressed."""
+"""Bytes of the shortest block that is compressed."""
 LEVEL = 1
-"""Higher levels take several times as long, and save a few percent."""
+"""Level of zlib compression. Higher levels take several times as long, and save a few percent."""
 SUM_BYTES = 4
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class DamagedError(Exception):
-    """A message that cannot be read, or is not what was stored."""
+    """A message cannot be decoded, or its checksum is wrong."""
 
 
 class CommitPart(msgspec.Struct, array_like=True):
@@ -59,7 +58,7 @@ class CommitPart(msgspec.Struct, array_like=True):
     info: msgspec.Raw
     """`StreamInfo` in the last part, null in others."""
     sum: bytes = bytes(SUM_BYTES)
-    """CRC-32 over all bytes of the message before it."""
+    """CRC-32 of all preceding bytes of the message."""
 
     @property
     def is_last(self) -> bool:
@@ -74,11 +73,11 @@ class BodyChunk(NamedTuple):
     mime_type: str
     size: int
     blocks: tuple[int, ...] = ()
-    """Bytes of each block as it is stored; it is compressed if it is shorter than the data. Empty: nothing is."""
+    """Stored length of each block; shorter than its data if it is compressed. Empty: none is compressed."""
 
 
 class Rest(msgspec.Struct, array_like=True):
-    """The head of the rest; the data of the chunks follows."""
+    """The head of the rest of a commit (see above); the data of the chunks follows it."""
 
     tail: list[Input]
     snapshot: bytes | None
@@ -93,7 +92,7 @@ LENGTH_BYTES = 4
 
 
 def token(stream: str) -> str:
-    """The stream's id as one token of a subject."""
+    """Escape a stream's id to one token of a NATS subject."""
     return quote(stream, safe="").replace(".", "%2E")
 
 
@@ -108,7 +107,7 @@ def events_of(message: int, events: Iterable[bytes]) -> list[StoredEvent]:
 
 
 def decode_part(data: bytes) -> CommitPart:
-    """Raises `DamagedError`."""
+    """Decode and verify a message. Raises `DamagedError`."""
     try:
         part = _part_decoder.decode(data)
     except UNREADABLE as error:
@@ -124,7 +123,7 @@ def encode_part(part: CommitPart) -> bytes:
 
 
 def commit_of(data: bytes) -> str:
-    """The commit whose message this is; of one that is damaged, what tells it from others."""
+    """The commit id of a message; for a damaged message, an id derived from its checksum."""
     try:
         return decode_part(data).commit
     except DamagedError:
@@ -132,7 +131,7 @@ def commit_of(data: bytes) -> str:
 
 
 def encode_commit(commit: Commit, commit_id: str, since: int, max_bytes: int) -> list[CommitPart]:
-    """The commit's messages, each at most `max_bytes` long. Raises `JournalError` for an event that does not fit."""
+    """Encode a commit as messages of at most `max_bytes` each. Raises `JournalError` for an event that does not fit."""
     info = _encode(commit.info)
     room = max_bytes - ENVELOPE_BYTES - len(info)
     bodies = [output.body for output in commit.outputs if isinstance(output, Produced) and not output.partial]
@@ -184,7 +183,7 @@ def _packed_block(data: bytes) -> bytes:
 
 
 def unpacked(data: bytes, size: int) -> bytes:
-    """A block of `size` bytes, as it is stored. Raises `DamagedError`."""
+    """Decompress a stored block, if it is not `size` bytes long already. Raises `DamagedError`."""
     if len(data) == size:
         return data
     try:
@@ -194,7 +193,7 @@ def unpacked(data: bytes, size: int) -> bytes:
 
 
 def _packed(bodies: Sequence[bytes], room: int, taken: int) -> Iterator[list[bytes]]:
-    """The events of each message, at least one message; `taken` bytes of the first are in use."""
+    """Distribute events over messages of `room` bytes, at least one message; `taken` bytes of the first are in use."""
     events: list[bytes] = []
     for body in bodies:
         size = len(body) + EVENT_BYTES
@@ -207,7 +206,8 @@ def _packed(bodies: Sequence[bytes], room: int, taken: int) -> Iterator[list[byt
 
 
 def read_rest(rest: bytes) -> tuple[Rest, int]:
-    """The head, and where in `rest` the data of the chunks begins. Raises `DamagedError`."""
+    """Decode the head of the rest. Returns it, and the offset at which the data of the chunks begins. Raises
+    `DamagedError`."""
     start = LENGTH_BYTES + int.from_bytes(rest[:LENGTH_BYTES], "big")
     try:
         return _rest_decoder.decode(rest[LENGTH_BYTES:start]), start

@@ -1,4 +1,4 @@
-"""Where a journal on NATS is, and how to log in: the URL that `--journal nats://…` takes.
+"""The URL of a journal on NATS, as in `--journal nats://…`: servers, login, and options.
 
 `nats://[USER:PASSWORD@|TOKEN@]HOST[:PORT][,HOST…][/NAME][?OPTION=VALUE&…]`, or `tls://` where TLS is required. A URL
 with a secret belongs in the configuration file: every user of a machine can read a command line.
@@ -58,7 +58,7 @@ class NatsPlace(msgspec.Struct, frozen=True, kw_only=True):
     options: NatsOptions = NatsOptions()
 
     def __str__(self) -> str:
-        """For people, without secrets."""
+        """Servers and name, without secrets, for messages and logs."""
         return f"{','.join(self.servers)}/{self.name}"
 
     def connect_options(self) -> dict[str, Any]:

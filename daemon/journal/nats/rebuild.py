@@ -1,17 +1,16 @@
-"""Rebuilding from the messages of a stream: the state of its parser, and its row.
+"""Rebuilding the state of a stream's parser, and its row, from the messages of the stream.
 
 The subject's last message is the stream's position. If retention or a limit of the server has deleted messages that the
-parser needs, only the position is left, and the stream continues with a fresh parser. If all messages are deleted, the
-row has the position. The row is read before the last message, so it can be older than the messages but not newer. What
-it lacks is read from the messages.
+parser needs, only the position remains, and the stream continues with a fresh parser. If all messages are deleted, the
+row has the position. The row is read before the last message, so it can be older than the messages but not newer. It is
+brought up to date from newer messages.
 
-All rows are rebuilt where the second JetStream stream was lost: they say nothing that the messages do not say. With
-them was lost up to where events have expired. All messages that are missing count as expired then: what deleted them is
-not known any more.
+If the second JetStream stream is lost, all rows are rebuilt: they are derived from messages only. The last expired
+`seq` is lost with that stream. So all missing messages then count as expired: the reason for their deletion is unknown.
 
-Some rows are brought up to date when another daemon is gone. A daemon that is killed may have committed what it has not
-written into the rows. Its publishers may not come back, and then nobody loads these streams, although they wait for
-something: to be closed, or for views. So other daemons bring up these rows, and so does its next life.
+Rows of a dead daemon are brought up to date by other daemons, and by its successor. A daemon that is killed may not
+have written its last commits into the rows. If its publishers do not come back, nobody loads these streams, although
+they may still have to be closed, or wait for views.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ from tooltap.protocol.stats import Statistics
 
 _log = get_logger("journal")
 MOST_DETAILS = 1_000_000
-"""Most missing messages of which the server is asked for a list."""
+"""Most deleted messages for which the server is asked for a list."""
 
 
 class Loaded(msgspec.Struct):
-    """A stream as `load` has found it."""
+    """A stream as read by `load`."""
 
     own: OwnRow
     stored: StoredStream
     position: int
     """Sequence of the last message, 0 if there is none."""
     advanced: bool
-    """The row was behind."""
+    """True if the row was behind the messages."""
 
 
 async def load(connection: Connection, messages: Messages, state: State, stream: str) -> Loaded | None:
@@ -80,14 +79,15 @@ async def load(connection: Connection, messages: Messages, state: State, stream:
 
 
 def _info(stream: str, part: CommitPart | None) -> StreamInfo:
-    """If nothing of the stream can be read, it starts again from the beginning."""
+    """The info stored in a message; for None, the info of a new stream, which starts again from the beginning."""
     if part is None:
         return StreamInfo(stream=stream, statistics=Statistics(stream=stream, dialect="auto", provider=""))
     return part.stream_info()
 
 
 async def _last_intact(messages: Messages, stream: str, last: int) -> tuple[CommitPart | None, int]:
-    """The last part of the stream's last commit that can be read, and its sequence: the stream continues there."""
+    """The last message of the stream's last intact commit, and its sequence, where the stream continues; (None, 0) if
+    there is none."""
     part, seq = None, 0
     async for commit in messages.commits(stream, 1, last):
         part, seq = commit.parts[-1], commit.last
@@ -106,7 +106,7 @@ def advance(own: OwnRow, first: int, last: CommitPart, info: StreamInfo) -> None
 
 
 class _Parser:
-    """The snapshot and tail of a parser, as far as they are still stored."""
+    """Collects the snapshot and tail of a parser from commits, as far as these still exist."""
 
     def __init__(self) -> None:
         self.snapshot: bytes | None = None
@@ -135,8 +135,8 @@ def _project(own: OwnRow, commit: CommitMessages) -> None:
 
 
 def _stored(row: Row, position: int, parser: _Parser) -> StoredStream:
-    """An open stream may be open at another daemon. It is returned as suspended, so that whoever resumes it starts with
-    a commit, which fences out the other daemon."""
+    """Make the result of `load_stream`. An open stream, which another daemon may serve, is returned as suspended: so
+    resuming it begins with a commit, which fences out the other daemon."""
     info = msgspec.convert(msgspec.to_builtins(row.info), StreamInfo)  # a deep copy
     info.position = position
     if info.state == "open":
@@ -156,7 +156,7 @@ async def rebuild_rows(connection: Connection, messages: Messages, state: State)
 
 
 class CatchUp:
-    """Brings up the rows of streams whose daemon is gone."""
+    """Brings rows of dead daemons up to date."""
 
     def __init__(self, connection: Connection, messages: Messages, state: State) -> None:
         self._connection = connection
@@ -166,7 +166,7 @@ class CatchUp:
         self._is_due = False
 
     async def at_start(self) -> None:
-        """Bring up the rows that an earlier daemon has left behind. It may still count as alive."""
+        """Bring all rows up to date: this daemon's predecessor may have died, but still count as alive."""
         try:
             await self._bring_up(())
         except JournalError as error:  # rows are hints
@@ -174,7 +174,7 @@ class CatchUp:
             self._is_due = True
 
     async def bring_up_rows(self) -> None:
-        """Bring them up if another daemon no longer counts as alive. Raises `JournalError`."""
+        """Bring rows up to date if another daemon has died since the last call. Raises `JournalError`."""
         alive = await self._connection.retry(self._state.alive)
         if self._is_due or self._alive - alive:
             await self._bring_up(() if self._is_due else alive)
@@ -211,7 +211,8 @@ async def _streams(connection: Connection, messages: Messages) -> AsyncIterator[
 
 
 async def missing(connection: Connection, messages: Messages) -> list[int]:
-    """Sequences of the messages that are missing between the first and the last. Raises `AwayError`, `JournalError`."""
+    """Sequences of deleted messages between the first and the last; empty if there are more than `MOST_DETAILS`. Raises
+    `AwayError`, `JournalError`."""
     known = (await connection.api(f"STREAM.INFO.{messages.stream}"))["state"]
     if not 0 < known.get("num_deleted", 0) <= MOST_DETAILS:
         return []

@@ -4,11 +4,11 @@ A stream is deleted as a whole: first its messages, later its row. One that has 
 the server (`max_bytes` of the URL, or what its operator has set) apply as well: they delete the oldest messages,
 whatever those are. A stream that was read from an agent's own store does not expire by age.
 
-A purge is several requests, and the daemon may die between two of them, so their order is: raise `expired`, mark the
-row as expired, with what is to be deleted (`Row.purge`), delete the messages, remove the mark. Readers then report a
-gap for events that may still be there, but never miss events without one; and whoever finds the mark later, completes
-the purge. The row is written with its expected sequence and the purge stops at the last message seen, so that a
-commit of another daemon in between is not lost.
+A purge is several requests, and the daemon may die between any two of them. So their order is: raise `expired`, mark
+the row as expired together with the range to delete (`Row.purge`), delete the messages, remove the mark. Readers may
+report a gap for events that still exist, but never miss events without a gap; and a daemon that finds the mark later
+completes the purge. The row is written with its expected sequence, and the purge stops at the last message seen, so a
+concurrent commit of another daemon is not lost.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Retention(NamedTuple):
     messages: Messages
     state: State
     load: Callable[[str], Awaitable[object]]
-    """Loads a stream, which brings its row up to date."""
+    """Loads a stream, and so brings its row up to date."""
 
     async def expire(self, before: int, forget_before: int, max_bytes: int | None) -> int:
-        """As `Journal.expire`; also deletes expired rows older than `forget_before`. Returns how many events were
-        deleted, as far as the rows know. What goes wrong with one stream concerns no other."""
+        """Implements `Journal.expire`; also deletes expired rows older than `forget_before`. Returns the number of
+        deleted events according to the rows. An error of one stream does not affect the others."""
         expired = 0
         is_too_long = await self._is_too_long(max_bytes)
         for row in sorted(await self.state.rows(), key=lambda row: row.info.updated):
@@ -65,7 +65,7 @@ class Retention(NamedTuple):
         return 0
 
     async def remove_session(self, session: str) -> int:
-        """As `Journal.remove_session`, but fails for a stream that other sessions share."""
+        """Implements `Journal.remove_session`, but raises `JournalError` if a stream also has other sessions."""
         rows = [row for row in await self.state.rows() if session in row.sessions]
         for row in rows:
             stream = row.info.stream
@@ -84,7 +84,7 @@ class Retention(NamedTuple):
         return int((await self.connection.api(f"STREAM.INFO.{self.messages.stream}"))["state"]["bytes"]) > max_bytes
 
     async def _purge(self, listed: Row) -> int:
-        """Delete the messages of an ended stream; returns how many events were deleted."""
+        """Delete the messages of an ended stream; returns the number of deleted events."""
         stream = listed.info.stream
         stored = await self.state.get(stream)
         last = await self.messages.last(stream)

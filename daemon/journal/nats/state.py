@@ -1,12 +1,12 @@
-"""The second JetStream stream of a journal: what daemons that share it know of its streams and of each other.
+"""The second JetStream stream of a journal: state shared by its daemons (rows of streams, heartbeats, leases, notes).
 
-Each stream of the journal has a row: what is derived from its events (sessions, open calls), and up to which message.
-A row is small, and rewritten as the stream grows: after the commits, at most once a second, so that a commit costs one
-message. So it is a hint that may lack the last commits; whoever needs certainty brings it up to date from the stream's
-messages (`rebuild.py`). It outlives the messages: of an ended stream it is all that retention leaves.
+Each stream of the journal has a row: a projection of its events (sessions, open calls), and the message up to which it
+goes. Rows are small, and written asynchronously, at most once a second, so that a commit costs only one message. So a
+row may lack the last commits; where that matters, it is brought up to date from the stream's messages (`rebuild.py`).
+It outlives the messages: retention leaves only the row of an ended stream.
 
-Each daemon writes a heartbeat that the server deletes after a while. For work that one daemon alone should do, a daemon
-takes a lease: a key that expires too. The stream retains one value per key.
+Each daemon writes a heartbeat that expires on the server. For work that only one daemon should do, it takes a lease: a
+key that expires, too. The JetStream stream retains one value per key.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tooltap.protocol.replies import StreamState
 WRITE_PERIOD = 1.0
 HEARTBEAT_PERIOD = 60
 DEAD_AFTER = 180
-"""Seconds."""
+"""Seconds after its last heartbeat after which a daemon counts as dead."""
 READ_BYTES = 1_048_576
 MOST_ROW_BYTES = 1_048_576
 
@@ -43,15 +43,15 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     info: StreamInfo
     message: int = 0
-    """Sequence of the last message that it includes."""
+    """Sequence of the last message that the row includes."""
     since: int = 0
     """Sequence of the message from which the stream's parser can be rebuilt; 0 before the first message."""
     owner: str = ""
     """The daemon that committed last."""
     expired: bool = False
-    """Retention has deleted the events."""
+    """True if retention has deleted the events."""
     purge: int = 0
-    """Retention is about to delete the messages before this one. The sessions are in the row until that is done."""
+    """Retention is deleting the messages before this sequence; 0: it is not. The row keeps its sessions until then."""
     sessions: dict[str, SessionRow] = {}
     calls: dict[str, CallRow] = {}
 
@@ -64,7 +64,7 @@ def decode_row(data: bytes) -> Row:
 
 
 def encode_row(row: Row, max_bytes: int) -> bytes:
-    """Encode the row in at most `max_bytes`, without the oldest open calls and sessions if there are too many."""
+    """Encode the row in at most `max_bytes`, dropping the oldest open calls and sessions if necessary."""
     data = msgspec.msgpack.encode(row)
     while len(data) > max_bytes and (row.calls or row.sessions):
         sessions = sorted(row.sessions.items(), key=lambda item: item[1].last_seq)
@@ -78,7 +78,7 @@ def encode_row(row: Row, max_bytes: int) -> bytes:
 
 
 def read_event(stored: StoredEvent) -> Event | None:
-    """Decode an event. None, and a log entry, if this version does not know its kind."""
+    """Decode an event. Returns None and logs an error if this version cannot decode it."""
     try:
         return decode(stored.body)
     except msgspec.MsgspecError as error:
@@ -94,7 +94,7 @@ def matches(wanted: Filter, stored: StoredEvent) -> bool:
 
 
 class RowProjection(Projection):
-    """Stores the derived rows in a `Row`."""
+    """Projection of sessions and open calls that is stored in a `Row`."""
 
     def __init__(self, row: Row) -> None:
         self.row = row
@@ -118,7 +118,7 @@ class RowProjection(Projection):
 class StoredRow(NamedTuple):
     row: Row
     entry: int
-    """Sequence of its message."""
+    """Sequence of the row's own message in the second stream."""
 
 
 class OwnRow:
@@ -127,9 +127,9 @@ class OwnRow:
     def __init__(self, row: Row, entry: int = 0) -> None:
         self.projection = RowProjection(row)
         self.entry = entry
-        """Sequence of the row's own message, 0 for a new one."""
+        """Sequence of the row's own message in the second stream; 0 for a new row."""
         self.is_lost = False
-        """Another daemon has written the row since, or somebody has deleted it."""
+        """True if another daemon has written the row since, or it was deleted."""
 
     @property
     def row(self) -> Row:
@@ -147,7 +147,7 @@ class State:
         self._name = name
         self._daemon = daemon
         self._rows: dict[str, bytes] = {}
-        """Subject -> encoded row, as far as read."""
+        """Subject -> encoded row, for the rows read so far."""
         self._read = 0
         self._changed: dict[str, OwnRow] = {}
         self._writing = asyncio.Lock()
@@ -159,11 +159,11 @@ class State:
         return None if found is None else StoredRow(decode_row(found.data), found.seq)
 
     def change(self, own: OwnRow) -> None:
-        """Write the row soon."""
+        """Mark the row as changed: it is written within `WRITE_PERIOD`."""
         self._changed[own.row.info.stream] = own
 
     def drop(self, stream: str) -> None:
-        """Do not write the row: it may be out of date."""
+        """Unmark a changed row, which may be out of date: it is not written."""
         self._changed.pop(stream, None)
 
     async def write(self) -> None:
@@ -198,7 +198,7 @@ class State:
             return True
 
     def reread(self, *, drop_changes: bool) -> None:
-        """Forget the rows that were read. `drop_changes`: also those to be written, which are of another journal."""
+        """Clear the cache of rows. `drop_changes`: also discard changed rows, because they are of another journal."""
         self._rows = {}
         self._read = 0
         if drop_changes:
@@ -210,7 +210,7 @@ class State:
         return self._read
 
     def known_rows(self) -> list[Row]:
-        """All rows as far as they were read, and those of this daemon, without asking the server."""
+        """The cached rows and the changed rows of this daemon, without asking the server."""
         rows = {**self._rows}
         for own in self._changed.values():
             rows[self._subject(own.row.info.stream)] = encode_row(own.row, MOST_ROW_BYTES)
@@ -246,7 +246,7 @@ class State:
         await self._connection.publish(f"{self._name}.daemon.{self._daemon}", [b""], seconds=DEAD_AFTER)
 
     async def withdraw(self) -> None:
-        """Take the heartbeat back: this daemon ends, and others may take over what it has left."""
+        """Delete this daemon's heartbeat at shutdown, so that others can take over its streams at once."""
         await self._connection.api(f"STREAM.PURGE.{self.stream}", filter=f"{self._name}.daemon.{self._daemon}")
 
     async def alive(self) -> set[str]:
@@ -258,7 +258,7 @@ class State:
         return alive
 
     async def take_lease(self, work: str, seconds: int) -> bool:
-        """Whether this daemon may do the work now. If so, no other daemon may for `seconds`."""
+        """Try to take the lease on some work; returns whether this daemon holds it. It expires after `seconds`."""
         subject = f"{self._name}.meta.{work}"
         me = self._daemon.encode()
         try:
@@ -318,8 +318,8 @@ class State:
 
 
 def _is_behind(stored: Row, row: Row) -> bool:
-    """Whether a stored row says nothing that the other does not: an earlier answer to its writer was lost, or the row
-    was loaded while it was being written."""
+    """Whether a stored row can be overwritten, because it has nothing that `row` lacks: the answer to an earlier write
+    was lost, or the row was loaded while it was being written."""
     return stored.message <= row.message and not stored.expired
 
 
@@ -333,20 +333,20 @@ def _decode(rows: list[bytes], alive: set[str]) -> list[Row]:
 
 
 def sessions_of(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """All sessions, in no order. Changes the sessions of `rows`."""
+    """All sessions, in no particular order. Modifies the sessions of `rows`."""
     rows = list(rows)
     waiting = {call.session for row in rows for call in row.calls.values() if call.kind == PERMISSION}
     return [session.describe(name, states, pending=name in waiting) for name, session, states in _whole(rows)]
 
 
 def spending_of(rows: Iterable[Row]) -> Iterator[Spending]:
-    """Cost of every session. Changes the sessions of `rows`."""
+    """Usage and cost of every session. Modifies the sessions of `rows`."""
     for name, session, _ in _whole(rows):
         yield session.spending(name)
 
 
 def _whole(rows: Iterable[Row]) -> Iterator[tuple[str, SessionRow, dict[str, StreamState]]]:
-    """Every session, put together from its streams: its name, its row, the states of the streams."""
+    """Merge the parts of each session from its streams: name, row, and the states of its streams."""
     parts: dict[str, list[tuple[SessionRow, StreamInfo]]] = {}
     for row in rows:
         for name, session in row.sessions.items() if not row.expired else ():
@@ -360,7 +360,7 @@ def _whole(rows: Iterable[Row]) -> Iterator[tuple[str, SessionRow, dict[str, Str
 
 
 def open_calls_of(rows: Iterable[Row], session: str | None, stream: str | None) -> dict[str, list[dict[str, Any]]]:
-    """As `Journal.open_calls`."""
+    """Implements `Journal.open_calls`."""
     calls = [
         (call, row.info.stream)
         for row in rows
