@@ -1,1 +1,1 @@
-"""The client of the daemon's socket: subscribe, publish, request. It knows the protocol, and nothing of the daemon."""
+"""The client of the daemon's socket: subscribe, publish, request. Depends on the protocol only, not on the daemon."""

@@ -14,7 +14,7 @@
         await publisher.send(b'{"type":"..."}', t=now_in_ms, direction="out")
         statistics = await publisher.end()
 
-`events.py` makes typed events of the lines of a subscription.
+`events.py` decodes the lines of a subscription to typed events.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ class Subscription:
         return await self._client.receive_line()
 
     async def _reopen(self) -> None:
-        """Reconnect as soon as there is a daemon, and resume after the last item."""
+        """Reconnect as soon as a daemon is available, and resume after the last item."""
         for pause in pauses(math.inf):
             await self.close()
             self._client = None
@@ -321,7 +321,7 @@ async def subscribe(
 
 
 class OtherInputError(Exception):
-    """The daemon has other lines under this stream id: this input needs a stream id of its own."""
+    """The daemon has a different input under this stream id: this input needs a stream id of its own."""
 
 
 class Publisher:
@@ -336,9 +336,9 @@ class Publisher:
         self._client = client
         self._framing = framing
         self.ingesting = ingesting
-        """What the daemon has of the stream: continue after line `ingesting.lines`."""
+        """The daemon's first frame, with the stored position of the stream: continue after line `ingesting.lines`."""
         self.acked = ingesting.lines
-        """Lines that the daemon has committed."""
+        """Number of lines that the daemon has committed."""
 
     @property
     def stream(self) -> str:
@@ -361,7 +361,7 @@ class Publisher:
         await self._client.write(data)
 
     async def lost(self, lines: int, size: int, reason: str) -> None:
-        """Report a loss: `lines` lines, together `size` bytes, will not come."""
+        """Report that `lines` lines, `size` bytes in all, were lost and will not be sent."""
         await self.write(msgspec.json.encode({"op": "lost", "lines": lines, "bytes": size, "reason": reason}) + b"\n")
 
     async def wait_acked(self, lines: int) -> None:
@@ -377,11 +377,12 @@ class Publisher:
         return frame.lines
 
     async def answer(self, frame: ToAgent, refused: str | None = None) -> None:
-        """Answer a frame for the agent, which `receive` returned: the agent has got it, or why not."""
+        """Answer a frame for the agent that `receive` returned. `refused`: the reason why the agent did not get it."""
         await self.write(write_answer(Answer(frame.id, refused)) + b"\n")
 
     async def leave(self) -> None:
-        """Say that nothing more will be written. Framing `tapped`: the stream is suspended, which `receive` returns."""
+        """Half-close: nothing more will be written. With framing `tapped`, the stream is suspended, and `receive`
+        returns `Suspended`."""
         await self._client.finish_writing()
 
     async def end(self) -> Done:

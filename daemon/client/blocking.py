@@ -157,7 +157,7 @@ class BlockingSubscription:
         return client
 
     def _reopen(self) -> None:
-        """Reconnect as soon as there is a daemon, and resume after the last item."""
+        """Reconnect as soon as a daemon is available, and resume after the last item."""
         self.close()
         for pause in pauses(math.inf):
             try:

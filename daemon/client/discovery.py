@@ -1,8 +1,8 @@
-"""What clients with and without an event loop share: finding a daemon, its greeting, the errors of a connection, and
-the cursor of a subscription.
+"""Code shared by the asynchronous and the blocking client: finding a daemon, its greeting, the errors of a connection,
+and the cursor of a subscription.
 
-A program that an agent or an editor starts may lack the variables that locate the usual socket. So where none is named,
-and no daemon is at the usual one, the newest daemon of this user that answers is taken.
+A program started by an agent or an editor may lack the environment variables that locate the default socket. So if no
+socket is given, and no daemon listens at the default one, the newest daemon of this user that answers is used.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def unreachable(place: Path, error: OSError) -> ConnectError:
 
 
 def check_peer(place: Path, connection: socket.socket) -> None:
-    """Check, before anything is sent, that no other user has put a socket into the daemon's place. Raises
+    """Check, before anything is sent, that the socket's server runs as this user, and is not an impostor. Raises
     `ConnectError` and `OSError`."""
     if peer_uid(connection) != os.geteuid():
         raise ConnectError(f"what is listening at {place} belongs to another user")
@@ -82,16 +82,16 @@ def greeting(place: Path, line: bytes) -> Welcome:
 
 
 RETRY_FIRST, RETRY_MOST = 0.1, 2.0
-"""Seconds between attempts to reach a daemon that is away."""
+"""Shortest and longest backoff between attempts to reach a daemon, in seconds."""
 PATIENCE = 2.0
-"""Seconds in which a daemon that has recorded itself must greet."""
+"""Timeout in seconds for the greeting of a daemon that has recorded itself."""
 QUEUE_PAUSE = 0.01
-"""Seconds between attempts to get into a full queue."""
+"""Seconds between attempts to connect while the daemon's accept queue is full."""
 
 
 def find_socket() -> Path:
-    """Return the socket of the user's daemon: `$TOOLTAP_SOCKET`; else the usual one if a daemon listens there, or that
-    of a daemon that has recorded itself; else the usual one, for a daemon to come."""
+    """Return the socket of the user's daemon: `$TOOLTAP_SOCKET`; else the default one if a daemon listens there; else
+    that of a daemon that has recorded itself; else the default one, for a daemon that starts later."""
     place = socket_path()
     if is_listening(str(place)):
         return place
@@ -99,13 +99,13 @@ def find_socket() -> Path:
 
 
 def usual_socket(path: Path | str | None) -> Path:
-    """Return the socket to try first. `path`: as the caller names it, if he does."""
+    """Return the socket to try first. `path`: given by the caller, or None for the default."""
     return Path(path) if path else socket_path()
 
 
 def elsewhere(path: Path | str | None) -> Path | None:
-    """Return the socket of the newest daemon that has recorded itself and answers, where no socket is named. It may
-    take seconds if a daemon is busy."""
+    """Return the socket of the newest daemon that has recorded itself and answers; None if there is none, or a socket
+    is given. May take seconds if a daemon is busy."""
     if path or os.environ.get(SOCKET_VARIABLE):
         return None
     from tooltap.daemon.system.running_daemons import recorded
@@ -114,7 +114,8 @@ def elsewhere(path: Path | str | None) -> Path | None:
 
 
 def pauses(wait: float) -> Iterator[float]:
-    """Yield the seconds to sleep before each new attempt to reach a daemon that is away, for `wait` seconds in all."""
+    """Yield the seconds to sleep before each new attempt to reach a daemon, `wait` seconds in all (exponential
+    backoff)."""
     end, pause = time.monotonic() + wait, RETRY_FIRST
     while (left := end - time.monotonic()) > 0:
         yield min(pause, left)
@@ -122,8 +123,8 @@ def pauses(wait: float) -> Iterator[float]:
 
 
 def connect(connection: socket.socket, path: str) -> None:
-    """Connect a blocking socket. If the daemon's queue is full, `connect` fails immediately on a socket with a
-    timeout instead of waiting, so this waits up to that timeout. Raises `OSError`."""
+    """Connect a blocking socket. If the daemon's accept queue is full, `connect` on a socket with a timeout fails at
+    once instead of waiting; so this retries until the timeout. Raises `OSError`."""
     end = time.monotonic() + (connection.gettimeout() or 0)
     while True:
         try:
@@ -151,14 +152,14 @@ Received: TypeAlias = bytes | Subscribed | Live | At | Gap
 
 
 class Reading:
-    """Reads the lines of one subscription, across its connections, each of which may move its cursor. No I/O."""
+    """State of one subscription across reconnects: decodes its lines and tracks its cursor. Does no I/O."""
 
     def __init__(self, frame: Subscribe) -> None:
         self._frame = frame
         self._journal = ""
         self._seq: int | None = None
         self.finished = False
-        """Whether the replay is over and no live events follow."""
+        """True if the replay is over and no live events follow."""
 
     @property
     def cursor(self) -> str | None:
@@ -167,7 +168,7 @@ class Reading:
 
     @property
     def frame(self) -> Subscribe:
-        """The frame that subscribes, or resumes after the cursor."""
+        """The `subscribe` frame to send on a connection; after the first, it resumes after the cursor."""
         return self._frame if self.cursor is None else msgspec.structs.replace(self._frame, after=self.cursor)
 
     def take(self, line: bytes) -> Received | None:

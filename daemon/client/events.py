@@ -7,7 +7,7 @@
             case Gap():
                 print("events", event.from_, "to", event.to, "are gone")
 
-`asynchronous.py` and `blocking.py` have the lines and control frames that these are made of.
+It is built on the event lines and control frames of `asynchronous.py` and `blocking.py`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class EventStream(Generic[E]):
         """The cursor after the last item: pass it as `after` to resume, in this program or another. None before the
         first item. Save it when the item has been processed."""
         self.unknown = 0
-        """How many events were left out because this version does not know their kind or a value of a newer daemon."""
+        """Number of skipped events: of a kind, or with a value, that only a newer version knows."""
 
     def __iter__(self) -> Generator[E | Gap, None, None]:
         opened = BlockingSubscription(self._path, self._next_frame(), self._reconnect, self._wait)

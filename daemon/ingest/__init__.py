@@ -1,1 +1,2 @@
-"""Streams being published, each line exactly once. Knows normalizers, views and the journal, not sockets."""
+"""Streams being published: each line is committed exactly once. Depends on normalizers, views and the journal, not on
+sockets."""

@@ -1,29 +1,30 @@
 """One publisher's connection for one stream: bytes in; `ack`, `suspended`, `done` and `error` frames out.
 
-Each line takes effect exactly once, although publisher and daemon may be killed at any moment:
+Each line takes effect exactly once, even if publisher or daemon are killed at any moment:
 
-- A commit holds lines m+1…n of the stream with all that results from them: events, output bodies, and what the parser
-  is rebuilt from. It is one transaction, so the journal never has a line without its events, nor the reverse.
+- A commit holds lines m+1…n of the stream with everything derived from them: events, output bodies, and the state from
+  which the parser is rebuilt. It is one transaction, so the journal never has a line without its events, nor the
+  reverse.
 - `ack` n is sent when line n is durable, never before. A publisher retains lines until they are acknowledged.
-- `ingesting` says to a publisher that comes back how many lines are stored; it continues after them. Lines are
-  counted, not compared, so nothing is deduplicated here. The checksum of the last line (`crc`) lets the publisher
-  notice that it now reads a different input.
+- `ingesting` tells a returning publisher how many lines are stored; it continues after them. Lines are counted, not
+  compared, so nothing is deduplicated here. The checksum of the last line (`crc`) lets the publisher notice that it now
+  reads a different input.
 - A stream has one connection. `Streams.open` waits in `supersede` until nothing from the old one can reach the journal,
   and only then loads the stream for the new one. Against a second daemon that shares the journal, the journal itself
   refuses a commit that does not start where the stored stream ends (`StreamConflictError`).
 
-Commits form batches by themselves. Lines are parsed as they arrive and added to the `LiveStream`. One task,
-`commit_all`, takes all that has accumulated, writes it, and repeats until nothing is left; lines that arrive while it
-writes make up the next commit. There is no timer and no batch size. The only backpressure is that `_wait_for_room`
-returns when few enough bytes wait to be durable (`in_flight_bytes`).
+Commits are batched without a timer or a batch size (group commit). Lines are parsed as they arrive and added to the
+`LiveStream`. One task, `commit_all`, takes everything that has accumulated, writes it, and repeats until nothing is
+left; lines that arrive while it writes make up the next commit. The only backpressure is `_wait_for_room`, which waits
+while too many bytes are not durable (`in_flight_bytes`).
 
-The order in a commit matters: first the commit, then the `ack`, then the trace and the commands that rewrite results.
-All of these may only happen for durable lines.
+The order matters: first the commit, then the `ack`, then the trace and the commands that rewrite results. All of these
+may only happen for durable lines.
 
-Whatever raises while lines are fed or committed costs the line it belongs to, and only that. If nothing else contains
-it (`normalizers/stream/reset.py` does for the parser), the stream is rebuilt from the journal, and what it was given
-since is given to it again, in ever smaller parts (`commit_in_parts`). A line that cannot be committed alone is
-committed as `unparsed`.
+An exception while lines are fed or committed costs only the line that caused it. If it is not contained elsewhere
+(`normalizers/stream/reset.py` does so for the parser), the stream is rebuilt from the journal, and the inputs since the
+last commit are replayed and bisected (`commit_in_parts`). A line that cannot be committed even alone is committed as
+`unparsed`.
 
 On a tapped connection, a line that is not a tapped line is an error of the connection. The lines before it are
 committed, the stream is suspended, and the publisher still has that line and all later ones.
@@ -96,23 +97,23 @@ from tooltap.traces.recording.secrets import mask_secrets
 from tooltap.traces.recording.writer import TraceWriter
 
 ANSWER_PATIENCE = 10.0
-"""Seconds in which a publisher has to answer a frame for its agent."""
+"""Timeout in seconds for a publisher's answer to a frame for its agent."""
 MOST_UNANSWERED = 16
 LONGEST_REASON = 500
-"""Characters of a publisher's reason to refuse such a frame."""
+"""Characters kept of a publisher's reason for refusing such a frame."""
 PORTION = 32
-"""Lines that are fed before others get a turn."""
+"""Lines fed in one go; after that, other connections may get their turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What all ingest connections share."""
+    """Settings and services shared by all ingest connections."""
 
     journal: Journal
     clock: Clock
     line_bytes: int
     in_flight_bytes: int
-    """Bytes taken from a publisher before its earlier lines are durable."""
+    """Most bytes accepted from a publisher and not yet durable."""
     commit_soon: Callable[[IngestConnection], object]
     """Starts `commit_all`, as a task that outlives the connection."""
     on_over: Callable[[IngestConnection], None]
@@ -120,24 +121,26 @@ class Setting:
     joining: Joining
     repositories: Repositories
     reload: Callable[[str, StreamInfo], Awaitable[LiveStream]]
-    """Rebuilds a stream from the journal; the second argument says what it is if the journal does not know it."""
+    """Rebuilds a stream from the journal; for an unknown stream, from the second argument."""
     partials_wanted: Callable[[], bool]
     """Whether any subscriber wants partials; called for each chunk received."""
     spawned: Callable[[LiveStream], None]
-    """Called after each commit: some agents have their own files, which do not say what call has started them."""
+    """Called after each commit, to tie subagents to the calls that started them: their own files do not always state
+    the call."""
     trouble: Trouble
-    """What keeps commits from the journal."""
+    """Begins when commits to the journal fail, ends when they succeed again."""
     rewrite: Callable[[Sequence[Rewrite]], None]
-    """Takes results that commands rewrite, once they are durable. Must not block."""
+    """Called with durable results that are to be rewritten by commands. Must not block."""
     trace: TraceWriter | None
     offload: Offload
     turns: TimeSlices
-    """The turns that all publishers share."""
+    """Time slices for fairness between all publishers."""
 
 
 class IngestConnection:
-    """One stream, its inputs that are not durable, and the task that commits them. Created by `Streams.open`. `send`
-    must not block. It may drop an `ack` that would have to wait: the next `ack`, or the last frame, implies it."""
+    """One stream with its inputs that are not yet durable, and the task that commits them. Created by `Streams.open`.
+    `send` must not block. It may drop an `ack` that would have to wait: the next `ack`, or the last frame, implies
+    it."""
 
     def __init__(
         self,
@@ -148,7 +151,7 @@ class IngestConnection:
     ) -> None:
         self.live = live
         self.over = anyio.Event()
-        """The last frame has been sent; the socket may be closed."""
+        """Set when the last frame has been sent: the socket may be closed."""
         self._send = send
         self._setting = setting
         self._journal = setting.journal
@@ -157,37 +160,39 @@ class IngestConnection:
         self._reading = Work("stream", live.info.stream, lambda: f"line {live.normalizer.lines}")
         self._taking = Work("commit of stream", live.info.stream)
         self._waiting = 0
-        """Bytes of the lines that are parsed and not yet durable."""
+        """Bytes of lines that are parsed but not yet durable."""
         self._busy = False
-        """`commit_all` is running, or about to."""
+        """True while `commit_all` is running or scheduled."""
         self._commits = 0
         self._in_flight = False
-        """A commit is being written."""
+        """True while a commit is being written."""
         self._inputs: list[Input] = []
-        """What the stream was given and is not durable yet."""
+        """Inputs that are not yet durable, for a replay after a failed commit."""
         self._fault: Exception | None = None
-        """Why `live` cannot continue; it is rebuilt from the journal."""
+        """The error after which `live` is unusable and must be rebuilt from the journal, or None."""
         self._durable = live.info.lines
-        """Lines that are stored, as far as this connection knows."""
+        """Number of stored lines, as far as this connection knows."""
         self._declared = deepcopy(live.info)
-        """As the stream is if the journal does not know it."""
+        """Initial info of the stream, from which it is rebuilt if the journal does not know it."""
         self._abandoned = False
-        """Another connection takes the stream over, or this one is over: nothing more is parsed or committed."""
+        """True if another connection is taking the stream over, or this one is over: nothing more is parsed or
+        committed."""
         self._is_offloaded = False
-        """A line is read aside from the event loop: nothing else changes the stream, and nothing is committed."""
+        """True while an input is processed outside the event loop: nothing else may change or commit the stream."""
         self._offload_scope: anyio.CancelScope | None = None
-        """Cancels the process that reads it."""
+        """Cancel scope of the worker process that reads a huge line."""
         self._progress = anyio.Event()
-        """Set, and replaced, when a commit is durable, a line was read aside, or the connection is over."""
+        """Set and replaced when a commit is durable, an offloaded input is finished, or the connection is over."""
         self._framing = framing = request.framing
         self._takes_answers = request.to_agent and framing == "tapped"
         # A tapped line holds its line as a JSON string: escaping rarely doubles the length.
         self._splitter = Splitter(setting.line_bytes if framing == "raw" else 2 * setting.line_bytes + 1_024)
         self._answers: dict[int, Answer | None] = {}
-        """Number of a frame to the agent that waits for its answer -> the answer."""
+        """Number of a pending frame to the agent -> its answer; None until it arrives."""
         self._sent_to_agent = 0
         self._stopped = False
-        """Nothing more is parsed: a line was given up that the publisher still has."""
+        """True after a line was abandoned unread: nothing more is parsed, as the publisher will send that line
+        again."""
 
     @property
     def stream(self) -> str:
@@ -225,7 +230,7 @@ class IngestConnection:
         await self._wait_for_room()
 
     async def finish(self) -> None:
-        """End of input. A raw stream ends with it, a tapped stream is suspended."""
+        """Handle the end of input: a raw stream ends, a tapped stream is suspended."""
         if self._framing == "tapped":
             await self.suspend()
             return
@@ -265,19 +270,19 @@ class IngestConnection:
         return await self._wait_until_durable()
 
     async def settle_views(self, outcomes: Outcomes) -> bool:
-        """Commit what became of views that commands were to make; False if it could not be committed."""
+        """Commit the outcomes of commands that make views; False if they could not be committed."""
         await self.wait_for_offload()
         outputs = settle_rewrites(self.live.info, outcomes)
         return outputs is None or await self.add_view(outputs)
 
     async def set_parent(self, parent: str) -> bool:
-        """Commit which call has started the stream's agent; False if it could not be committed."""
+        """Commit the id of the call that started the stream's agent; False if it could not be committed."""
         await self.wait_for_offload()
         self._enqueue(Parent(parent, self._clock()))
         return await self._wait_until_durable()
 
     async def to_agent(self, payload: Any) -> None:
-        """Send something to the agent, and wait until the publisher has answered. Raises `FrameError`."""
+        """Send a frame for the agent to the publisher, and wait for its answer. Raises `FrameError`."""
         if not self._takes_answers:
             raise FrameError("refused", f"the publisher of stream {self.stream!r} sends nothing to its agent")
         if len(self._answers) >= MOST_UNANSWERED:
@@ -320,7 +325,7 @@ class IngestConnection:
         self._fail("superseded", f"another connection has taken stream {self.stream} over")
 
     async def wait_for_offload(self) -> None:
-        """Wait until no line is read aside."""
+        """Wait until no input is processed outside the event loop."""
         while self._is_offloaded:
             await self._progress.wait()
 
@@ -359,7 +364,7 @@ class IngestConnection:
         return self._fault is not None or self.live.dirty
 
     async def _commit(self) -> None:
-        """Commit everything that was given until now."""
+        """Commit all inputs received so far, in one commit."""
         live = self.live
         await self._join(live)
         if self._abandoned or self._fault is not None:
@@ -389,7 +394,7 @@ class IngestConnection:
         self._setting.repositories.place(live)
 
     def _after(self, live: LiveStream, commit: Commit, rewrites: Sequence[Rewrite]) -> None:
-        """Do what follows from a durable commit; nothing of that can undo it."""
+        """Acknowledge a durable commit, and run its other effects. Their errors are contained."""
         if commit.info.lines > commit.base_lines:
             with contained("lines were not acknowledged by a frame of their own", stream=self.stream):
                 self._send_frame(Ack(lines=commit.info.lines))
@@ -402,7 +407,7 @@ class IngestConnection:
             self._setting.spawned(live)
 
     async def _commit_in_parts(self, error: Exception) -> None:
-        """Rebuild the stream from the journal, and commit what it was given since in parts."""
+        """Rebuild the stream from the journal, then replay and commit its inputs in parts."""
         faults.note("lines could not be committed together", place_of(error), error, stream=self.stream)
         live = await commit_in_parts(
             self.stream, self._inputs, self._reload, self._commit_part, lambda: self._abandoned
@@ -448,7 +453,7 @@ class IngestConnection:
                 self._fault = error
 
     async def _enqueue_offloaded(self, one: Input, work: Callable[[], None] | None = None) -> None:
-        """Give the stream something in a thread. `work`: another way to do the same."""
+        """Apply an input in a thread. `work`: alternative to `LiveStream.apply` with the same effect."""
         if not await self._begin_offload():
             return
         self._inputs.append(one)
@@ -465,7 +470,7 @@ class IngestConnection:
             self._end_offload()
 
     async def _begin_offload(self) -> bool:
-        """Wait until nothing is being committed."""
+        """Wait until no commit and no other offload is running. Returns False if the connection is abandoned."""
         while self._busy or self._is_offloaded:
             await self._progress.wait()
         self._is_offloaded = not self._abandoned
@@ -477,7 +482,7 @@ class IngestConnection:
         self._schedule_commit()
 
     def _cancel_offload(self) -> None:
-        """Kill the process that reads a line, if there is one: its publisher still has the line."""
+        """Kill the worker process that reads a huge line, if any: the publisher still has the line."""
         if self._offload_scope is not None:
             self._offload_scope.cancel()
 
@@ -497,7 +502,7 @@ class IngestConnection:
         return self._commits >= enough
 
     async def _wait_for_room(self) -> None:
-        """Start committing, and wait until few enough bytes are in flight."""
+        """Start committing, and wait until at most `in_flight_bytes` are not durable."""
         self._schedule_commit()
         while self._waiting > self._setting.in_flight_bytes and not self.over.is_set():
             await self._progress.wait()
@@ -507,7 +512,7 @@ class IngestConnection:
         self._progress = anyio.Event()
 
     def _send_frame(self, frame: DaemonFrame) -> None:
-        """Send a frame; one that could not be sent is tried once more."""
+        """Send a frame, with one retry."""
         with contained("sending a frame took two attempts", stream=self.stream):
             self._send(frame)
             return
@@ -532,7 +537,7 @@ class IngestConnection:
     # -- lines -------------------------------------------------------------------------------------------------
 
     async def _feed_records(self, lines: Sequence[bytes | LongLine], now: int) -> None:
-        """Feed tapped lines; those that follow each other with one time and direction, as a block."""
+        """Feed tapped lines; consecutive ones with the same time and direction form a block."""
         block: list[bytes | LongLine] = []
         stamp: tuple[int, Direction | None] = now, None
         for line in lines:
@@ -590,7 +595,7 @@ class IngestConnection:
             self._fail("not-tapped", f"line {number} of stream {self.stream} did not come as a tapped line: {error}")
 
     async def _feed_lines(self, lines: Sequence[bytes | LongLine], t: int, direction: Direction | None) -> None:
-        """Feed lines in portions, and the long ones aside."""
+        """Feed lines in portions; long ones are offloaded."""
         limit = self._setting.offload.long_bytes
         start = 0
         if lines and max(map(len, lines)) > limit:
@@ -673,7 +678,8 @@ def ingesting(live: LiveStream, *, new: bool) -> Ingesting:
 
 
 def settle_rewrites(info: StreamInfo, outcomes: Outcomes) -> list[Output] | None:
-    """Note what became of views, and return what is to be committed with the note; None if it was known."""
+    """Remove settled results from `info.rewriting`, and return the outputs to commit with that; None if all were
+    settled already."""
     known = outcomes.keys() & info.rewriting.keys()
     if not known:
         return None
@@ -686,7 +692,7 @@ def settle_rewrites(info: StreamInfo, outcomes: Outcomes) -> list[Output] | None
 
 
 def is_final(error: Exception) -> bool:
-    """Whether the same would happen to any other commit."""
+    """Whether the error is independent of the commit's content, so that bisection is no use."""
     return isinstance(error, JournalError | StreamConflictError) and not isinstance(error, UnstorableError)
 
 
@@ -697,11 +703,11 @@ async def commit_in_parts(
     commit: Callable[[LiveStream], Awaitable[None]],
     is_over: Callable[[], bool],
 ) -> LiveStream:
-    """Commit what is in `inputs`, also what is added meanwhile, and take it out, after a commit has failed: in ever
-    smaller parts, until only what cannot be committed is left alone. A line that cannot be committed alone is committed
-    as `unparsed`. Returns the stream after that, unless `is_over`.
+    """Commit and remove all `inputs`, including those appended meanwhile, after a commit has failed. Inputs are
+    bisected until the failing ones are isolated. A line that cannot be committed even alone is committed as `unparsed`.
+    Returns the stream after that, or when `is_over` returns True.
 
-    `reload` rebuilds the stream from the journal. Raises `JournalError`, `StreamConflictError`, and what a part raises
+    `reload` rebuilds the stream from the journal. Raises `JournalError`, `StreamConflictError`, and the error of a part
     that cannot be replaced."""
     live = await reload()
     while inputs and not is_over():
@@ -726,7 +732,7 @@ async def commit_in_parts(
 
 
 def _smaller(group: list[Input], error: Exception, stream: str) -> list[Input]:
-    """Everything in a group that could not be committed, or what replaces the only thing in it."""
+    """Split a group that could not be committed into its parts; if it is a single part, return its replacement."""
     parts = [part for one in group for part in parts_of(one)]
     if len(parts) > 1:
         return parts
@@ -739,7 +745,7 @@ def _smaller(group: list[Input], error: Exception, stream: str) -> list[Input]:
 
 @contextmanager
 def contained(what: str, **about: object) -> Iterator[None]:
-    """Log and count what raises in here. `what`: a sentence that says what did not happen."""
+    """Log and count exceptions of the block, and suppress them. `what`: a sentence that says what did not happen."""
     try:
         yield
     except Exception as error:

@@ -1,8 +1,8 @@
-"""Drift findings in the journal, where they survive the daemon.
+"""Persistence of drift findings, as a note in the journal.
 
-They are stored soon after something new was found, and with their counts whenever they are shown. Daemons that share a
-journal add theirs to what the others have stored. Those of another version of tooltap are dropped: it may know now what
-that did not.
+They are stored soon after a new finding, and with their counts whenever they are shown. Daemons that share a journal
+merge their findings with the stored ones. Findings of another version of tooltap are dropped: this version may know
+formats that the other did not.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from tooltap.traces.drift.drift import Drift, Finding
 
 NOTE = "drift"
 MAX_BYTES = 256 * 1024
-"""Longest note that a journal stores. If the findings need more, the newest are left out."""
+"""Longest note that a journal stores, in bytes. If the findings need more, the newest are left out."""
 
 _log = get_logger("drift")
 
 
 class Stored(msgspec.Struct):
     version: str
-    """Of tooltap."""
+    """Version of tooltap that stored the findings."""
     findings: list[Finding]
 
 
 class Findings:
-    """`version`: of tooltap."""
+    """Loads and stores the findings of a `Drift`. `version`: version of tooltap."""
 
     def __init__(self, drift: Drift, journal: Journal, version: str) -> None:
         self._drift = drift
@@ -35,10 +35,10 @@ class Findings:
         self._version = version
         self._trouble = Trouble(_log, "drift findings cannot be stored", "drift findings can be stored again")
         self._stored = self._number = 0
-        """`Drift.changed` and the number of findings when they were stored."""
+        """`Drift.changed` and `Drift.number` as of the last store."""
 
     async def load(self) -> None:
-        """Add the stored findings. What cannot be read is logged."""
+        """Merge in the stored findings. A note that cannot be read is logged and ignored."""
         try:
             data = await self._journal.load_note(NOTE)
             stored = None if data is None else msgspec.msgpack.decode(data, type=Stored)
@@ -54,7 +54,7 @@ class Findings:
             await self.store()
 
     async def store(self) -> None:
-        """Store the findings if there is something new. Failures are logged."""
+        """Store the findings if they or their counts have changed. Failures are logged."""
         if (changed := self._drift.changed) == self._stored:
             return
         await self.load()

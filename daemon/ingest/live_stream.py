@@ -11,15 +11,15 @@ A commit has to carry more than events, so this class keeps, besides the normali
   `snapshot_bytes` and than `GROWTH` times the last snapshot, so that the bytes written stay proportional to the bytes
   ingested.
 
-While `auto` still holds lines to recognise the dialect, no snapshot is taken: the tail is then those lines, and they
-are sniffed again when the stream is rebuilt.
+While `auto` still holds lines to recognise the dialect, no snapshot is taken: the tail then consists of these lines,
+and they are sniffed again when the stream is rebuilt.
 
-If the journal is to hold no secrets, lines are masked before they are parsed, so that nothing of them is in the events,
-the bodies, the parser's state or the tail. A secret that came in pieces, in several lines, is whole only in the event
-that they become: so events are masked, too. It may still be in the state and in the tail until the next snapshot.
+If secrets are masked, lines are masked before they are parsed, so that no secret gets into the events, the output
+bodies, the parser's state or the tail. A secret that is split over several lines can only be recognized in the
+resulting event: so events are masked, too. It may remain in the state and in the tail until the next snapshot.
 
-A line at which something raised (`normalizers/stream/reset.py`) is never read again: the commit that has it has a
-snapshot as well. So a rebuilt parser is in the state that the line has left, whether it would raise again or not.
+A line at which something raised (`normalizers/stream/reset.py`) is never parsed again: its commit includes a snapshot.
+So a rebuilt parser has the state after that line, whether or not the line would raise again.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ from tooltap.traces.recording.secrets import mask_lines, mask_secrets
 from tooltap.traces.recording.writer import Declared, TraceRecord, TraceWriter
 
 RECORD_BYTES = 64
-"""About what a record of the tail costs in addition to its line."""
+"""Approximate overhead of a record of the tail, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines that came together."""
+    """Lines received together."""
 
     lines: Sequence[bytes | LongLine]
     t: int
     direction: Direction | None = None
     keep: Keep | None = None
-    """Which items of a single line no other stream has reported; see `StreamNormalizer.feed`."""
+    """Only for a single line: selects the items that no other stream has reported; see `StreamNormalizer.feed`."""
     failed: str | None = None
-    """Why a single line is not parsed: what it leads to could not be committed for this reason."""
+    """Only for a single line: the error for which its commit failed; the line becomes `unparsed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Views:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """Which call has started the stream's agent."""
+    """The id of the call that started the stream's agent has become known."""
 
     parent: str
     t: int
@@ -98,15 +98,15 @@ class Suspend:
 
 
 Input: TypeAlias = Lines | Portion | Lost | Close | Views | Parent | Suspend
-"""What a publisher sends (`protocol/inputs.py`), and what the daemon adds to it. A connection keeps inputs until they
-are durable, so that they can be applied again, in smaller parts, after one of them could not be committed."""
+"""An input of a stream: sent by a publisher (`protocol/inputs.py`), or added by the daemon. A connection keeps inputs
+until they are durable, so that they can be replayed in smaller parts after a failed commit."""
 
 DROPPABLE: Final = (Parent, Views)
-"""Inputs that a stream can do without, if they cannot be committed."""
+"""Inputs that may be dropped if they cannot be committed."""
 
 
 def memory_of(one: Input) -> int:
-    """Bytes in flight for an input."""
+    """Approximate size of an input in bytes, for `in_flight_bytes`."""
     match one:
         case Lines():
             return sum(
@@ -122,33 +122,34 @@ def memory_of(one: Input) -> int:
 
 
 def parts_of(one: Input) -> Sequence[Input]:
-    """An input as several that can be committed one by one."""
+    """Split an input into parts that can be committed one by one."""
     if isinstance(one, Lines) and len(one.lines) > 1:
         return [replace(one, lines=(line,)) for line in one.lines]
     return (one,)
 
 
 def replacement_of(one: Input, reason: str) -> Input | None:
-    """What takes the place of an input that could not be committed for this reason; None if nothing can."""
+    """The input to commit in place of one that could not be committed: a line as `unparsed`; None if there is none."""
     return replace(one, failed=reason) if isinstance(one, Lines) and one.failed is None else None
 
 
 PARENT_INDEX = 1_000_000
-"""First index of events between lines that name a parent: no line has so many events."""
+"""First index in the ids of events that `set_parent` emits between lines: no line has so many events."""
 MANY_CALLS = 256
 WATCHING = "traces."
-"""How the places of code begin that only looks on."""
+"""Module prefix of passive code (drift detection), whose errors do not concern the line."""
 GROWTH = 4
 """A snapshot is due when the tail is this many times longer than the last snapshot."""
 
 
 SNAPSHOT_FORMAT = 1
 _loading = threading.Lock()
-"""msgspec 0.22 resolves a type when it first decodes it; two threads that do so for one type at once crash Python."""
+"""Serializes loading: msgspec 0.22 resolves a type when it first decodes it, and Python crashes if two threads do so at
+once for the same type."""
 
 
 class Snapshot(msgspec.Struct, array_like=True):
-    """What a stream is rebuilt from, together with its tail."""
+    """A snapshot of a stream, from which it is rebuilt together with its tail."""
 
     format: int
     ids: int
@@ -157,9 +158,11 @@ class Snapshot(msgspec.Struct, array_like=True):
 
 
 class LiveStream:
-    """`committed_state`: None for a stream the journal does not know. `outputs`: results of no new line (a reset, lines
-    that were held), which the next commit takes. `drift` observes the lines. `views` applies the user's rules to
-    results. `masks`: no secret is committed; lines are masked before they are fed."""
+    """One stream in memory: its normalizer, and everything for its next commit.
+
+    `committed_state`: None for a stream the journal does not know. `outputs`: outputs for the next commit that no new
+    line caused (a reset, lines that were held). `drift` observes the lines. `views` applies the user's rules to
+    results. `masks`: mask secrets in lines before they are parsed, and in events."""
 
     def __init__(
         self,
@@ -185,17 +188,17 @@ class LiveStream:
         self._committed_state = committed_state
         self._tail: list[inputs.Input] = []
         self._block = Block()
-        """The lines that follow the tail."""
+        """The current block of lines, not yet appended to the tail."""
         self.last_line: bytes | None = None
-        """The last whole line as it came, whose `crc` is not in `info` yet."""
+        """The last whole line as received, whose checksum is not yet in `info.crc`."""
         self._outputs: list[Output] = []
         self._views_added: list[Output] = []
         self._spawned: dict[str, Spawned] = {}
-        """By the id of the event that says so."""
+        """Id of the event that states it -> the subagent that was started."""
         self._has_more = False  # something to commit that is not a line
         self._views = views
         self.sessions: set[str] = set()
-        """Sessions that began or got a prompt since the last commit: another stream may report the same."""
+        """Sessions that began or got a prompt since the last commit; other streams may report the same session."""
         normalizer.on_failure = self._on_failure
         self._add(outputs)
         self._watch = None if drift is None else StreamWatch(drift, normalizer, info.agent_version)
@@ -204,22 +207,22 @@ class LiveStream:
 
     @property
     def dirty(self) -> bool:
-        """There is something to commit."""
+        """True if there is something to commit."""
         return bool(self._tail or self._block.lines) or self._has_more or self.info.state != self._committed_state
 
     @property
     def is_long_to_close(self) -> bool:
-        """Many calls are open, each of which gets a result at the end."""
+        """True if many calls are open: each gets a synthetic result at the end, which takes time."""
         kinds = self.normalizer.statistics.kinds
         return kinds.get("tool-call", 0) - kinds.get("tool-result", 0) > MANY_CALLS
 
     @property
     def is_shared(self) -> bool:
-        """Another stream may have reported some of what the next commit has."""
+        """True if another stream may have reported some events of the next commit."""
         return bool(self.sessions) or "guest" in self.info.roles.values()
 
     def apply(self, one: Input) -> None:
-        """Feed an input. What it leads to is part of the next commit."""
+        """Apply an input; its outputs become part of the next commit."""
         match one:
             case Lines():
                 self._feed_lines(one)
@@ -245,8 +248,8 @@ class LiveStream:
         line: bytes | None = None,
         direction: Direction | None = None,
     ) -> None:
-        """Continue with the normalizer that read the portion. The next commit has a snapshot in place of a tail: unless
-        the portion is one `line`, its lines are not known here; and that one took long to read."""
+        """Continue with the normalizer that has read the portion in another process. The next commit has a snapshot in
+        place of a tail: the lines are not known here, or it is one huge `line`, which would be slow to read again."""
         self.normalizer = normalizer
         normalizer.on_failure = self._on_failure
         for place, error in portion.failures:
@@ -266,7 +269,7 @@ class LiveStream:
 
     @property
     def pending(self) -> list[Produced]:
-        """The events of the next commit that will be stored."""
+        """The events of the next commit, without partials, which are not stored."""
         return [one for one in self._outputs if isinstance(one, Produced) and not one.partial]
 
     def exchange(self, event: Produced, changed: Produced) -> None:
@@ -282,19 +285,19 @@ class LiveStream:
             self.normalizer.statistics.adjust(one.kind, one.tool, one.raw_tool, -1)
 
     def withhold(self, is_elsewhere: Callable[[Produced], bool]) -> None:
-        """Leave events out of the next commit that another stream has reported."""
+        """Remove events that another stream has reported from the next commit."""
         self._outputs, ids = leave_out(self._outputs, is_elsewhere, self.normalizer.statistics)
         self._spawned = {event: one for event, one in self._spawned.items() if event not in ids}
         if ids and self._views is not None:
             self._views.forget_rewrites(ids)
 
     def open(self) -> None:
-        """A publisher is there. An ended stream is reopened only by its next line."""
+        """Mark the stream as open: it has a publisher. An ended stream is reopened only by its next line."""
         if self.info.state != "ended":
             self.info.state = "open"
 
     def take(self, now: int) -> Commit:
-        """Everything since the last commit. It must be committed before the next one is taken."""
+        """Make a commit of everything since the last one. It must be committed before the next is taken."""
         info = self.info
         if self._views is not None and (pending := self._views.pending):
             info.rewriting = {**info.rewriting, **pending}
@@ -320,17 +323,17 @@ class LiveStream:
         return commit
 
     def take_spawned(self) -> list[Spawned]:
-        """Agents that calls have started, as far as read since the previous call of this method."""
+        """Take the subagents found since the previous call of this method, with the calls that started them."""
         spawned, self._spawned = self._spawned, {}
         return list(spawned.values())
 
     def take_rewrites(self) -> list[Rewrite]:
-        """Results of the last commit that commands rewrite, once the commit is durable."""
+        """Take the results of the last commit that commands are to rewrite, once the commit is durable."""
         return [] if self._views is None else self._views.take_rewrites()
 
     @property
     def statistics(self) -> Statistics:
-        """A copy, as of now."""
+        """A copy of the current statistics."""
         now = self.normalizer.statistics
         tables = ("skipped", "kinds", "tools", "raw_tools", "extensions")
         return msgspec.structs.replace(now, **{table: {**getattr(now, table)} for table in tables})
@@ -372,7 +375,7 @@ class LiveStream:
         self._touch(lost.t)
 
     def _close(self, close: Close) -> None:
-        """Closing an ended stream changes nothing."""
+        """End the stream; does nothing if it has ended already."""
         if self.info.state == "ended":
             return
         self._end_of_line(outputs := self.normalizer.close(close.reason, close.t))
@@ -405,7 +408,7 @@ class LiveStream:
             self._observe(lambda watch: watch.add(outputs))
 
     def _observe(self, observe: Callable[[StreamWatch], None]) -> None:
-        """Watch for drift; an error in that must not harm the stream."""
+        """Update drift detection; an error there only turns it off for this stream."""
         if self._watch is None:
             return
         try:
@@ -420,7 +423,7 @@ class LiveStream:
         self.normalizer.on_line = None
 
     def _on_failure(self, error: Exception) -> None:
-        """Note that something raised at a line."""
+        """Log an error at a line, and make the next commit include a snapshot."""
         place = place_of(error)
         self._needs_snapshot = True
         if place.startswith(WATCHING) and self._watch is not None:
@@ -429,7 +432,8 @@ class LiveStream:
             faults.note("a line could not be read", place, error, stream=self.info.stream)
 
     def _counted(self, keep: Keep) -> Keep:
-        """`keep`, with a checksum over the ids of all events, as a rebuilt parser emits them."""
+        """Wrap `keep` so that the checksum over event ids includes the events that it leaves out: a rebuilt parser
+        emits them, too."""
 
         def count(items: list[Item]) -> list[Item]:
             self.info.ids = ids_of(items, self.info.ids)
@@ -461,7 +465,7 @@ class LiveStream:
                     self.info.agent_version = output.fields.agent_version
 
     def _learn(self, event: Produced, *, is_kept: bool = True) -> None:
-        """Note which agent a call has started, if the event says so."""
+        """Remember the subagent that a call has started, if the event states it."""
         if event.tool == "Task" and (agent := spawned_agent(event.fields)) is not None:
             self._spawned[event.id] = Spawned(event.session, agent, event.fields.call_id, is_kept)
 
@@ -471,7 +475,7 @@ class LiveStream:
         info.last_t = t
 
     def _record_lines(self, lines: Sequence[bytes], t: int, direction: Direction | None) -> None:
-        """Record lines that were fed together."""
+        """Add lines that were fed together to the tail."""
         block = self._block
         if t != block.t or direction != block.direction:
             self._end_block()
@@ -515,7 +519,7 @@ class LiveStream:
 
 
 def load_normalizer(state: bytes, context: Context) -> StreamNormalizer:
-    """Raises like `StreamNormalizer.load`."""
+    """`StreamNormalizer.load`, safe to call from several threads. Raises like it."""
     with _loading:
         return StreamNormalizer.load(state, context)
 
@@ -534,7 +538,7 @@ def context_of(info: StreamInfo, limits: Limits) -> Context:
 
 
 def ids_of(outputs: Sequence[Output], ids: int) -> int:
-    """The checksum over event ids, continued over these outputs."""
+    """Update the checksum over event ids with the events of these outputs."""
     for output in outputs:
         if isinstance(output, Produced) and not output.partial:
             ids = zlib.crc32(output.id.encode(), ids)
@@ -544,8 +548,8 @@ def ids_of(outputs: Sequence[Output], ids: int) -> int:
 def leave_out(
     outputs: Sequence[Output], is_elsewhere: Callable[[Produced], bool], statistics: Statistics
 ) -> tuple[list[Output], set[str]]:
-    """Return the outputs without these events and their bodies, and the ids of these events. Partials stay. A line with
-    no other events counts as skipped."""
+    """Remove events that are reported elsewhere, and their output bodies. Returns the other outputs, and the ids of the
+    removed events. Partials stay. A line without any other event is counted as skipped."""
     stored = [one for one in outputs if isinstance(one, Produced) and not one.partial]
     gone = [one for one in stored if is_elsewhere(one)]
     if not gone:
@@ -566,7 +570,7 @@ def leave_out(
 
 
 def _line(event: Produced) -> str | None:
-    """Return which line the event results from; None for what results from closing the stream, or from no line."""
+    """Return the line part of an event's id; None if the event results from closing the stream, or from no line."""
     place, _, _ = event.id.rpartition(":")
     return place if place[-1:].isdigit() else None
 
@@ -605,8 +609,7 @@ NOTHING = Declared()
 class StreamTrace:
     """One stream's part of the trace: committed lines, as trace records.
 
-    While `auto` has not recognised the dialect, the first lines are held here as they are in the parser, so that every
-    record carries the dialect.
+    While `auto` has not recognised the dialect, the first lines are held here, so that every record states the dialect.
     """
 
     def __init__(self, writer: TraceWriter, live: LiveStream) -> None:
@@ -631,7 +634,7 @@ class StreamTrace:
             self.release()
 
     def release(self) -> None:
-        """Write what is held."""
+        """Write the held commits."""
         for commit in self._held:
             if commit.tail:
                 tail = [one for record in commit.tail for one in each(record)]
@@ -650,7 +653,7 @@ def _records(
     declared: Declared,
     prompt: str | None,
 ) -> Iterator[TraceRecord]:
-    """`number`: lines before these. `known`: the latest information about the stream."""
+    """Convert a tail to trace records. `number`: number of lines before it. `known`: latest info of the stream."""
     for one in tail:
         number += lines_of(one)
         stated = msgspec.structs.replace(declared, prompt=prompt) if number == 1 else declared

@@ -1,14 +1,14 @@
-"""Normalizes long lines aside from the event loop, which meanwhile serves everybody else.
+"""Offloading: normalizes long lines outside the event loop, which serves others meanwhile.
 
-- Most lines are short, and the loop reads them in portions (`Turns`).
-- A long line (`LONG_BYTES`) is read in a thread. The interpreter changes between the two every few milliseconds.
-- A huge line (`HUGE_BYTES`) is read in another process, because single calls of libraries, which the interpreter
-  cannot interrupt, take too long for it. The process gets the dump of the normalizer, and returns what results from the
-  line, and the dump after it. It can be killed: when the daemon stops, when another connection takes the stream over,
-  and when it takes too long (`LINE_SECONDS`). In the last case, and if it dies, the line is treated as one over the
-  length limit, so that it stops nothing.
+- Most lines are short, and the loop reads them in portions (`TimeSlices`).
+- A long line (`LONG_BYTES`) is read in a thread. The interpreter switches between threads every few milliseconds.
+- A huge line (`HUGE_BYTES`) is read in another process, because single calls of libraries, which hold the GIL, would
+  take too long. The process gets the dump of the normalizer, and returns the outputs of the line and the new dump. It
+  can be killed: when the daemon stops, when another connection takes the stream over, and when it takes too long
+  (`LINE_SECONDS`). In the last case, and if it dies, the line is treated like one over the length limit, so that it
+  does not block the stream.
 
-`anyio.to_process` provides the processes: they end when the daemon does, however that happens.
+`anyio.to_process` provides the worker processes: they end when the daemon does, even if it is killed.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ from tooltap.traces.drift.drift import Drift, NewFindings
 from tooltap.traces.drift.watch import StreamWatch, Watched
 
 LONG_BYTES = 65_536
-"""A longer line is normalized in a thread, so that the event loop serves others meanwhile, …"""
+"""Lines longer than this, in bytes, are normalized in a thread."""
 HUGE_BYTES = 1_048_576
-"""… and one that is longer than this, in a process."""
+"""Lines longer than this, in bytes, are normalized in another process."""
 LINE_SECONDS = 120.0
-"""A huge line that takes longer to normalize is given up, as if it were over the length limit."""
+"""Timeout in seconds for a huge line; after that, it is treated as over the length limit."""
 IDLE = 10.0
-"""Seconds after which a process without work ends."""
+"""Seconds after which an idle worker process ends."""
 MOST_PROCESSES = 4
 LONGEST_ERROR = 300
-"""Characters of an error that a process returns."""
+"""Characters kept of an error that a worker process returns."""
 
 T = TypeVar("T")
 _log = get_logger("ingest")
 
 
 Failure: TypeAlias = tuple[str, str]
-"""Where something was raised at a line in another process, and what it was."""
+"""An error raised at a line in a worker process: (place in the code, repr of the exception)."""
 
 
 class Normalized(NamedTuple):
-    """What another process has made of the next lines of a stream."""
+    """The next lines of a stream, normalized by another process."""
 
     state: bytes
-    """The dump of its normalizer."""
+    """Dump of the normalizer after these lines."""
     outputs: Sequence[Output]
     t: int
     crc: tuple[int, int] | None
@@ -73,12 +73,12 @@ class HugeLine(NamedTuple):
     context: Context
     partials: bool
     state: bytes
-    """The dump of the normalizer."""
+    """Dump of the normalizer before the line."""
     agent_version: str | None
 
 
 class ReadLine(NamedTuple):
-    """What results from a huge line."""
+    """The result of normalizing a huge line."""
 
     outputs: list[bytes | OutputChunk]
     """Events as bytes, and chunks of output bodies, in order."""
@@ -89,8 +89,8 @@ class ReadLine(NamedTuple):
 
 
 class Offload:
-    """Reads long lines in a thread, and huge ones in another process. `long_bytes`, `huge_bytes`: lines that have more
-    are long, or huge. `seconds`: how long a huge line may take."""
+    """Reads long lines in a thread, and huge ones in another process. `long_bytes`, `huge_bytes`: lines with more bytes
+    are long or huge. `seconds`: timeout for a huge line."""
 
     def __init__(
         self, long_bytes: int = LONG_BYTES, huge_bytes: int = HUGE_BYTES, seconds: float = LINE_SECONDS
@@ -103,12 +103,12 @@ class Offload:
         self._processes = anyio.CapacityLimiter(min(max(usable_cores(), 2), MOST_PROCESSES))
 
     async def in_thread(self, what: str, work: Callable[[], T]) -> T:
-        """Do work in the thread. `what`: its name, for the watchdog."""
+        """Run `work` in a thread, one at a time. `what`: name of the work, for the watchdog."""
         with beside(what):
             return await to_thread.run_sync(work, limiter=self._threads, abandon_on_cancel=True)
 
     async def in_process(self, huge: HugeLine) -> ReadLine | None:
-        """Read a huge line in another process. Return None if it takes too long, or the process dies of it."""
+        """Read a huge line in a worker process. Returns None if it takes too long, or the process dies."""
         import_nothing_from_here()
         try:
             async with self._processes:
@@ -125,7 +125,7 @@ class Offload:
 
 
 def read_line(huge: HugeLine) -> ReadLine:
-    """Read a huge line, in a worker."""
+    """Read a huge line. Runs in a worker process."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the daemon
     try:
@@ -146,7 +146,8 @@ def read_line(huge: HugeLine) -> ReadLine:
 def observed(
     state: bytes, context: Context, agent_version: str | None
 ) -> tuple[StreamNormalizer, StreamWatch, list[Failure]]:
-    """In a worker: the normalizer of a dump, watched for drift, and what is raised at its lines."""
+    """Load a normalizer from a dump and attach drift detection, in a worker process. The returned list collects errors
+    at lines."""
     normalizer = StreamNormalizer.load(state, context)
     failures: list[Failure] = []
     normalizer.on_failure = lambda error: failures.append((place_of(error), repr(error)[:LONGEST_ERROR]))

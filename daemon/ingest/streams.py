@@ -1,11 +1,12 @@
-"""The streams being published, apart from the socket: who may write to which, and when an abandoned one is closed.
+"""The registry of streams being published, independent of sockets: their owners, takeover, resuming, and closing
+abandoned streams.
 
 `Streams.open` answers a publisher's `ingest` frame with an `IngestConnection`. One connection owns a stream. A second
-connection for the same stream takes over, and what the first one had not committed is discarded: its publisher has not
-been acknowledged for it. Whoever resumes a stream rebuilds it from the journal, within one daemon just as after a
-restart, so that there is one way to resume and the tests of one cover the other.
+connection for the same stream takes over, and uncommitted lines of the first are discarded: they were not acknowledged
+to its publisher. A stream is always resumed by rebuilding it from the journal, within one daemon just as after a
+restart, so that there is one code path for both.
 
-The lock per stream makes load, takeover and open one step: between loading a stream and owning it, nobody else in this
+The lock per stream makes load, takeover and open atomic: between loading a stream and owning it, nobody else in this
 daemon commits to it.
 """
 
@@ -66,26 +67,28 @@ from tooltap.traces.drift.drift import Drift
 from tooltap.traces.recording.writer import TraceWriter
 
 ATTEMPTS = 3
-"""To change a stream that daemons which share the journal resume meanwhile."""
+"""Attempts to change a stored stream if other daemons that share the journal commit to it meanwhile."""
 SNAPSHOT_BYTES = 1024 * 1024
-"""A stream's tail is replaced by a snapshot when it is longer than this, and than four times the last snapshot."""
+"""A stream's tail is replaced by a snapshot when it has more bytes than this and than four times the last snapshot."""
 IN_FLIGHT_BYTES = 256 * 1024
-"""Bytes read from a publisher before its earlier ones are committed."""
+"""Most bytes of a publisher that are read but not yet committed."""
 DISPLAY_PATIENCE = 5.0
-"""Seconds for which what `tooltap mcp` reports waits for the result of the agent, if that is tapped or followed."""
+"""Seconds for which a report of `tooltap mcp` waits for the agent's own result, if the agent is tapped or followed."""
 STREAMS_RESTORED = 1_000
-"""Streams that are looked at when the daemon starts: those with the newest commits."""
+"""Most streams examined by `restore`: those with the newest commits."""
 
 _log = get_logger("streams")
 
 
 class Streams:
-    """`tasks` runs the commits, which outlive their connections. `snapshot_bytes`: a tail longer than this is replaced
-    by a snapshot. `max_streams`: when so many streams have not ended, a new one is refused. `drift` observes all lines.
-    `policy`: how results are shown. `missing_views` makes those of a stream that is resumed. `agents`: names of agents
-    that are followed or about to be tapped. `display_patience`: seconds for which display servers' events wait for
-    agents' results (`sessions/joining.py`). `masks`: no secret is committed. The other
-    options are those of `Setting`."""
+    """The streams being published.
+
+    `tasks` runs the commits, which outlive their connections. `snapshot_bytes`: a tail longer than this is replaced by
+    a snapshot. `max_streams`: limit of streams that have not ended; beyond it, a new one is refused. `drift` observes
+    all lines. `policy`: how results are shown. `missing_views` makes the missing views of a resumed stream. `agents`
+    returns the names of agents that are followed or about to be tapped. `display_patience`: seconds for which events of
+    display servers wait for agents' results (`sessions/joining.py`). `masks`: mask secrets. The other options are those
+    of `Setting`."""
 
     def __init__(
         self,
@@ -178,7 +181,7 @@ class Streams:
             return connection
 
     async def end(self, stream: str) -> Statistics:
-        """End a stream, whoever owns it, and return its statistics. Raises `FrameError`, `JournalError`."""
+        """End a stream, with or without an owner, and return its statistics. Raises `FrameError`, `JournalError`."""
         async with self._lock(stream):
             if (owner := self.connections.get(stream)) is not None:
                 if (statistics := await owner.end()) is None:
@@ -195,10 +198,10 @@ class Streams:
         by_owner: Callable[[IngestConnection], Awaitable[bool]],
         stored_commit: Callable[[StoredStream], Awaitable[Commit | None]],
     ) -> bool:
-        """Change a stream, whoever owns it: its connection does it, or else it is loaded and the change is committed,
-        unless a daemon that shares the journal has resumed the stream. `by_owner` says whether it was done;
-        `stored_commit` returns what to commit, or None for nothing. Return whether a commit was made here. Raises
-        `JournalError`."""
+        """Change a stream, with or without an owner. `by_owner` changes it through its connection, and returns whether
+        that succeeded. Otherwise the stream is loaded, and the commit that `stored_commit` returns (None: no change) is
+        committed, unless another daemon that shares the journal keeps committing to the stream. Returns whether a
+        commit was made here. Raises `JournalError`."""
         async with self._lock(stream):
             owner = self.connections.get(stream)
             if owner is not None and await by_owner(owner):
@@ -213,14 +216,14 @@ class Streams:
         return False
 
     async def to_agent(self, stream: str, payload: Any) -> None:
-        """Send something to the agent of a stream. Returns when its publisher has taken it. Raises `FrameError`."""
+        """Send a payload to the agent of a stream. Returns when its publisher has accepted it. Raises `FrameError`."""
         if (owner := self.connections.get(stream)) is None:
             raise FrameError("no-publisher", f"no publisher of stream {stream!r} is connected")
         await owner.to_agent(payload)
 
     async def settle_views(self, stream: str, outcomes: Outcomes) -> None:
-        """Journal what became of views of the stream's results. Does nothing if that is known or the stream was
-        deleted. Raises `JournalError`."""
+        """Journal the outcomes of commands that make views of the stream's results. Does nothing if they are known, or
+        the stream was deleted. Raises `JournalError`."""
 
         async def settled(stored: StoredStream) -> Commit | None:
             outputs = settle_rewrites(stored.info, outcomes)
@@ -229,14 +232,14 @@ class Streams:
         await self.with_stream(stream, lambda owner: owner.settle_views(outcomes), settled)
 
     async def restore(self) -> None:
-        """At startup: continue to wait for the results of agents. Raises `JournalError`."""
+        """At startup: resume waiting for agents' results of display tools. Raises `JournalError`."""
         for info in await self._journal.streams(limit=STREAMS_RESTORED):
             if info.pending_displays:
                 with contained("what a display tool has shown is lost", stream=info.stream):
                     self._displays.remember(info)
 
     async def set_parent(self, stream: str, parent: str) -> None:
-        """Journal which call has started the agent of a stream. Raises `JournalError`."""
+        """Journal the id of the call that started the agent of a stream. Raises `JournalError`."""
         rewrites: list[Rewrite] = []
 
         async def with_parent(stored: StoredStream) -> Commit | None:
@@ -288,14 +291,14 @@ class Streams:
         return {provider for live in infos if (provider := live.normalizer.statistics.provider)}
 
     async def _report_held(self, stream: str, call_id: str) -> None:
-        """Report what a stream holds of a call, unless an agent's result takes it over in time."""
+        """Report the held events of a display tool's call, unless an agent's result takes them over in time."""
         await anyio.sleep(self._display_patience)
         with contained("cannot report what a display tool has shown", stream=stream):
             if self._displays.forget(stream, call_id):
                 await self._take_held(stream, call_id, True)
 
     async def _take_held(self, stream: str, call_id: str, report: bool) -> None:
-        """Take a call out of what a stream holds, and report it or not."""
+        """Remove the held events of a call from a stream, and report them if `report`."""
 
         async def by_owner(owner: IngestConnection) -> bool:
             await owner.wait_for_offload()
@@ -314,7 +317,8 @@ class Streams:
             faults.note("cannot report what a display tool has shown", place_of(error), error, stream=stream)
 
     def _tie_agents(self, live: LiveStream) -> None:
-        """Tie subagents to their calls: those that the last commit of a stream names, and the stream's own."""
+        """Tie subagents to the calls that started them: those named in the stream's last commit, and the stream's own
+        agent."""
         spawned = live.take_spawned()
         self.subagents.remember([one for one in spawned if one.is_kept])
         known = self.subagents.unstated(live)
@@ -404,7 +408,7 @@ class Streams:
         return self._begin(deepcopy(declared)) if stored is None else await self._resume(stored)
 
     def _begin(self, info: StreamInfo) -> LiveStream:
-        """Raises `UnknownDialectError`."""
+        """Create a live stream without lines. Raises `UnknownDialectError`."""
         return LiveStream(
             info,
             StreamNormalizer(context_of(info, self._limits), info.asked_dialect),
@@ -454,17 +458,17 @@ async def resume(
 ) -> LiveStream:
     """Rebuild a stream from the journal: load its snapshot, then feed it its tail with the stored times.
 
-    The tail was committed with its events, so what the parser emits for it is thrown away, after a comparison: lines,
-    dialect and the checksum over event ids must equal the committed ones. Only then will the parser treat the next line
-    as the parser that was lost would have done. The checksum covers every event, also those that were left out because
+    The tail was committed with its events, so the events that the parser emits for it are discarded, after a
+    comparison: lines, dialect and the checksum over event ids must equal the committed ones. Only then will the parser
+    treat the next line like the original parser. The checksum covers every event, also those that were left out because
     another stream reports them.
 
-    If the comparison fails (the parser was upgraded in between, or retention took the state), a fresh parser continues
-    at the next line and emits a reset. The reset is written with the stream's next commit: reading an ended stream
-    changes nothing.
+    If the comparison fails (the parser was upgraded in between, or retention deleted the state), a fresh parser
+    continues at the next line and emits a reset. The reset is written with the stream's next commit: loading an ended
+    stream changes nothing.
 
     Lines that `auto` held when the stream was stored have emitted nothing yet. If a newer sniffer recognises them now,
-    their events are new and are not thrown away.
+    their events are new, and are kept.
     """
     if views is not None:
         try:
@@ -515,7 +519,7 @@ async def resume(
 
 
 def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, list[Output]] | None:
-    """The normalizer as it was, and its outputs that are not committed; None if it is not the same as before."""
+    """Rebuild the normalizer, and its outputs that are not committed; None if it differs from the original one."""
     info = stored.info
     context = context_of(info, limits)
     ids = 0

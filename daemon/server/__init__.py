@@ -1,1 +1,1 @@
-"""The socket: connections, requests and replies. Knows hub, ingest, journal and views; nothing here knows HTTP."""
+"""The socket: connections, requests and replies. Depends on hub, ingest, journal and views, not on HTTP."""

@@ -1,7 +1,7 @@
 """One client's connection: bytes in and bytes out, each with its own backpressure.
 
-Reading from the socket stops while received bytes are not taken. `writable` is False while the client does not take
-what was written. `write` never waits: whoever writes much checks `writable` first, or awaits `drain`.
+Reading from the socket pauses while received bytes are not consumed. `writable` is False while the client does not read
+what was written. `write` never waits: code that writes much checks `writable` first, or awaits `drain`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Connection(asyncio.Protocol):
         self._gone = anyio.Event()
         self.writable = True
         self.closed = False
-        """Nothing more can be written."""
+        """True if nothing more can be written."""
         self.ended = False
-        """The client sends nothing more; it may still read."""
+        """True if the client sends nothing more; it may still read."""
         self.bytes_written = 0
         self.when_writable: Callable[[], None] = lambda: None
         """Called when `writable` becomes True again."""
@@ -118,12 +118,12 @@ class Connection(asyncio.Protocol):
         self.write(encode_frame(frame))
 
     async def drain(self) -> None:
-        """Wait until the client has taken most of what was written, or is gone."""
+        """Wait until the client has read most of what was written, or has disconnected."""
         while not self.writable and not self.closed:
             await self._resumed.wait()
 
     def close(self) -> None:
-        """Close once everything written has been taken."""
+        """Close once the client has read everything written."""
         self._transport.close()
 
     def abort(self) -> None:

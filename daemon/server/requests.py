@@ -1,6 +1,7 @@
-"""Requests: one frame in, one reply out. Every reply is bounded.
+"""Requests: one frame in, one reply out. The size of every reply is bounded.
 
-Bodies of display outputs are held in memory for a while (`OutputCache`), and fetched like those in the journal.
+Bodies of display outputs are cached in memory for a limited time (`OutputCache`), and fetched like output bodies in the
+journal.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ from tooltap.protocol.replies import FileChange, FileDiff, FilesResult, FoundEve
 from tooltap.protocol.stats import Statistics
 
 MAX_REPLY = 1_048_576
-"""Bytes of a reply's result."""
+"""Most bytes of a reply's result."""
 BODY_CHUNK = 65_536
 BODY_STALL = 10.0
 """Seconds without a byte after which receiving a body fails."""
@@ -74,15 +75,15 @@ _log = get_logger("requests")
 
 
 class Part(NamedTuple):
-    """A slice of an output body, and what else is known of the output: `type`, `path`, `language`."""
+    """A slice of an output body, and metadata of the output: `type`, `path`, `language`."""
 
     slice: OutputSlice
     about: dict[str, str]
 
 
 class Requests:
-    """Answers requests. `statistics`: of the daemon. `end_stream` raises `FrameError` for an unknown stream, `to_agent`
-    if the agent does not get what is sent to it."""
+    """Answers requests. `statistics` returns those of the daemon. `end_stream` raises `FrameError` for an unknown
+    stream, `to_agent` if the payload does not reach the agent."""
 
     def __init__(
         self,
@@ -196,7 +197,7 @@ class Requests:
         return {"view": request.view, "event": view_of(event, request.view)}
 
     async def _view_made_later(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The `display` that a command has made of a result after it was journaled."""
+        """The `display` that a command made of a result after that was journaled; empty if there is none."""
         after, wanted = result["seq"], view_id(result["id"])
         updates = Filter(stream=(result["stream"],), kind=("tool-update",), tool=(result["name"],))
         while after < self._journal.latest:
@@ -212,7 +213,7 @@ class Requests:
         return {**fitting, "complete": fitting == found}
 
     async def part(self, request: OutputRequest) -> Part:
-        """The requested slice, not yet encoded. Raises `FrameError` and `JournalError`."""
+        """The requested slice of an output body, not yet encoded. Raises `FrameError` and `JournalError`."""
         if (cached := self._outputs.get(request.output_id)) is not None:
             known = {"type": cached.type, "path": cached.path, "language": cached.language}
             about = {key: value for key, value in known.items() if value is not None}
@@ -300,7 +301,7 @@ def _bytes(part: OutputSlice) -> dict[str, Any]:
 
 
 def _lines(part: OutputSlice) -> dict[str, Any]:
-    """A part that is whole lines."""
+    """Encode a slice in lines, shortened to whole lines that fit into a reply. Raises `FrameError`."""
     lines = [line + b"\n" for line in part.data.split(b"\n")]
     lines[-1] = lines[-1][:-1]
     if not lines[-1] or part.offset + len(lines) < part.total:  # empty, or the head of a line too long for a slice
@@ -326,7 +327,8 @@ def _slice(part: OutputSlice, body: dict[str, Any], length: int, unit: str) -> d
 
 
 def _body(data: bytes, complete: bool) -> dict[str, Any]:
-    """UTF-8 as `text`, anything else as `b64`. If not `complete`, a code point cut off at the end is dropped."""
+    """Encode bytes: UTF-8 as `text`, anything else as `b64`. If not `complete`, a code point cut off at the end is
+    dropped."""
     try:
         return {"text": data.decode()}
     except UnicodeDecodeError as error:
@@ -336,13 +338,13 @@ def _body(data: bytes, complete: bool) -> dict[str, Any]:
 
 
 SESSIONS = 100
-"""Sessions in an answer."""
+"""Most sessions in a search result."""
 MOST_SESSIONS = 5_000
-"""Sessions with hits whose status is looked up: those with the newest hits."""
+"""Most sessions with hits whose status is looked up: those with the newest hits."""
 
 
 async def search_result(search: Search, journal: Journal, request: SearchRequest) -> dict[str, Any]:
-    """Raises `FrameError`, `JournalError`."""
+    """Answer a `search` request: a `SearchResult` as a JSON object. Raises `FrameError`, `JournalError`."""
     expression = expression_of(request.query)
     if not expression:
         raise FrameError("bad-frame", "search: `query` needs at least one letter or digit")
@@ -412,7 +414,7 @@ async def search_result(search: Search, journal: Journal, request: SearchRequest
 
 
 async def _of_status(search: Search, journal: Journal, wanted: Wanted, request: SearchRequest) -> Wanted:
-    """Only the sessions that have one of the statuses, among those that have hits."""
+    """Restrict the search to sessions that have hits and one of the requested statuses."""
     tallies, _ = await search.count(wanted, before=request.before)
     rows = await _rows(journal, [one.session for one in tallies[:MOST_SESSIONS]], request.status)
     return wanted._replace(sessions=list(rows))
@@ -427,7 +429,7 @@ async def _rows(
 
 
 def _tallies(answer: Answer) -> list[Tally]:
-    """The sessions of the hits themselves."""
+    """The sessions of the returned hits, without counts."""
     found: dict[str, Tally] = {}
     for one in answer.hits:
         found.setdefault(one.session, Tally(one.session, one.event.provider, None, 0, one.seq))
@@ -435,7 +437,7 @@ def _tallies(answer: Answer) -> list[Tally]:
 
 
 async def files_of(journal: Journal, request: FilesRequest, max_bytes: int) -> FilesResult:
-    """`max_bytes`: of the encoded result. Raises `FrameError` and `JournalError`."""
+    """Answer a `files` request. `max_bytes`: limit of the encoded result. Raises `FrameError` and `JournalError`."""
     files = SessionFiles()
     wanted = Filter(session=(request.session,), kind=KINDS)
     after, last = journal.oldest - 1, journal.latest
@@ -511,11 +513,11 @@ OUTPUT_TTL = 1_800.0
 
 
 class OutputCache:
-    """Bodies of display outputs. They expire, and the oldest are evicted when all together are too large. An id proves
-    whether it was issued for this journal, so an expired body, even one of an earlier process, is distinguished from
-    one that never existed.
+    """Cache of the bodies of display outputs. They expire, and the oldest are evicted beyond `max_bytes`. An id has a
+    checksum that proves it was issued for this journal. So an expired body, even one of an earlier process, can be
+    distinguished from one that never existed.
 
-    `journal`: id of the journal. `ttl`: seconds. `clock`: monotonic, in seconds.
+    `journal`: id of the journal. `ttl`: time to live in seconds. `clock`: monotonic, in seconds.
     """
 
     def __init__(
@@ -531,7 +533,7 @@ class OutputCache:
         self._ttl = ttl
         self._clock = clock
         self._cached: dict[str, CachedOutput] = {}
-        """Oldest first."""
+        """Output id -> body, oldest first."""
         self._bytes = 0
         self._reserved = 0
         """Bytes reserved for bodies that are being received."""
@@ -563,7 +565,7 @@ class OutputCache:
         return self._cached.get(output_id)
 
     def has_expired(self, output_id: str) -> bool:
-        """Whether an id that `get` does not find was issued."""
+        """Whether an id was issued for this journal; if `get` does not find it, it has expired."""
         match = _ID.fullmatch(output_id)
         return match is not None and match[2] == self._check(match[1])
 
@@ -575,7 +577,7 @@ class OutputCache:
             self._expired += 1
 
     def statistics(self) -> dict[str, int]:
-        """`kept` and `bytes` as of now; `stored`, `expired` and `evicted` since startup."""
+        """Counters: current `kept` and `bytes`; `stored`, `expired` and `evicted` since startup."""
         self.sweep()
         return {
             "kept": len(self._cached),

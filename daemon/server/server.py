@@ -1,7 +1,7 @@
 """The socket's server: greets each connection, reads its frames, and serves a subscriber or a publisher.
 
-Each connection has one task, which reads frames in order. The hub writes what a subscriber receives. A mistake is
-answered on the connection that made it and affects no other.
+Each connection has one task, which reads frames in order. The hub writes to subscribers. A client's error is answered
+on its own connection and affects no other.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tooltap.protocol.frames import (
 _log = get_logger("server")
 
 FRAME_BYTES = 256 * 1024
-"""Length of one control frame from a client."""
+"""Longest control frame from a client, in bytes."""
 
 
 class Server:
@@ -65,18 +65,18 @@ class Server:
 
     @property
     def problem(self) -> str | None:
-        """Why no connection can be accepted at the moment."""
+        """The reason why no connection can be accepted at the moment, or None."""
         return None if self._acceptor is None else self._acceptor.trouble.problem
 
     def start(self, listener: Listener) -> None:
-        """Raises `ListenError`."""
+        """Start accepting connections. Raises `ListenError`."""
         try:
             self._acceptor = Acceptor(listener.socket, self._connection)
         except OSError as error:
             raise ListenError(f"cannot listen at {listener.path}: {error.strerror}") from error
 
     async def stop(self) -> None:
-        """Accept no connection, commit what publishers have sent, let clients read what was written to them."""
+        """Stop accepting connections, commit all received lines, and wait until clients have read what was written."""
         if self._acceptor is not None:
             self._acceptor.close()
         await self._streams.suspend_all()
@@ -199,8 +199,8 @@ def _refuse(connection: Connection, code: ErrorCode, message: str) -> None:
 
 
 def report_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """The event loop's exception handler. A failure of a socket, which nobody awaits, is one sentence in the log, and
-    the connection is closed; anything else is a bug, logged with a traceback."""
+    """The event loop's exception handler. A socket error that no task awaits is logged in one sentence, and the
+    connection is closed; anything else is a bug, logged with a traceback."""
     error, message = context.get("exception"), context["message"]
     if not isinstance(error, OSError):
         _log.error("a callback failed", message=message, exc_info=error)
@@ -213,20 +213,20 @@ def report_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
 
 
 def _transport_of(handle: asyncio.Handle | None) -> object:
-    """The transport whose method the loop has called. The loop tells it only in what it prints."""
+    """The transport whose method the loop has called. There is no public way to get it from a handle."""
     return getattr(getattr(handle, "_callback", None), "__self__", None)
 
 
 # -- publishers -------------------------------------------------------------------------------------------------------
 
 RECEIVE_BYTES = 65_536
-"""Bytes parsed at once, while all other connections wait."""
+"""Most bytes received and parsed at once, before other connections get a turn."""
 
 
 async def serve_publisher(streams: Streams, connection: Connection, request: Ingest) -> None:
-    """Serve until the publisher leaves or loses its stream: bytes from the socket into an ingest connection, its frames
-    back. The socket is read only as fast as `feed` returns, which is the publisher's backpressure. Raises `FrameError`
-    and `JournalError`."""
+    """Serve a publisher until it leaves or loses its stream: pass bytes from the socket to an ingest connection, and
+    its frames back. The socket is read only as fast as `feed` returns, which is the publisher's backpressure. Raises
+    `FrameError` and `JournalError`."""
     name_task(f"stream {request.stream or ''}")
     outgoing = _Outgoing(connection)
     try:
@@ -243,7 +243,8 @@ async def serve_publisher(streams: Streams, connection: Connection, request: Ing
 
 
 class _Outgoing:
-    """A publisher need not read its acks. Only the last that it has not taken is retained: it implies the others."""
+    """Sends frames to a publisher that may not read its acks: while the connection is not writable, only the latest ack
+    is kept, as it implies the earlier ones."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
