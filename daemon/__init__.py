@@ -1,1 +1,2 @@
-"""The daemon and its taps: everything that runs beside an agent. Each folder says what it holds and what it knows."""
+"""The daemon and its taps: everything that runs beside an agent. The docstring of each folder states its contents and
+dependencies."""

@@ -1,4 +1,4 @@
-"""The daemon as one object: opens everything, runs until it is stopped, and shuts down without losing anything.
+"""The daemon as one object: assembles and opens all parts, runs until stopped, and shuts down without losing data.
 
 A shutdown stops following and accepts no more connections. Within `SHUTDOWN_TIMEOUT` it commits what publishers have
 sent, lets clients read what was written to them, and lets commands finish their views. Then it cancels what is left.
@@ -56,32 +56,31 @@ if TYPE_CHECKING:
 
 DAY_MS = 24 * 3600 * 1000
 STREAMS_LISTED = 1_000
-"""Streams that `stats` lists: those with the newest commits."""
+"""Most streams that `stats` lists: those with the newest commits."""
 CLOSING_PERIOD = 15.0
-"""Seconds that a suspended stream may be closed too late."""
+"""Seconds between searches for suspended streams to close."""
 FINDINGS_PERIOD = 1.0
-"""Seconds after which a finding of drift is durable."""
+"""Seconds between checks for new drift findings to store."""
 FINDINGS_PATIENCE = 0.2
-"""Seconds that a shutdown waits for the last ones to be."""
+"""Seconds for which a shutdown waits until the last drift findings are stored."""
 CLOCK_TRUST = 3600.0
-"""Seconds that the clock must have run without a jump ahead before events are deleted for their age: it may be wrong,
-and be set back again."""
+"""Seconds without a jump ahead of the clock before events are deleted for their age: a wrong clock may be set back."""
 VIEWS_PERIOD = 60.0
-"""Seconds between searches for views that were not made."""
+"""Seconds between searches for missing views."""
 FOLLOWING_RETRY = 5.0
-"""Seconds until following begins again after an error."""
+"""Seconds after an error before following session files is restarted."""
 EXPIRY_PERIOD = 15.0
-"""Seconds that an expired output may stay in memory."""
+"""Seconds between removals of expired display outputs from memory."""
 DRAIN_INTERVAL = 5.0
 """Seconds between searches for spools that `run` and `proxy` have left behind."""
 RETENTION_INTERVAL = 60.0
 """Seconds between runs of retention."""
 SCRUB_SHARE = 0.1
-"""Of the time that a verification of the journal takes, for which it works; in the rest it waits."""
+"""Duty cycle of a verification of the journal: the share of the time for which it works; in the rest it sleeps."""
 SHUTDOWN_TIMEOUT = 1.0
 """Seconds for which a shutdown waits for received lines to be committed and for clients to read."""
 SHUTDOWN_GRACE = 0.7
-"""Seconds after `SHUTDOWN_TIMEOUT` in which the journal is closed. Then the process ends in any case."""
+"""Seconds after `SHUTDOWN_TIMEOUT` for closing the journal. After that, the process ends in any case."""
 FIRST_SCRUB = 60.0
 """Seconds from the start to the first verification of the journal."""
 
@@ -89,7 +88,7 @@ _log = get_logger("daemon")
 
 
 class Daemon:
-    """`run` serves until `stop` is called."""
+    """The daemon: `run` serves until `stop` is called."""
 
     def __init__(self, config: Config, watchdog: Watchdog | None = None) -> None:
         self.config = config
@@ -101,7 +100,7 @@ class Daemon:
         self.server: Server
         self.web: WebServer | None = None
         self._token = ""
-        """The token for browsers."""
+        """The token that lets clients in over HTTP."""
         self._streams: Streams
         self._trace: TraceWriter | None = None
         self._drift = Drift(
@@ -128,7 +127,8 @@ class Daemon:
         self._opening.cancel()
 
     def apply(self, config: Config) -> None:
-        """Apply the settings that may change while the daemon runs: how results are shown."""
+        """Apply the settings of a reloaded configuration that take effect while the daemon runs: `tools` and
+        `rewriting`."""
         self._policy.rules = Rules(config.tools)
         self._rewriter.bounds = config.rewriting
 
@@ -327,12 +327,13 @@ class Daemon:
             _log.info("tracing", file=str(self._trace.path))
 
     def _restart(self) -> None:
-        """The journal was replaced by another one."""
+        """Handle `Journal.on_reset`: the journal was replaced by another one."""
         self.hub.restart()
         self._write_record()
 
     def _write_record(self) -> None:
-        """Tell programs that do not find the socket where it is; without the record, they need `$TOOLTAP_SOCKET`."""
+        """Record this daemon for programs that do not find its socket; without the record, they need
+        `$TOOLTAP_SOCKET`."""
         running = RunningDaemon(
             socket=os.path.realpath(self.config.socket_path),
             page=None if self.web is None else self.web.url,
@@ -425,7 +426,8 @@ _LOGGED = ("severity", "kind", "dialect", "provider", "version", "place", "text"
 
 
 def _log_drift(finding: Finding) -> None:
-    """Alarms are for whoever reads the log; `tooltap stats` has the notices, which are many where an agent is new."""
+    """Log a drift finding: an alarm as a warning, a notice only for debugging, as a new agent version causes many;
+    `tooltap stats` lists them."""
     about = {name: getattr(finding, name) for name in _LOGGED}
     log = _log.warning if finding.severity == "alarm" else _log.debug
     log("an agent's output has drifted", **about)

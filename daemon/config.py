@@ -132,7 +132,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def journal_place(self) -> Place:
-        """Raises `ConfigError`."""
+        """The setting `journal`, parsed, or its default. Raises `ConfigError`."""
         if self.journal is None:
             return journal_path()
         try:
@@ -142,13 +142,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def masks_journal(self) -> bool:
-        """Raises `ConfigError`."""
+        """The setting `mask_journal`, or its default. Raises `ConfigError`."""
         return not isinstance(self.journal_place, Path) if self.mask_journal is None else self.mask_journal
 
 
 def load_config(path: Path | None = None, *, unless_set: dict[str, Any] | None = None, **flags: Any) -> Config:
-    """The file's settings, overridden by the flags that are not None; tables key by key. `unless_set`: settings that
-    the file may override. Raises `ConfigError`."""
+    """Load the settings: those of the file, overridden by flags that are not None, and by `unless_set` only where the
+    file has none. Tables are merged key by key. Raises `ConfigError`."""
     text = "" if path is None else _read(path)
     settings = _parse(text, path)
     for name, value in (unless_set or {}).items():
@@ -177,7 +177,7 @@ def load_config(path: Path | None = None, *, unless_set: dict[str, Any] | None =
 
 
 class _Mistake(Exception):
-    """One sentence, and the path of the key it is about."""
+    """An error in the configuration: one sentence, and the path of the key that it is about."""
 
     def __init__(self, sentence: str, *keys: str) -> None:
         super().__init__(sentence)
@@ -203,7 +203,7 @@ def _parse(text: str, path: Path | None) -> dict[str, Any]:
 
 
 def _convert(value: Any, kind: type[T], *keys: str) -> T:
-    """Raises `_Mistake`."""
+    """`msgspec.convert` for the value at the path `keys`. Raises `_Mistake`."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -216,7 +216,7 @@ def _convert(value: Any, kind: type[T], *keys: str) -> T:
 
 
 def _tool(name: str, table: dict[str, Any]) -> ToolRule:
-    """Raises `_Mistake`."""
+    """Convert and check the table `tools.NAME`. Raises `_Mistake`."""
     rule = _convert(table, ToolRule, "tools", name)
     if (wrong := check_tool(name, rule)) is not None:
         key, sentence = wrong
@@ -228,8 +228,8 @@ def _tool(name: str, table: dict[str, Any]) -> ToolRule:
 
 
 def line_of(text: str, path: Sequence[str]) -> int | None:
-    """The line (1-based) of valid TOML that names the key; None if there is none. `tomllib` reports no positions, so
-    ever longer beginnings of the file are parsed."""
+    """The line (1-based) of a valid TOML text that sets a key; None if there is none. As `tomllib` reports no
+    positions, prefixes of the text of increasing length are parsed."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if path[-1] in line and _has(_parsed(lines, number), path):

@@ -1,17 +1,17 @@
-"""Suggestions for mistyped words, of those that are known."""
+"""Suggestions for mistyped words ("did you mean …?")."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 MOST = 3
-"""Suggestions for a word."""
+"""Most suggestions for a word."""
 LONGEST = 100
-"""Longest word compared, in code points; comparing is quadratic."""
+"""Longest word compared, in code points: the comparison is quadratic in the length."""
 
 
 def similar(word: str, known: Iterable[str]) -> list[str]:
-    """Return the words most like it, in any case, the likeliest first; not the word itself."""
+    """Return the known words most similar to `word`, ignoring case, best first; never the word itself."""
     from difflib import get_close_matches
 
     if len(word) > LONGEST:

@@ -1,7 +1,7 @@
-"""`tooltap doctor`: what is installed, configured and running, and what is wrong with it.
+"""The checks of `tooltap doctor`: installation, configuration, running daemon, journal, spools, agents.
 
-`examine` checks everything it can; one failed check hides no other. It changes nothing, and starts nothing except
-`--version` of agents, which is stopped when it takes too long, and queries to systemd.
+`examine` runs all checks; a failing check does not prevent the others. It changes nothing, and starts no programs
+except agents with `--version`, with a timeout, and queries to systemd.
 """
 
 from __future__ import annotations
@@ -109,15 +109,15 @@ def _guarded(area: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Findi
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What a check finds."""
+    """A finding of a check."""
 
     level: Literal["ok", "note", "problem"]
     """`note`: everything works, but something is missing or new. `problem`: something is broken or not private."""
     area: str
     text: str
-    """One sentence."""
+    """The finding in one sentence."""
     advice: str | None = None
-    """One sentence; every note and problem has one."""
+    """What to do, in one sentence; every note and problem has one."""
 
 
 def fine(area: str, text: str, advice: str | None = None) -> Finding:
@@ -181,12 +181,12 @@ def service(timeout: float) -> Iterator[Finding]:
 
 DAEMON = "daemon"
 NAMED = 5
-"""Daemons or spools that one finding names."""
+"""Most daemons or spools named in one finding."""
 
 
 def ask_daemon(place: Path, timeout: float) -> tuple[Finding, dict[str, Any] | None]:
-    """Whether a daemon answers, and its statistics. It may have another version: statistics that it does not have are
-    skipped."""
+    """Check that a daemon answers, and return its statistics, or None. The daemon may have another version: checks must
+    tolerate missing statistics."""
     try:
         statistics: dict[str, Any] = ask("stats", path=place, timeout=timeout)
     except NoDaemonError:
@@ -205,7 +205,7 @@ def ask_daemon(place: Path, timeout: float) -> tuple[Finding, dict[str, Any] | N
 
 
 def socket(place: Path) -> Iterator[Finding]:
-    """Whether the socket and its folder are private."""
+    """Check that the socket is private, and cannot be replaced in its folder."""
     yield from _folder(place.parent)
     try:
         status = place.lstat()
@@ -236,7 +236,7 @@ def _folder(folder: Path) -> Iterator[Finding]:
 
 
 def record(statistics: dict[str, Any]) -> Finding:
-    """Whether programs that do not know the daemon's socket can find it."""
+    """Check that programs that do not know the daemon's socket can find it by its record."""
     found = recorded()
     others = [one for one in found if one.pid != statistics["pid"]]
     if len(others) == len(found):
@@ -254,7 +254,7 @@ def journal_place(statistics: dict[str, Any]) -> str | None:
 
 
 def served_journal(place: str, statistics: dict[str, Any] | None) -> Iterator[Finding]:
-    """Whether a journal on a server can be read and written. Its daemon knows."""
+    """Check a journal on a server, as far as its daemon reports on it."""
     known = (statistics or {}).get("journal", {})
     if statistics is None:
         yield fine("journal", f"the journal is {place}; its daemon checks it")
@@ -277,7 +277,7 @@ def web(statistics: dict[str, Any]) -> Finding:
 
 
 def damage(statistics: dict[str, Any]) -> Iterator[Finding]:
-    """What the daemon has found damaged in its file."""
+    """Report the damage that the daemon has found in its journal file."""
     journal = statistics.get("journal", {})
     lost, parts = journal.get("lost", 0), journal.get("damages", 0)
     corrupt = journal.get("corrupt", 0) - lost
@@ -292,7 +292,7 @@ def damage(statistics: dict[str, Any]) -> Iterator[Finding]:
 
 
 def troubles(statistics: dict[str, Any]) -> Iterator[Finding]:
-    """What the daemon cannot do at the moment."""
+    """Report current problems of the daemon: failing commits, or no file descriptors for connections."""
     if reason := statistics.get("journal", {}).get("problem"):
         advice = "Nothing is lost: publishers retain their lines. Free some space, or read the daemon's log."
         yield problem(DAEMON, f"the daemon cannot commit lines: {reason}", advice)
@@ -311,7 +311,7 @@ def drift(statistics: dict[str, Any]) -> Finding:
 
 
 def search_index(statistics: dict[str, Any]) -> Iterator[Finding]:
-    """Whether everything can be searched."""
+    """Check that the search index works and covers all events."""
     index = statistics.get("search")
     if index is None:
         return
@@ -326,7 +326,7 @@ def search_index(statistics: dict[str, Any]) -> Iterator[Finding]:
 
 
 def stalls(statistics: dict[str, Any]) -> Finding:
-    """Whether anything has held the daemon's event loop."""
+    """Check for stalls of the daemon's event loop."""
     loop = statistics.get("loop", {})
     longest = loop.get("longest")
     if longest is None:
@@ -352,7 +352,7 @@ def log(statistics: dict[str, Any]) -> Finding:
 
 MIB = 2**20
 LITTLE, TOO_LITTLE = 1024 * MIB, 64 * MIB
-"""Bytes left, below which there is a note, and below which there is a problem."""
+"""Free disk space in bytes below which there is a note (`LITTLE`), or a problem (`TOO_LITTLE`)."""
 
 
 def journal(file: Path) -> Iterator[Finding]:
@@ -376,7 +376,7 @@ def journal(file: Path) -> Iterator[Finding]:
 
 
 def _steadiness(place: Path) -> Iterator[Finding]:
-    """Whether other users may exchange the journal, and the daemon therefore refuses to start."""
+    """Report a folder in which other users may replace the journal: the daemon refuses to start there."""
     with suppress(OSError):  # it is created, private, or another finding is about it
         if (trouble := why_unsteady(place.stat())) is not None:
             advice = f"Run chmod go-w {place}, or choose another place: `tooltap serve --journal sqlite:PATH`."
@@ -384,7 +384,7 @@ def _steadiness(place: Path) -> Iterator[Finding]:
 
 
 def scrubbed(file: Path) -> Iterator[Finding]:
-    """What the last verification by a daemon found."""
+    """Report the result of the last verification of the journal by a daemon."""
     last = last_scrub(file)
     if last is None:
         return
@@ -398,7 +398,7 @@ def scrubbed(file: Path) -> Iterator[Finding]:
 
 
 def folder(area: str, place: Path) -> Iterator[Finding]:
-    """Whether files can be written there, and how much room is left."""
+    """Check that a folder is writable, and that there is enough free disk space."""
     existing = next(one for one in (place, *place.parents) if one.exists())
     room = shutil.disk_usage(existing).free
     left = f"{room / 1024 / MIB:.1f} GiB" if room >= LITTLE else f"{room / MIB:.0f} MiB"
@@ -414,7 +414,8 @@ def folder(area: str, place: Path) -> Iterator[Finding]:
 
 
 def _refused(existing: Path, *, made: bool) -> str | None:
-    """Why nothing can be created in it, else None. An existing folder is tried by creating a file."""
+    """The reason why no file can be created in a folder, or None. `made`: the folder exists, so a temporary file is
+    created as a test; otherwise `existing` is its nearest existing parent."""
     if not existing.is_dir():
         return f"{existing} is not a folder"
     if not made:
@@ -427,7 +428,7 @@ def _refused(existing: Path, *, made: bool) -> str | None:
 
 
 def traces(statistics: dict[str, Any] | None) -> Iterator[Finding]:
-    """The traces of the running daemon, else those of one that would be started here."""
+    """Check the traces of the running daemon, or, without one, of a daemon that would be started here."""
     if statistics is None:
         path = trace_path(os.environ, datetime.now(UTC), os.getpid())
         who = "a daemon started here would write"
@@ -445,11 +446,11 @@ def traces(statistics: dict[str, Any] | None) -> Iterator[Finding]:
 
 
 SPOOL = "spool"
-"""Spools that one finding names."""
+"""Area of the findings about spools."""
 
 
 def spools_of(directory: Path, statistics: dict[str, Any] | None) -> Iterator[Finding]:
-    """`statistics`: of the daemon that was asked."""
+    """Check the spools that wait for a daemon. `statistics`: those of the running daemon, if any."""
     yield from folder(SPOOL, directory)
     waiting: defaultdict[str, dict[Path, int]] = defaultdict(dict)
     for path, size in spools(directory).items():
@@ -483,7 +484,7 @@ def spools_of(directory: Path, statistics: dict[str, Any] | None) -> Iterator[Fi
 
 
 def _waiting(socket: str, found: dict[Path, int]) -> Finding:
-    """Say who takes in the spools for this socket."""
+    """Report the spools that wait for the daemon at this socket."""
     text = f"{_count(found)} {'waits' if len(found) == 1 else 'wait'} for the daemon at {socket}"
     if is_listening(socket):
         return fine(SPOOL, f"{text}, which takes them in")
@@ -508,7 +509,7 @@ def _names(found: dict[Path, int]) -> str:
 # -- agents and their sessions ----------------------------------------------------------------------------------------
 
 MAX_FILES = 100_000
-"""Session files of one agent that are counted."""
+"""Most session files counted per agent."""
 ADAPTERS = frozenset({"acp"})
 """Dialects whose version may be an adapter's (`claude-agent-acp` 0.100.0 over ACP) instead of the agent's."""
 
@@ -516,7 +517,8 @@ _VERSION = re.compile(r"(?<!\d)\d{1,9}(?:\.\d{1,9}){1,8}(?:-[\w.]{1,64})?")
 
 
 def agents(commands: Mapping[str, str], timeout: float) -> Iterator[Finding]:
-    """`commands`: program name -> provider. `timeout`: seconds for each; all run at once."""
+    """Check the versions of installed agents. `commands`: program name -> provider. `timeout`: seconds for each; all
+    run in parallel."""
     found = {name: path for name in commands if (path := shutil.which(name)) is not None}
     if not found:
         advice = "Install one, or tap one of your own: `tooltap run -- COMMAND`."
@@ -535,7 +537,7 @@ def agents(commands: Mapping[str, str], timeout: float) -> Iterator[Finding]:
 
 
 def _version(path: str, timeout: float) -> str | Exception:
-    """The version, or why there is none."""
+    """The version that a program prints, or the reason why there is none."""
     try:
         printed = run_briefly([path, "--version"], timeout)
     except OSError as error:

@@ -1,9 +1,9 @@
-"""Numbers and names as people read them: how many of what, what it cost, how long it took; the names of tools."""
+"""Formatting for people: counts, costs, durations, and names of tools."""
 
 from __future__ import annotations
 
 MOST_DOLLARS = 1e9
-"""No session costs more: a figure that is larger, or negative, is no cost."""
+"""Largest plausible cost of a session in USD. A larger or negative number is not shown."""
 
 
 def counted(number: int, one: str, several: str | None = None) -> str:
@@ -12,7 +12,7 @@ def counted(number: int, one: str, several: str | None = None) -> str:
 
 
 def dollars(cost: float | None, digits: int = 2) -> str | None:
-    """`$0.03`; None for what cannot be a cost. Agents write these figures, so that any number can come."""
+    """`$0.03`; None for an implausible cost: the numbers come from agents, and can be anything."""
     return None if cost is None or not 0 <= cost <= MOST_DOLLARS else f"${cost:,.{digits}f}"
 
 
@@ -31,7 +31,7 @@ def duration(milliseconds: float) -> str:
 
 
 def rounded(number: int) -> str:
-    """`950`, `12.3k`, `4.5M`: for tokens, of which nobody needs the last digits."""
+    """`950`, `12.3k`, `4.5M`: for tokens, rounded."""
     for size, letter in ((1_000_000, "M"), (1_000, "k")):
         if number >= size:
             return f"{number / size:.1f}{letter}"
@@ -42,7 +42,7 @@ _UNITS = ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k"))
 
 
 def spent(milliseconds: float | None) -> str | None:
-    """`0.3 s`, `14 s`, `1 m 40 s`, `41 min`, `1 h 03`, `3 d`; None for what cannot be a duration."""
+    """`0.3 s`, `14 s`, `1 m 40 s`, `41 min`, `1 h 03`, `3 d`; None for an implausible duration."""
     if milliseconds is None or not 0 <= milliseconds < 1e14:
         return None
     seconds = milliseconds / 1000
@@ -61,7 +61,7 @@ def spent(milliseconds: float | None) -> str | None:
 
 
 def amount(number: int | None) -> str | None:
-    """`88`, `640 k`, `1.8 M`; None for what cannot be a number of things."""
+    """`88`, `640 k`, `1.8 M`; None for an implausible count."""
     if number is None or number < 0:
         return None
     for size, letter in _UNITS:
@@ -72,7 +72,7 @@ def amount(number: int | None) -> str | None:
 
 
 def tool_name(name: str) -> str:
-    """`server · tool` for an MCP tool, if its name can be split in only one way; the name of any other."""
+    """`server · tool` for an MCP tool, if its name can be split unambiguously; otherwise the unchanged name."""
     parts = name.split("__")
     return f"{parts[1]} · {parts[2]}" if len(parts) == 3 and parts[0] == "mcp" and parts[1] and parts[2] else name
 

@@ -1,25 +1,24 @@
-"""Live events for subscribers: fan-out, and catching up from the journal. Knows the journal, not connections.
+"""Live events for subscribers: fan-out, and catching up from the journal. Depends on the journal, not on connections.
 
 Fan-out: each commit goes to every live subscriber, and every line is encoded and joined once.
 
 Subscribers with the same selection (filter, partials, events or display lines) form a group. A batch is cut into chunks
 once per selection, and all members of the group are written the same bytes.
 
-The hub buffers nothing for a single subscriber. One whose socket is full leaves its group and catches up at its own
-pace (`Subscription`), from the newest batches, which the hub retains for all subscribers, or from the journal where
-those do not reach back far enough.
+The hub has no buffer per subscriber. A subscriber whose socket is full leaves its group and catches up at its own pace
+(`Subscription`): from the newest batches, which the hub retains for all subscribers, or from the journal if those do
+not reach back far enough.
 
-What must hold for a subscriber to get each event once, in order:
+Invariants by which each subscriber gets each event exactly once and in order:
 
 - Everything here runs in the event loop, and nothing between `recent` and `join` awaits. So no batch is published
   between the last batch a subscriber has taken from memory and its membership.
 - `latest` moves only in `publish` and `listen`. The journal may be ahead of it for a moment: a transaction is durable
   before the event loop learns of it. A subscriber that catches up therefore reads the journal up to `latest`, never up
   to the journal's own end, or else `publish` would send it the events between the two again.
-- The retained batches have no hole: `recent` is None unless they reach from the cursor to `latest`. A hole appears when
-  a shared journal was not listened to for a while (`listen` raises `latest` without a batch).
-- `recent` is None as well where retention has deleted events after the cursor: the journal knows the gap to report,
-  memory does not.
+- The retained batches are contiguous: `recent` returns None unless they reach from the cursor to `latest`. A hole
+  appears when a shared journal was not listened to for a while (`listen` raises `latest` without a batch).
+- `recent` also returns None if retention has deleted events after the cursor: only the journal knows the gap to report.
 """
 
 from __future__ import annotations
@@ -58,37 +57,39 @@ from tooltap.protocol.frames import (
 )
 
 CHUNK_BYTES = 65_536
-"""A chunk ends when it is this long, so that a client that stops reading gets little more than its limit."""
+"""Size of a chunk in bytes: it ends with the line that reaches it. Small, so that a client that stops reading is sent
+little more than its limit."""
 
 
 class Chunk(NamedTuple):
-    """Lines of events, joined, and the events that they are of: who reads more than bytes need not decode them."""
+    """Joined lines of events, ready to be written, with the events themselves, for receivers that need more than
+    bytes."""
 
     data: bytes
     upto: int
-    """A subscriber that has this chunk misses no selected event up to this `seq`."""
+    """Cursor after this chunk: a subscriber that has received it misses no selected event up to this `seq`."""
     events: Sequence[Produced | StoredEvent]
     seqs: Sequence[int | None]
-    """Of each event; None for a partial."""
+    """`seq` of each event; None for a partial."""
 
 
 class _Line(NamedTuple):
     seq: int | None
-    """None for a partial."""
+    """`seq` of the event; None for a partial."""
     body: bytes
-    """Of the event, or its display line."""
+    """Encoded event, or its display line."""
     event: Produced
 
 
 class Selection:
-    """Which lines a subscriber asks for."""
+    """The selection of a subscriber: filter, with or without partials, events or display lines."""
 
     def __init__(self, filter: Filter, partials: bool, as_: Form = "events") -> None:  # noqa: A002 -- the frame's word
         self.filter = filter
         self.partials = partials
         self.as_ = as_
         self.is_selective = not filter.matches_all or as_ == "display"
-        """Whether some events may have no line in it."""
+        """True if some events may have no line in this selection."""
         self._key = filter, partials, as_
         self._hash = hash(self._key)  # kept: each batch is looked up by its selections
 
@@ -103,7 +104,7 @@ class Selection:
 
 
 class Batch:
-    """The events of one transaction; they follow `before` without a hole."""
+    """The events of one transaction, contiguous after `before`."""
 
     def __init__(self, commits: Iterable[Committed], before: int) -> None:
         self.before = before
@@ -124,7 +125,7 @@ class Batch:
         self._displayed: list[bytes | None] | None = None
 
     def chunks(self, selection: Selection) -> list[Chunk]:
-        """The selected lines, joined."""
+        """The selected lines, joined to chunks. Cached per selection."""
         chunks = self._chunks.get(selection)
         if chunks is None:
             chunks = self._chunks[selection] = self._join(selection)
@@ -169,7 +170,7 @@ class Batch:
 
 
 def display_of(body: bytes) -> bytes | None:
-    """The display line of an event; None where there is none, or where it cannot be made."""
+    """The display line of an event; None if it has none, or it cannot be made (logged)."""
     try:
         return display_body(body)
     except Exception as error:
@@ -190,7 +191,7 @@ def _join(lines: list[_Line], after: int) -> Iterator[Chunk]:
 
 
 RECENT_BYTES = 2 * 1024 * 1024
-"""Bytes of the newest events that are held in memory for subscribers; older ones are read from the journal."""
+"""Most bytes of recent events retained in memory for subscribers; older ones are read from the journal."""
 
 
 class Hub:
@@ -198,18 +199,18 @@ class Hub:
         self.journal = journal
         self.tasks = tasks
         self.latest = journal.latest
-        """`seq` of the last event published; the journal may be ahead of it for a moment."""
+        """`seq` of the last published event; the journal may be ahead of it for a moment."""
         self.subscriptions: set[Subscription] = set()
         self.partials_wanted = False
         self._groups: dict[Selection, set[Subscription]] = {}
         self._recent: deque[Batch] = deque()
-        """The newest batches, without a hole between them."""
+        """The newest batches, contiguous."""
         self._recent_bytes = 0
         self._recent_limit = recent_bytes
         self._delivering = Work("delivery of events", "", lambda: f"after {self.latest}")
 
     async def listen(self) -> None:
-        """Bring `latest` up to now, before a subscription begins. Raises `JournalError`."""
+        """Bring `latest` up to date before a subscription begins. Raises `JournalError`."""
         self.latest = max(self.latest, await self.journal.listen())
 
     def add(self, subscription: Subscription) -> None:
@@ -252,23 +253,24 @@ class Hub:
         return chunks
 
     def restart(self) -> None:
-        """The journal was replaced: every subscription begins with its oldest event."""
+        """Restart every subscription at the oldest event: the journal was replaced."""
         self.latest = self.journal.latest
         self._forget_recent()
         for subscription in list(self.subscriptions):
             _do(subscription, subscription.restart)
 
     def skip(self, upto: int) -> None:
-        """Events up to here are not published: subscriptions find out in the journal why."""
+        """Advance past events that will not be published: live subscriptions continue from the journal, which reports
+        why."""
         for subscription in list(self.subscriptions):
             _do(subscription, subscription.interrupt)
         self._forget_recent()
         self.latest = max(self.latest, upto)
 
     def publish(self, commits: list[Committed]) -> None:
-        """Deliver what the journal has made durable. What goes wrong for one subscriber or selection concerns no
-        other. Nothing raises here once `latest` has changed: who was not delivered to reads the journal from `before`,
-        and nobody else does."""
+        """Deliver durable commits to live subscribers. An error of one subscriber or selection does not affect others.
+        Nothing raises once `latest` has changed: exactly those subscribers that got nothing read the journal from
+        `before`."""
         before = self.latest
         groups = [(selection, list(members)) for selection, members in self._groups.items()]
         try:
@@ -330,7 +332,7 @@ def _fall_behind(members: list[Subscription], cursor: int) -> None:
 
 
 def _do(member: Subscription, work: Callable[[], None]) -> None:
-    """Call a subscriber. What goes wrong ends this subscription and no other."""
+    """Call a method of a subscription. An error ends only this subscription."""
     try:
         work()
     except Exception as error:
@@ -353,7 +355,7 @@ _CURSOR = re.compile(r"(?P<journal>.+):(?P<seq>[0-9]{1,19})")
 
 
 class Subscriber(Protocol):
-    """What a subscription needs of the connection it writes to."""
+    """The interface of the connection to which a subscription writes."""
 
     writable: bool
     closed: bool
@@ -369,15 +371,16 @@ class Subscriber(Protocol):
 AT_INTERVAL = 5.0
 """Seconds after which an idle filtered subscription gets an `at` frame."""
 SUBSCRIBER_BYTES = 65_536
-"""Bytes written to a client that it has not read. Beyond this, a subscriber is served at its own pace."""
+"""Most bytes written to a client that it has not read. Beyond this, a subscription is behind: it catches up at its own
+pace."""
 
 
 class Subscription:
-    """One subscriber: replay from the journal, then live, and back to the journal when its client does not keep up.
+    """One subscription: replay from the journal, then live, and back to the journal when its client does not keep up.
 
     A subscription is in one of two states:
 
-    - Behind: it has a task, and is in no group of the hub. The task waits until the client has taken what it was sent,
+    - Behind: it has a task, and is in no group of the hub. The task waits until the client has read what it was sent,
       then sends the next part: from the journal until the cursor is within the batches that the hub retains, then from
       those.
     - Live: it is a member of a group and has no task. The hub calls `deliver`.
@@ -393,14 +396,13 @@ class Subscription:
 
     Partials are not journaled. They reach live subscribers, and are dropped when the connection is full.
 
-    A journal that is elsewhere may be replaced by another one: `restart`.
+    A journal on a server may be replaced by another one: see `restart`.
 
     Retention may delete events that a subscription has not reached. After every read, `journal.last_expired` is
     compared with the cursor, and a `gap` precedes the events that were read. The order matters: retention may run
     during the read.
 
-    Damaged events are left out by the journal, which then has their numbers in `corrupt`. A `gap` stands in their
-    place.
+    Damaged events are left out by the journal, which lists them in `corrupt`. They are replaced by a `gap`.
 
     Raises `FrameError` for a cursor that cannot be read.
     """
@@ -417,7 +419,7 @@ class Subscription:
         self._connection = connection
         self._end = None if frame.follow else hub.latest
         self._gone = hub.journal.last_expired
-        """Up to here retention may have deleted events, and the client knows."""
+        """`seq` up to which the client has been told that retention may have deleted events."""
         self._greeted = False
         self._restarts = 0
         self._read_bytes = read_bytes
@@ -433,7 +435,8 @@ class Subscription:
         self.fall_behind(self.cursor)
 
     def restart(self) -> None:
-        """Begin with the oldest event of the journal, which was replaced. Tell the client, as at the start."""
+        """Begin again with the oldest event, after the journal was replaced. The client gets a new `subscribed` frame,
+        and a gap."""
         journal = self._hub.journal
         self.cursor = journal.oldest - 1
         self._gone = journal.last_expired
@@ -474,7 +477,7 @@ class Subscription:
         }
 
     def deliver(self, chunks: list[Chunk], before: int) -> None:
-        """Write what is new after `before`, or fall behind."""
+        """Write the chunks, which follow `before`; fall behind if the connection is full."""
         self._written_at = self._loop.time()
         for chunk in chunks:
             if self._connection.writable:
@@ -494,7 +497,7 @@ class Subscription:
         self._fail("internal", "the subscription failed; the daemon's log says why")
 
     def fall_behind(self, cursor: int) -> None:
-        """Send what is after `cursor` from the journal."""
+        """Leave the live group, and send the events after `cursor` from the journal."""
         self.behind = True
         self.cursor = cursor
         self._hub.leave(self)
@@ -519,7 +522,7 @@ class Subscription:
             self.fail(error)
 
     def _fail(self, code: ErrorCode, message: str) -> None:
-        """The end of the connection says it as well, if the frame cannot."""
+        """Send an error frame, if possible, and close the connection in any case."""
         try:
             self._connection.send(ErrorFrame(code=code, message=message))
         except Exception as error:
@@ -582,7 +585,8 @@ class Subscription:
         self._connection.deliver(chunk)
 
     def _tick(self) -> None:
-        """Send an idle subscriber its position. Writing also detects a client that is gone after closing its half."""
+        """Send an idle subscriber its position. Writing also detects a client that half-closed and then
+        disconnected."""
         idle = self._loop.time() - self._written_at
         if idle >= self._at_interval:
             if self._connection.writable and (self.selection.is_selective or self._connection.ended):

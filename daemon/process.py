@@ -1,4 +1,4 @@
-"""The daemon as a process: its event loop, signals, the configuration that is read again, and how it ends."""
+"""The daemon as a process: its event loop, signals, reloading the configuration, and termination."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tooltap.daemon.system.loop import Watchdog
 from tooltap.daemon.system.services import notify_ready
 
 SPARE_FILES = 64
-"""File descriptors for everything that is not a connection."""
+"""File descriptors reserved for everything other than connections."""
 
 _log = get_logger("daemon")
 
@@ -31,9 +31,9 @@ def run(
     reload: Callable[[], Config] | None = None,
     show_link: Callable[[Callable[[], str]], None] = lambda new_link: None,
 ) -> None:
-    """Run a daemon in this process until SIGTERM or SIGINT. `reload` reads the configuration again, on SIGHUP;
-    `show_link` is called with a function that makes a link for a browser. Raises `ListenError`, `JournalError`,
-    `ConfigError`, and, after SIGINT, `KeyboardInterrupt`."""
+    """Run a daemon in this process until SIGTERM or SIGINT. `reload` is called on SIGHUP and returns the new
+    configuration; `show_link` is called with a function that makes a login link for a browser. Raises `ListenError`,
+    `JournalError`, `ConfigError`, and, after SIGINT, `KeyboardInterrupt`."""
     configure(config.log_level)
     watchdog = Watchdog(config.stall_seconds)
     forced_end = ForcedEnd(SHUTDOWN_TIMEOUT + SHUTDOWN_GRACE)

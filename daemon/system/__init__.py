@@ -1,1 +1,1 @@
-"""The machine: paths, sockets, processes, signals, logs, clocks. Knows nothing of streams and events."""
+"""The operating system: paths, sockets, processes, signals, logs, clocks. Independent of streams and events."""

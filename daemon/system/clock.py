@@ -1,4 +1,4 @@
-"""The wall clock, in the daemon's unit, and a watch on its jumps."""
+"""The wall clock, in milliseconds, and detection of its jumps."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 Clock: TypeAlias = Callable[[], int]
-"""Milliseconds since the epoch."""
+"""A function that returns the time in milliseconds since the epoch."""
 
 JUMP = 30.0
-"""Seconds: less is no jump, but a clock that is being corrected."""
+"""Smallest jump, in seconds: smaller differences are corrections of the clock, for example by NTP."""
 
 
 def wall_clock() -> int:
@@ -18,15 +18,15 @@ def wall_clock() -> int:
 
 
 class ClockWatch:
-    """Notices when the wall clock jumps: somebody has set it, or the machine has slept, during which the other clock
-    stands still."""
+    """Detects jumps of the wall clock against the monotonic clock: it was set, or the machine was suspended, during
+    which the monotonic clock stands still."""
 
     def __init__(self, clock: Clock = wall_clock, steady: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._steady = steady
         self._ahead = self._difference()
         self._jumped = -float("inf")
-        """When it last jumped ahead, by the steady clock."""
+        """Monotonic time of the last jump ahead."""
 
     def look(self) -> float:
         """Return the seconds by which the clock has jumped since the last look; 0 if it has not."""
@@ -37,7 +37,7 @@ class ClockWatch:
         return jump if abs(jump) > JUMP else 0.0
 
     def has_run(self, seconds: float) -> bool:
-        """Whether it has not jumped ahead for so long. Only then is something as old as the clock says."""
+        """Whether the clock has not jumped ahead for this long. Only then can ages computed with it be trusted."""
         return self._steady() - self._jumped >= seconds
 
     def _difference(self) -> float:

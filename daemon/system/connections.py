@@ -1,8 +1,8 @@
-"""Connections: accepting them, also when the limit on open files is reached, who is at the other end, and how many each
-of them may have, so that nobody shuts others out.
+"""Accepting connections (also at the limit of open files), identifying the user at the other end, and fair limits per
+user or address, so that no client can lock others out.
 
-The kernel knows the user of a Unix socket, and on Linux also that of a TCP connection from this machine: the socket at
-its other end is one of ours to look up (`sock_diag`, as `ss` does it). An address alone says nothing there, because
+The kernel knows the user of a Unix socket, and on Linux also the user of a TCP connection from this machine: the socket
+at the other end can be looked up (`sock_diag`, as `ss` does). An address alone does not identify a local user, because
 every user may connect from any address of 127.0.0.0/8.
 """
 
@@ -22,15 +22,15 @@ from tooltap.daemon.system.listener import peer_uid
 from tooltap.daemon.system.logs import Trouble, get_logger
 
 AT_ONCE = 128
-"""Connections accepted before other work has its turn."""
+"""Most connections accepted in one turn of the event loop."""
 PAUSE = 1.0
-"""Seconds without accepting after it has failed."""
+"""Seconds to wait after `accept` has failed."""
 
 _log = get_logger("process")
 
 
 def allow_open_files(wanted: int) -> None:
-    """Raise the limit, which is 256 or 1,024 on many systems, as far as the system allows."""
+    """Raise the limit of open files, 256 or 1,024 on many systems, to `wanted`, as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         possible = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -41,11 +41,10 @@ def allow_open_files(wanted: int) -> None:
 
 
 class Acceptor:
-    """Accepts connections, in an event loop. `protocol` makes the protocol of a new one.
+    """Accepts connections in an event loop. `protocol` makes the protocol of a new connection.
 
-    asyncio's own server, of Python 3.11, answers a shortage of file descriptors with a thousand tracebacks a second,
-    and with more when it is closed. Here it is one sentence: nothing is accepted for `PAUSE` seconds, and clients wait
-    in the socket's queue.
+    When file descriptors run out, asyncio's own server (Python 3.11) logs a thousand tracebacks a second, and more when
+    it is closed. This one logs one sentence, accepts nothing for `PAUSE` seconds, and clients wait in the accept queue.
     """
 
     def __init__(self, listening: socket.socket, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
@@ -97,7 +96,7 @@ class Acceptor:
 
 THIS_MACHINE = "this machine"
 IPV6_SITE = 64
-"""Bits of an IPv6 address that name a site: one machine may have all addresses that begin with them."""
+"""Prefix length of an IPv6 site: one machine may own all addresses of a prefix."""
 
 # From <linux/sock_diag.h>, <linux/inet_diag.h> and <net/tcp_states.h>.
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _REQUEST = 4, 20, 1
@@ -113,18 +112,18 @@ _LISTENING = 10
 
 class Peer(NamedTuple):
     user: int | None
-    """The user id, if it is a program on this machine and the system says whose."""
+    """User id of the program at the other end; None if it is on another machine or unknown."""
     address: str
     """The network address; empty for a Unix socket."""
 
     @property
     def is_us(self) -> bool:
-        """Whether it is our own user."""
+        """Whether the peer has the user id of this process."""
         return self.user == os.geteuid()
 
     @property
     def name(self) -> str:
-        """What all connections have in common that one user, or one machine, may open."""
+        """Key by which connections are counted: the user, or the address; for IPv6, the site prefix."""
         if self.user is not None:
             return f"user {self.user}"
         try:
@@ -139,7 +138,8 @@ class Peer(NamedTuple):
 
 
 def peer_of(connection: socket.socket) -> Peer:
-    """Look at a connection that was just accepted: of one that the other end has closed, nobody knows the user."""
+    """Identify the peer of a connection. Call right after accepting it: once the other end is closed, the user is
+    unknown."""
     if connection.family == socket.AF_UNIX:
         try:
             return Peer(peer_uid(connection), "")
@@ -156,8 +156,8 @@ def peer_of(connection: socket.socket) -> Peer:
 
 
 def user_of_tcp(family: int, local: tuple[str, int], remote: tuple[str, int]) -> int | None:
-    """Return the owner of the socket with these two ends; None if it is not on this machine, or unknown. Raises
-    `OSError`."""
+    """Return the user id of the local process that owns the TCP socket with these two ends; None if it is not on this
+    machine, or unknown. Raises `OSError`."""
     if sys.platform != "linux":
         return None
     query = _QUERY.pack(family, socket.IPPROTO_TCP, 0, 0, _ALL_STATES)
@@ -186,15 +186,16 @@ def _packed(family: int, address: str) -> bytes:
 
 class Connection(Protocol):
     def give_way(self) -> None:
-        """Close, because another one takes the place."""
+        """Close the connection: it is evicted in favor of another one."""
 
 
 class Shares:
-    """`most`: connections of all; `each`: those of one user of this machine, or of one address.
+    """Fair allocation of connections. `most`: limit of all connections; `each`: limit per user of this machine, or per
+    address.
 
-    When all places are taken, a new connection gets that of the user or address with the most, unless it has as many
-    itself. Our own user gets a place of any other one. So it takes as many users and addresses as there are places to
-    shut out anybody else, and our own user is never shut out by others.
+    When all places are taken, a new connection evicts one of the user or address with the most connections, unless its
+    own user or address has as many. Our own user can always evict others. So locking out others takes as many users and
+    addresses as there are places, and our own user cannot be locked out.
     """
 
     def __init__(self, most: int, each: int) -> None:
@@ -204,7 +205,7 @@ class Shares:
         self._places: dict[Connection, str] = {}
 
     def take(self, connection: Connection, peer: Peer) -> bool:
-        """Return whether the connection has a place now."""
+        """Take a place for a connection, if necessary by evicting another one. Returns False if there is none."""
         own = self._held.get(peer.name, {})
         if len(own) >= self._each:
             return False
@@ -215,7 +216,7 @@ class Shares:
         return True
 
     def leave(self, connection: Connection) -> None:
-        """Call it for every connection that has ended, whether it had a place or not."""
+        """Release the place of a connection that has ended. Does nothing if it had none."""
         if (name := self._places.pop(connection, None)) is not None:
             del self._held[name][connection]
             if not self._held[name]:

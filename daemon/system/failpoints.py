@@ -1,4 +1,4 @@
-"""Points at which a test can kill the process as `kill -9` would; inert unless the environment names one.
+"""Failpoints: points at which a test can kill the process as `kill -9` would; inert unless armed by the environment.
 
 `TOOLTAP_FAILPOINT=<name>[:<n>]` kills at the n-th hit (default: the first) of the named point. The hit is first
 appended to the file `TOOLTAP_FAILPOINT_LOG`, so that a test knows its point was reached. `<name>:<n>:hang` blocks the

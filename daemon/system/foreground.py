@@ -1,6 +1,6 @@
-"""Run a program in the foreground until a signal stops it, as `serve`, `attach` and `gateway` do.
+"""Running a program in the foreground until a signal stops it, as `serve`, `attach` and `gateway` do.
 
-`ForcedEnd` ends a process that was asked to stop and does not, whatever its threads do.
+`ForcedEnd` ends a process that does not stop in time after a signal, even if its threads are blocked.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _log = get_logger("process")
 
 
 class ForcedEnd:
-    """Ends a process that was asked to stop and does not, whatever its threads do. `seconds`: how long it may take to
-    end after `arm`."""
+    """Ends this process with `os._exit` if it does not end in time, even if its threads are blocked. `seconds`: time
+    limit after `arm`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._armed = False
 
     def arm(self, number: int) -> None:
-        """Start counting the time. `number`: of the signal."""
+        """Start the timer. `number`: number of the received signal."""
         if not self._armed:
             self._armed = True
             code = INTERRUPTED if number == signal.SIGINT else 0

@@ -1,4 +1,4 @@
-"""An HTTP server in the event loop of a process that also does other work, and that stops on request."""
+"""An HTTP server (uvicorn) that shares its event loop with other work, and stops on request."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from tooltap.daemon.system.connections import Acceptor, Peer, Shares, peer_of
 
 HEAD_BYTES = 65_536
-"""Longest head of a request."""
+"""Longest head of a request, in bytes."""
 
 
 class HttpConnection(H11Protocol):
-    """One client's connection, which has a place among `shares`. `patience`: seconds for the head of a request, which
-    uvicorn does not limit. Requests have the `Peer` in their scope, as `scope["state"]["peer"]`."""
+    """One client's connection, counted in `shares`. `patience`: timeout in seconds for the head of a request, which
+    uvicorn does not have. Requests have the `Peer` in their scope, as `scope["state"]["peer"]`."""
 
     conn: StrictConnection
 
@@ -31,7 +31,7 @@ class HttpConnection(H11Protocol):
         self._shares = shares
         self._patience = patience
         self._head: asyncio.TimerHandle | None = None
-        """Runs until the head of a request is complete."""
+        """Timer for the head of a request; None while no head is awaited."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -58,7 +58,7 @@ class HttpConnection(H11Protocol):
         self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
-        """uvicorn 0.54 replies 400 to bytes that are not HTTP even when it has begun a response, which fails."""
+        """Reply 400, or just close if a response has begun: there uvicorn 0.54 would fail."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(self.conn.mistake or msg)
         else:
@@ -74,8 +74,8 @@ class HttpConnection(H11Protocol):
 
 
 class HttpServer(uvicorn.Server):
-    """`application`: ASGI. `keep_alive`: seconds that a client may keep an unused connection open. `finishing`: seconds
-    that responses may take after `stop`. `protocol` makes an `HttpConnection`."""
+    """A uvicorn server. `application`: ASGI application. `keep_alive`: seconds until an idle connection is closed.
+    `finishing`: seconds for pending responses after `stop`. `protocol` makes an `HttpConnection`."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class HttpServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _connection(self) -> asyncio.Protocol:
-        """The protocol of a connection, as `startup` of uvicorn makes it."""
+        """Make the protocol of a new connection, like uvicorn's `startup` does."""
         make: Any = self.config.http_protocol_class
         protocol: asyncio.Protocol = make(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
@@ -131,7 +131,7 @@ class HttpServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to the process: uvicorn would end it by the signal, before its work is done."""
+        """Do not install uvicorn's signal handlers: they would end the process before its other work is done."""
         yield
 
 
@@ -142,16 +142,15 @@ _LENGTH = re.compile(rb"[0-9]{1,19}")
 
 
 class StrictConnection(h11.Connection):
-    """The server's side of a connection: reads requests as h11 does, but refuses those whose end two servers could see
-    in different places.
+    """The server side of an h11 connection, strict against request smuggling: refuses requests with ambiguous framing.
 
-    h11 is lenient where RFC 9112 permits it: it takes repeated lengths that agree, prefers `Transfer-Encoding` to a
-    length, joins folded lines. What passes a request on must not: the next server may decide otherwise, and see the
-    rest of one request as another one ("request smuggling").
+    h11 is lenient where RFC 9112 permits it: it accepts repeated lengths that agree, prefers `Transfer-Encoding` to a
+    length, and joins folded lines. A server that forwards requests must not: the next server may disagree about where a
+    request ends, and take the rest of it for another request.
     """
 
     mistake = ""
-    """What is wrong with the request that was refused: a sentence for its sender."""
+    """The reason why a request was refused, a sentence for its sender."""
 
     def __init__(self, max_head: int) -> None:
         super().__init__(h11.SERVER, max_head)
@@ -166,7 +165,7 @@ class StrictConnection(h11.Connection):
 
 
 def _mistake_in(data: bytes) -> str:
-    """`data` begins with the head of a request that h11 accepts."""
+    """The reason to refuse a request, or "". `data` begins with a head that h11 accepts."""
     end = _END.search(data)
     assert end is not None
     lines = data[: end.start()].split(b"\n")

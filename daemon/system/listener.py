@@ -2,8 +2,8 @@
 
 An advisory lock on `<socket>.lock` decides who may listen: two daemons that start at once cannot both win. The socket
 of a killed daemon is replaced; anything else in its place is the user's or another program's, and stays. The socket is
-bound under a temporary name and renamed into place once it listens, so that whoever sees it can connect, and it is
-never visible with open permissions.
+bound under a temporary name and renamed into place once it listens: when it becomes visible, it accepts connections and
+is private.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Self
 from tooltap.traces.recording.own_file import LockedError, NotOursError, lock_own, steady_folder
 
 BACKLOG = 1_024
-"""Connections that may wait to be accepted. A non-blocking client takes a full queue for an open connection."""
+"""Length of the accept queue. It is long because a non-blocking client mistakes a full queue for an open connection."""
 
 MAX_PATH = 103 if sys.platform == "darwin" else 107
 """Bytes of `sun_path` without its terminating NUL."""
@@ -50,7 +50,7 @@ class Listener:
             raise
 
     def close(self) -> None:
-        """Remove the socket, then let the next daemon in."""
+        """Remove the socket, then release the lock for the next daemon."""
         try:
             if os.path.samestat(os.lstat(self.path), self._ours):
                 self.path.unlink()
@@ -73,8 +73,8 @@ class Listener:
 
 
 def _steady_directory(path: Path) -> None:
-    """Make sure that no other user can replace the socket. A directory created here is private. In one that others may
-    read, the socket's mode and the check of the peer's uid keep them out."""
+    """Make sure that no other user can replace the socket. A directory created here is private. If others may read an
+    existing one, the socket's mode and the check of the peer's uid keep them out."""
     try:
         steady_folder(path)
     except NotOursError as error:
@@ -99,7 +99,7 @@ def _take_lock(path: Path) -> int:
 
 
 def _check_place(path: Path) -> None:
-    """Check that nothing is there, or the socket of a killed daemon. Raises `ListenError` and `OSError`."""
+    """Check that the path is free, or has the stale socket of a killed daemon. Raises `ListenError` and `OSError`."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -150,7 +150,7 @@ def _listen(path: Path) -> socket.socket:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """The user at the other end of a Unix socket."""
+    """The user id at the other end of a Unix socket."""
     if sys.platform == "linux":
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         return int(struct.unpack("3i", credentials)[1])

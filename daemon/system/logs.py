@@ -1,10 +1,10 @@
 """The daemon's log, to stderr: coloured lines on a terminal, otherwise one JSON object per line.
 
-A message is a constant text; variable parts go into fields. What they hold may come from outside: it is bounded, and
-made harmless for a terminal.
+A message is a constant text; variable parts go into fields. Fields may hold untrusted text: it is truncated, and
+sanitized for a terminal.
 
-Whoever logs never waits: a thread writes the lines. If nobody reads standard error, up to `MAX_WAITING` bytes of them
-wait, and what comes after these is left out and counted.
+Logging never blocks: a thread writes the lines. If nobody reads standard error, up to `MAX_WAITING` bytes of them are
+queued, and later lines are dropped and counted.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from tooltap.daemon.system.sanitize import one_line, sanitize
 Logger = FilteringBoundLogger
 
 PLACES = 1_000
-"""Places whose faults are counted one by one."""
+"""Most places in the code whose faults are counted separately."""
 LONGEST = 300
-"""Characters of an error in the log."""
+"""Most characters of an error in the log."""
 MAX_FIELD = 2_000
-"""Code points of a text in a field."""
+"""Most code points of a text in a field."""
 MAX_WAITING = 1_048_576
-"""Bytes of log lines that wait to be written."""
+"""Most characters of log lines in the queue."""
 PATIENCE = 0.2
-"""Seconds that a process which ends waits for what it has logged to be written."""
+"""Seconds for which an ending process waits until its log lines are written."""
 
 
 class LineWriter:
-    """Writes lines to a file descriptor in its own thread. Its methods are those that structlog calls."""
+    """Writes lines to a file descriptor in its own thread. Has the methods that structlog calls on a logger."""
 
     def __init__(self, descriptor: int, max_waiting: int = MAX_WAITING) -> None:
         self.left_out = 0
-        """Lines that were not written."""
+        """Number of lines that were dropped."""
         self._descriptor = descriptor
         self._max_waiting = max_waiting
         self._lines: deque[str] = deque()
         self._waiting = 0
-        """Characters of the lines, with the one that is being written."""
+        """Characters of the queued lines, and of the one that is being written."""
         self._gap = 0
-        """Lines left out since the last one that was not."""
+        """Number of lines dropped since the last one that was queued."""
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -73,7 +73,7 @@ class LineWriter:
     log = debug = info = warn = warning = fatal = failure = err = error = critical = exception = msg
 
     def flush(self, seconds: float = PATIENCE) -> None:
-        """Wait until everything is written, but no longer than this."""
+        """Wait until everything is written, at most `seconds`."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while self._waiting and (left := deadline - time.monotonic()) > 0:
@@ -173,55 +173,55 @@ def get_logger(area: str) -> Logger:
 
 
 def flush() -> None:
-    """Wait a moment until what was logged is written: the process is about to end."""
+    """Wait a moment for queued log lines to be written, before the process ends."""
     if _writer is not None:
         _writer.flush()
 
 
 def lines_left_out() -> int:
-    """Lines of the log that were not written, because nobody reads it."""
+    """Number of dropped log lines, because nobody reads standard error."""
     return 0 if _writer is None else _writer.left_out
 
 
 class Trouble:
-    """Trouble that lasts: the log has one sentence when it begins and one when it is over, `begins` and `ends`."""
+    """A persistent problem, logged only when it begins (`begins`) and when it is over (`ends`)."""
 
     def __init__(self, log: Logger, begins: str, ends: str) -> None:
         self.problem: str | None = None
-        """What is wrong now."""
+        """The current problem, or None."""
         self._log = log
         self._begins = begins
         self._ends = ends
 
     def begin(self, problem: str) -> None:
-        """Note that it does not work; it may be known."""
+        """Record the problem; logged only if it is new or has changed."""
         if problem != self.problem:
             self.problem = problem
             self._log.warning(self._begins, reason=problem)
 
     def end(self) -> None:
-        """Note that it works."""
+        """Record that the problem is over; logged only if there was one."""
         if self.problem is not None:
             self.problem = None
             self._log.info(self._ends)
 
 
 class Faults:
-    """Errors that were contained: what went wrong cost a line, a stream or a reader, and nothing else. Each is one line
-    in the log, and is counted by its place for `stats`."""
+    """Register of contained errors: each affected one line, stream or reader, and nothing else. Each is logged in one
+    line, and counted by its place in the code for `stats`."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
     def note(self, what: str, place: str, error: BaseException, **about: object) -> None:
-        """`what`: a sentence; `place`: which code failed. The first error of a place is logged with its traceback,
-        unless the disk or a damaged file is to blame, and not our code."""
+        """Log and count a contained error. `what`: a sentence; `place`: the code that failed. The first error of a
+        place is logged with its traceback, unless the cause is the disk or a damaged file, and not our code."""
         if not self.counts[place] and not _is_of_disk(error):
             about["exc_info"] = error
         self.note_of_other(what, place, repr(error), **about)
 
     def note_of_other(self, what: str, place: str, error: str, **about: object) -> None:
-        """As `note`, for an error that was raised in another process."""
+        """Like `note`, for an error that was raised in another process: without a traceback."""
         _log.error(what, place=place, error=error[:LONGEST], **about)
         known = place in self.counts or len(self.counts) < PLACES
         self.counts[place if known else "…"] += 1
@@ -245,6 +245,6 @@ def _is_of_disk(error: BaseException) -> bool:
 
 
 faults = Faults()
-"""Those of this process."""
+"""The contained errors of this process."""
 
 _log = get_logger("faults")

@@ -1,17 +1,17 @@
 """The event loop: a watchdog notices what blocks it, and long work takes turns on it.
 
-While one piece of work runs, nothing else does: no reply, no delivery, no shutdown. `Watchdog` measures every turn of
-the loop exactly, where the loop goes to wait and comes back (`_Selector`), which costs nothing while the loop waits. A
-thread looks at the turn that is running: it finds the place in the code while there is one to find, and reports a turn
-that does not end. If even the thread cannot run, because one call holds the interpreter, `faulthandler` writes the
-stacks to standard error. A turn that is long because other processes had the processors holds nothing (`_Starved`).
+While one piece of work runs, nothing else does: no reply, no delivery, no shutdown. `Watchdog` measures every turn
+(iteration) of the loop exactly, between two calls of `select` (`_Selector`), at no cost while the loop is idle. A
+thread samples the running turn: it records where in the code it is, and reports a turn that does not end. If even the
+thread cannot run, because one call holds the GIL, `faulthandler` writes the stacks to standard error. A turn that is
+long only because other processes used the processors is not counted as a stall (`_Starved`).
 
-Work says what it is: `Work` around what does not await (a batch of lines, a commit), `name_task` for what does (a
-request, a page).
+Work is labeled for these reports: `Work` for code that does not await (a batch of lines, a commit), `name_task` for
+code that does (a request, a page).
 
-Long work is done in portions (`TimeSlices`). Before each portion its task asks whether the slice, which all such tasks
-share, is over. If it is, the task waits until the loop has served everything else: clients that ask, subscribers,
-signals.
+Long work is done in portions (`TimeSlices`), a form of cooperative scheduling. Before each portion, a task checks
+whether the time slice, which all such tasks share, is over. If it is, the task waits until the loop has served
+everything else: requests, subscribers, signals.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.stats import LoopStatistics, Stall
 
 RECENT = 20
-"""Stalls that `stats` lists, the newest."""
+"""Number of newest stalls that `stats` lists."""
 LONGEST_NAME = 200
-"""Characters of the name of a piece of work."""
+"""Most characters of the name of a piece of work."""
 FRAMES = 6
-"""Innermost calls that the place of a stall has."""
+"""Number of innermost stack frames recorded for a stall."""
 SLOWEST_LOOK = 1.0
-"""Seconds between two looks of the thread while the loop mostly waits."""
+"""Longest sampling period of the thread, in seconds, while the loop is mostly idle."""
 STILL = 2.0
 """Seconds after which a turn that has not ended is logged; again after twice as long, and so on."""
 FRESH = 0.01
 """Seconds for which a turn counts as one that has just begun."""
 LAST_RESORT = 10.0
-"""Seconds that the thread itself could not run after which the stacks are written to standard error."""
+"""Seconds without a run of the thread after which the stacks are written to standard error."""
 
 _log = get_logger("loop")
 _here = threading.local()
-"""`watchdog`: that of the event loop which runs in this thread."""
+"""Thread-local attribute `watchdog`: the watchdog of the event loop that runs in this thread."""
 
 
 class Work:
-    """A piece of work that does not await; around it, `with` this object. `place` says how far the work is, and is
-    called from another thread."""
+    """A context manager that labels a piece of work, which must not await, for the watchdog. `place` returns how far
+    the work is; it is called from another thread."""
 
     __slots__ = ("_before", "_began", "_watchdog", "kind", "name", "place")
 
@@ -83,14 +83,14 @@ class Work:
 
 
 def name_task(name: str) -> None:
-    """Say what the running task does from here on."""
+    """Label the work of the running task, from here on."""
     if (task := asyncio.current_task()) is not None:
         task.set_name(_printable(name))
 
 
 @contextmanager
 def beside(what: str) -> Iterator[None]:
-    """Say what a thread does meanwhile: it holds the loop up when it does not let go of the interpreter."""
+    """Label work in another thread, which blocks the loop if it does not release the GIL."""
     watchdog: Watchdog | None = getattr(_here, "watchdog", None)
     if watchdog is None:
         yield
@@ -103,33 +103,33 @@ def beside(what: str) -> Iterator[None]:
 
 
 def _printable(name: str) -> str:
-    """Names of streams and paths come from outside."""
+    """Sanitize and truncate a name: names of streams and paths are untrusted."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in name[:LONGEST_NAME])
 
 
 class Watchdog:
-    """Notices what blocks the event loop, and logs it. `limit`: seconds of a turn that are too many. Use `new_loop` for
-    the event loop, and `with` while it runs."""
+    """Detects and logs what blocks the event loop. `limit`: longest acceptable turn in seconds. Create the event loop
+    with `new_loop`, and enter the watchdog (`with`) while it runs."""
 
     def __init__(self, limit: float) -> None:
         self.is_reporting = True
-        """False while nobody waits for the loop."""
+        """False while stalls do not matter and are not recorded."""
         self.work: Work | None = None
         self.beside: list[str] = []
-        """What threads do."""
+        """Labels of the work in threads (`beside`)."""
         self.longest_work = 0.0
         self.heaviest = ""
-        """The longest work of the current turn: only asked for if the turn was too long."""
+        """Label of the longest work of the current turn."""
         self._limit = limit
         self._began = 0.0
-        """When the current turn began; 0 while the loop waits."""
+        """Start of the current turn (`perf_counter`); 0 while the loop is idle."""
         self._ended = 0.0
-        """When the last turn ended; 0 before the first one did."""
+        """End of the last turn (`perf_counter`); 0 before the first turn ended."""
         self.heartbeat = limit / 2
-        """How long the loop waits at most: if it comes back much later, a thread has held the interpreter."""
+        """Longest timeout of `select`, in seconds: if it returns much later, a thread has held the GIL."""
         self._cpu_began = 0.0
         self._seen: tuple[float, str, str] | None = None
-        """What the thread saw: beginning of the turn, work, place."""
+        """Last sample of the thread: (start of the turn, label of the work, place in the code)."""
         self._stalls = 0
         self._longest: Stall | None = None
         self._recent: deque[Stall] = deque(maxlen=RECENT)
@@ -140,11 +140,11 @@ class Watchdog:
         self._thread = threading.Thread(target=self._look, name="watchdog", daemon=True)
 
     def new_loop(self) -> asyncio.AbstractEventLoop:
-        """A new event loop, which is watched."""
+        """Create an event loop that this watchdog watches."""
         return asyncio.SelectorEventLoop(_Selector(self))
 
     def __enter__(self) -> None:
-        """In the event loop."""
+        """Start watching. Call in the thread of the running event loop."""
         _here.watchdog = self
         self._loop = asyncio.get_running_loop()
         self._main = threading.get_ident()
@@ -168,7 +168,7 @@ class Watchdog:
     # -- in the event loop --------------------------------------------------------------------------------------
 
     def begin_turn(self, waited: float) -> None:
-        """`waited`: at most so many seconds, if the interpreter was free."""
+        """Note the start of a turn. `waited`: timeout of `select`; a later return means that a thread held the GIL."""
         now = time.perf_counter()
         if self._ended and (late := now - self._ended - waited) > self._limit:
             self._note(self._ended, late, 0.0)
@@ -237,14 +237,14 @@ class Watchdog:
 
 
 class _Starved:
-    """How long a thread had to wait for a processor; no time where the system does not tell."""
+    """Time for which a thread was runnable but had no processor (Linux schedstat); always 0 on other systems."""
 
     def __init__(self) -> None:
         self._file: int | None = None
         self._marked = 0.0
 
     def open(self) -> None:
-        """For the thread that calls."""
+        """Start measuring the calling thread."""
         with suppress(OSError):
             self._file = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
             self.mark()
@@ -258,7 +258,7 @@ class _Starved:
         self._marked = self._all()
 
     def seconds(self) -> float:
-        """Since the last mark."""
+        """Seconds of waiting for a processor since the last mark."""
         return self._all() - self._marked
 
     def _all(self) -> float:
@@ -269,7 +269,7 @@ class _Starved:
 
 
 class _Selector(selectors.DefaultSelector):
-    """Tells the watchdog when the loop waits."""
+    """A selector that tells the watchdog when turns of the loop begin and end."""
 
     def __init__(self, watchdog: Watchdog) -> None:
         super().__init__()
@@ -285,7 +285,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 def _place(frame: FrameType | None) -> str:
-    """The innermost calls, the last one first. No source is read: the turn could end meanwhile."""
+    """Format the innermost stack frames, innermost first. Source lines are not read, as that takes time."""
     calls: list[str] = []
     while frame is not None and len(calls) < FRAMES:
         code = frame.f_code
@@ -295,7 +295,7 @@ def _place(frame: FrameType | None) -> str:
 
 
 def _error_file() -> int | None:
-    """Standard error, opened again so that writing to it never waits; None where that cannot be."""
+    """Reopen standard error as non-blocking; None if that is impossible."""
     try:
         return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -305,22 +305,22 @@ def _error_file() -> int | None:
 # -- time slices ------------------------------------------------------------------------------------------------------
 
 SECONDS = 0.01
-"""Length of a slice."""
+"""Length of a time slice."""
 WOKEN = 8
-"""Waiting tasks woken at once: more would find the slice over again."""
+"""Waiting tasks woken at once: more of them would find the next slice over, too."""
 
 
 class TimeSlices:
-    """The slices that several tasks share. `seconds`: the length of each."""
+    """Time slices shared by several tasks. `seconds`: length of a slice."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
         self._until = 0.0
-        """When the current slice is over; 0 if none has begun."""
+        """End of the current slice (`perf_counter`); 0 if none has begun."""
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def is_over(self) -> bool:
-        """Whether the current slice is over. Begins one if there is none."""
+        """Whether the current slice is over. Starts a slice if there is none."""
         now = time.perf_counter()
         if not self._until:
             self._until = now + self._seconds

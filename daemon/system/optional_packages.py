@@ -1,6 +1,7 @@
-"""Optional packages: the command that installs those that something needs.
+"""Optional packages: the command that installs them.
 
-It names the packages, not an extra of tooltap: wherever tooltap was installed from, these are on the package index.
+The command names the packages, not an extra of tooltap: they are on the package index even if tooltap was installed
+from elsewhere.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Where the socket, the journal, the spools and the configuration are.
+"""Default paths of the socket, the journal, the spools and the configuration.
 
-`run` and `proxy` look here before they start an agent, which must not wait for `pathlib` and `platformdirs`.
+`run` and `proxy` need some of them before they start an agent, which must not wait for the imports of `pathlib` and
+`platformdirs`.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ def journal_path() -> Path:
 
 
 def journals_folder() -> Path:
-    """Where the daemon remembers which journals it has seen on servers."""
+    """Folder for anchors of journals on servers: see `Memory` in `journal/nats/identity.py`."""
     return _data_path() / "journals"
 
 
 def daemon_folders() -> list[str]:
-    """Where running daemons are recorded, and where else they may be: under the user's home in the system's database of
-    users, if the environment names another one."""
+    """Folders in which running daemons are recorded: first the one in the data directory; on Linux also the one under
+    the user's home directory according to the user database, as the environment may name another home."""
     folders = [data_folder()]
     if sys.platform == "linux" and not os.environ.get("XDG_DATA_HOME"):
         import pwd
@@ -61,7 +62,7 @@ def daemon_folders() -> list[str]:
 
 
 def indexes_folder() -> Path:
-    """Where the daemon has the search indexes of journals on servers."""
+    """Folder for the search indexes of journals on servers."""
     return _data_path() / "search"
 
 
@@ -70,12 +71,12 @@ def spool_path() -> Path:
 
 
 def web_token_path() -> Path:
-    """The web gateway's token, unless `web.token_file` is set."""
+    """Default file of the web gateway's token (setting `web.token_file`)."""
     return _data_path() / "web-token"
 
 
 def gateway_key_path() -> Path:
-    """The key of `tooltap gateway`, unless `--key-file` names another file."""
+    """Default file of the key of `tooltap gateway` (option `--key-file`)."""
     return _data_path() / "gateway-key"
 
 

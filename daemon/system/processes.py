@@ -1,4 +1,4 @@
-"""Starting processes: the cores for them, their environment, and brief runs, bounded in time and output."""
+"""Starting processes: usable cores, environment, and short runs with limits on time and output."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def usable_cores() -> int:
 
 
 def import_nothing_from_here() -> None:
-    """Keep Python processes that this one starts with `-m` or `-c` from importing modules of the current folder, which
-    may be an agent's."""
+    """Keep Python child processes (`-m`, `-c`) from importing modules from the current folder, which may be under an
+    agent's control."""
     os.environ[SAFE_PATH] = "1"
 
 
@@ -39,13 +39,13 @@ MAX_BYTES = 65_536
 
 class Printed(NamedTuple):
     text: str
-    """Standard output and standard error."""
+    """Standard output and standard error together."""
     code: int | None
     """Exit code; None if the program was killed."""
 
 
 def run_briefly(command: Sequence[str], seconds: float) -> Printed:
-    """Run with empty standard input. After `seconds` the program and the children in its process session are killed.
+    """Run a program with empty standard input. After `seconds`, it and the children in its process session are killed.
     Raises `OSError` if it cannot be started."""
     deadline = time.monotonic() + seconds
     process = subprocess.Popen(

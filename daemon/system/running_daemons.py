@@ -1,8 +1,9 @@
-"""Which daemons of this user run: each leaves a record in the user's data directory, where any program can find it.
+"""Registry of this user's running daemons: each writes a record to the user's data directory, where any program can
+find it.
 
 A program with a filtered environment looks for the socket in another folder than the daemon does; both know the user's
-home. A record is locked by its daemon for as long as that lives, so one that nobody locks was left behind, and whoever
-sees it removes it. It is private, and the records of other users are not read.
+home. A daemon locks its record while it lives, so an unlocked record is stale, and is removed by any reader. Records
+are private, and those of other users are not read.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from tooltap.traces.recording.own_file import open_own, private_folder, why_unst
 SUFFIX = ".json"
 MAX_BYTES = 16_384
 MAX_RECORDS = 100
-"""Records that are read, at most: more than anybody runs daemons."""
+"""Most records that are read: more daemons than anybody runs."""
 
 
 class RunningDaemon(msgspec.Struct, frozen=True, kw_only=True):
-    """What a record says."""
+    """The content of a record."""
 
     socket: str
-    """Its absolute path, without links."""
+    """Absolute path of the socket, without symbolic links."""
     page: str | None = None
-    """The page's address, `http://HOST:PORT`."""
+    """URL of the web page, `http://HOST:PORT`."""
     pid: int
     started: int
-    """In ms since the epoch."""
+    """Start of the daemon in ms since the epoch."""
     journal: str
-    """The journal's id, which the daemon's greeting must have, too."""
+    """Id of the journal; the daemon's greeting must state the same."""
     version: str
 
 
@@ -50,7 +51,7 @@ class Record:
         self.write(daemon)
 
     def write(self, daemon: RunningDaemon) -> None:
-        """Write the record, or replace what it says. Raises `OSError`."""
+        """Write or update the record. Raises `OSError`."""
         beside = f"{self._path}.new"
         with suppress(FileNotFoundError):
             os.unlink(beside)
@@ -82,7 +83,7 @@ class Record:
 
 
 def recorded() -> list[RunningDaemon]:
-    """Return the daemons that run, the newest first. What killed ones left behind is removed."""
+    """Return the running daemons, newest first. Removes stale records of killed ones."""
     found = [one for folder in daemon_folders() for path in _records(folder) for one in _read(path)]
     return sorted(found, key=lambda one: one.started, reverse=True)
 

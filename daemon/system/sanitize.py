@@ -1,7 +1,7 @@
-"""Untrusted text made safe to print: nothing in it takes effect on a terminal.
+"""Sanitizing untrusted text for a terminal: escape sequences and control characters are made harmless.
 
-Whatever comes from outside passes `sanitize` before it reaches one: names, titles, paths, versions and messages of
-agents, texts of servers and of the system. `one_line` is for what must not look like more than one line.
+All external text passes `sanitize` before it reaches a terminal: names, titles, paths, versions and messages of agents,
+texts of servers and of the system. `one_line` is for text that must stay on one line.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 MAX_PART = 100
-"""Code points of a name, a title or another part of a line."""
+"""Most code points of a name, a title or another part of a line."""
 
 COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 # Separators of lines and paragraphs, and those that Unicode calls Bidi_Control. They can make a line appear different
@@ -30,24 +30,24 @@ _NOT_ASCII = re.compile(rb"[\x80-\xff]+")
 
 
 def sanitize(text: str) -> str:
-    """The text without colours, and with every other control character made visible."""
+    """Remove color sequences, and make every other control character visible."""
     return visible(COLOURS.sub("", text))
 
 
 def visible(text: str) -> str:
-    """The text with every control character except newline and tab replaced by a symbol; `\\r\\n` is a newline."""
+    """Replace every control character except newline and tab by a visible symbol; `\\r\\n` becomes a newline."""
     return text.replace("\r\n", "\n").translate(_VISIBLE)
 
 
 def one_line(text: str, length: int = MAX_PART) -> str:
-    """The beginning of the text on one line, without control characters."""
+    """Truncate the text to one line of at most `length` code points, without control characters."""
     line = " ".join(sanitize(text[: 4 * length]).split())
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 def sanitize_json(data: bytes, *, plain: bool = False) -> bytes:
-    """The same JSON values, with the control characters that JSON allows in strings as escapes; with `plain`,
-    everything that is not ASCII."""
+    """Escape the control characters that JSON allows in strings; with `plain`, everything that is not ASCII. The JSON
+    values stay the same."""
     if plain:
         data = _NOT_ASCII.sub(_escaped, data)
     if data.isascii() and b"\x7f" not in data:  # nearly always, and much faster
@@ -56,7 +56,7 @@ def sanitize_json(data: bytes, *, plain: bool = False) -> bytes:
 
 
 def encodable(text: str) -> str:
-    """The text as UTF-8 can have it: the name of a file may hold other bytes."""
+    """Make a text encodable as UTF-8: a file name may contain other bytes (surrogate escapes)."""
     return _SURROGATES.sub("\ufffd", text)
 
 

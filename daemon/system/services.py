@@ -1,5 +1,4 @@
-"""The daemon as a service of the system: a unit of systemd's user manager, with queries to it, and an agent of
-launchd."""
+"""The daemon as a system service: a unit of systemd's user manager, with queries to it, or an agent of launchd."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ NAME = "tooltap.service"
 BOOTED = Path("/run/systemd/system")
 """Exists where systemd runs (sd_booted(3))."""
 PATIENCE = 5.0
-"""Seconds for a question to the system."""
+"""Timeout in seconds for a query to the system."""
 MARK = "# Written by `tooltap service install`, which writes it anew."
 
 _PLAIN = re.compile(r"[\w@%$+=:,./-]+")
@@ -86,8 +85,8 @@ _TEMPORARY = re.compile(r"(?:^|[=:])/(?:var/)?tmp(?:/|$)")
 
 
 def variables() -> list[str]:
-    """Return the environment variables that the service gets, if they are set: it does not inherit a shell's. Those of
-    the agents say where sessions are; `PATH` is for the commands that rewrite results."""
+    """Return the names of environment variables that are copied to the service, if set: it does not inherit those of a
+    shell. Variables of agents locate their sessions; `PATH` is for the commands that rewrite results."""
     agents = {store.variable for store in stores().values() if store.variable}
     own = ("TOOLTAP_SOCKET", "TOOLTAP_SPOOL", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
     tracing = ("HAPPIER_STACK_TOOL_TRACE", "HAPPIER_STACK_TOOL_TRACE_FILE", "HAPPIER_STACK_TOOL_TRACE_DIR")
@@ -107,7 +106,7 @@ def unit(command: Sequence[str], environment: Mapping[str, str], writable: Seque
 
 
 def grants_namespaces() -> bool:
-    """Whether a service of this user can have folders that it cannot write to."""
+    """Whether a service of this user can be confined to certain folders: this needs user and mount namespaces."""
     program = shutil.which("unshare")
     if program is None:
         return False
@@ -116,8 +115,8 @@ def grants_namespaces() -> bool:
 
 
 def _confinement(writable: Sequence[Path], words: Sequence[str]) -> str:
-    """`words`: of the command and its environment. If one names a temporary file, even the program itself, the service
-    must see it."""
+    """The lines of the unit that confine writes to `writable`. `words`: words of the command and its environment; if
+    one is a temporary path, even of the program itself, the service sees the real temporary folders."""
     is_shared = any(_TEMPORARY.search(one) for one in (*map(str, writable), *words))
     folders = dict.fromkeys([*map(str, writable), *(TEMPORARY if is_shared else ())])
     return _CONFINEMENT.format(
@@ -136,7 +135,7 @@ def is_ours(path: Path) -> bool:
 
 
 def ask_systemctl(*arguments: str, timeout: float) -> Printed | None:
-    """What the user's systemd answers; None if there is none to ask."""
+    """Run `systemctl --user`; None if there is no such systemd."""
     program = shutil.which("systemctl")
     if program is None or not BOOTED.is_dir():
         return None

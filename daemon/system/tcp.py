@@ -1,4 +1,5 @@
-"""TCP: which hosts are this machine, and listening for it only, unless the user allows more."""
+"""TCP: recognizing this machine's own names and addresses, and listening on loopback only, unless the user allows
+more."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, a name or an address, is this machine."""
+    """Whether a host name or address is this machine's loopback."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -44,7 +45,7 @@ EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1"}
 class Address(NamedTuple):
     host: str
     port: int
-    """0: any free port."""
+    """Port number; 0: any free port."""
 
 
 def parse_address(text: str) -> Address:
@@ -70,7 +71,7 @@ def listen(address: Address, *, allow_remote: bool) -> socket.socket:
 
 
 def url_of(listening: socket.socket) -> str:
-    """The URL for programs on this machine."""
+    """The URL of a listening socket, for programs on this machine."""
     host, port = listening.getsockname()[:2]
     host = EVERYWHERE.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

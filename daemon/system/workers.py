@@ -1,16 +1,16 @@
-"""The same work on many items, in a pool of processes: what it yields arrives in the order of the items.
+"""An ordered process pool: the same work on many items, with results in the order of the items.
 
     with Workers(work, items, jobs=4, weigh=size) as workers:
         for number in range(len(items)):
             for value in workers.values(number):
                 ...
 
-`work` is a function that a process can import, or a partial of one; it yields values that can be pickled. Items are
-given out in small batches. What is ahead of its turn is held: in memory up to `MAX_MEMORY`, then in a temporary file up
-to `MAX_FILE`; after that, workers wait. With one job, or little work, everything happens in this process.
+`work` is an importable function, or a partial of one; it yields values that can be pickled. Items are distributed in
+small batches. Results that arrive out of order are buffered: in memory up to `MAX_MEMORY`, then in a temporary file up
+to `MAX_FILE`; after that, workers wait. With one job, or little work, everything is done in this process.
 
-Workers ignore Ctrl-C, which is for this process, and end when it does, however it ends: each has a socket whose other
-end only this process holds.
+Workers ignore Ctrl-C, which is for the parent process, and end with it even if it is killed: each has a socket whose
+other end only the parent holds.
 """
 
 from __future__ import annotations
@@ -34,22 +34,23 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 WORTH = 1 << 20
-"""Less work than this, as `weigh` says, is done in this process: to start others would take longer."""
+"""Least total weight (see `weigh`) for which starting processes pays off; less work is done in this process."""
 BATCH = 1 << 18
-"""Items are given to a worker together until they weigh this much …"""
+"""Weight of a batch: items are sent to a worker together until they weigh this much."""
 SHARES = 4
-"""… but each worker is to get at least this many batches, so that all end at about the same time."""
+"""Least number of batches per worker; batches are made smaller for that, so that all workers end at about the same
+time."""
 MESSAGE = 1 << 18
-"""Values are sent together until they have this many bytes."""
+"""Bytes of a message: values are sent together until they have this size."""
 SMALL = 1 << 6
-"""What a value that is neither bytes nor a list of them counts as."""
+"""Bytes for which a value counts that is neither bytes nor a list."""
 MAX_MEMORY = 1 << 26
 MAX_FILE = 1 << 32
-"""Bytes that are held of values whose turn has not come, in memory and on disk."""
+"""Most bytes of buffered out-of-order results, in memory and on disk."""
 PATIENCE = 3.0
-"""Seconds that a worker has to clean up when it is told to end, before it is killed."""
+"""Seconds for a worker to clean up after it was told to end, before it is killed."""
 CHECK = 1.0
-"""Seconds after which waiting is interrupted: a signal that comes right before it is noticed only then."""
+"""Longest wait in seconds: a signal that arrives right before waiting begins is noticed only afterwards."""
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 Item = TypeVar("Item")
@@ -59,11 +60,12 @@ Batch: TypeAlias = list[tuple[int, Any]]
 
 
 class WorkerDiedError(Exception):
-    """A worker ended before its work. The message is a sentence."""
+    """A worker ended before its work was done. The message is a sentence."""
 
 
 class _Failed(NamedTuple):
-    """What `work` raised: its class, arguments and attributes. To unpickle it would call `__init__` with them."""
+    """An exception that `work` raised: its class, arguments and attributes. The exception itself is not pickled,
+    because unpickling would call its `__init__`."""
 
     kind: type[Exception]
     arguments: tuple[Any, ...]
@@ -77,11 +79,11 @@ class _Failed(NamedTuple):
 
 
 class _End:
-    """After the last value of an item."""
+    """Marks the end of an item's values."""
 
 
 class _InFile(NamedTuple):
-    """A message that is held on disk."""
+    """A message buffered in the temporary file."""
 
     start: int
     size: int
@@ -92,12 +94,12 @@ class _Worker:
         self.process = process
         self.link = link
         self.batch: int | None = None
-        """The batch it is working on."""
+        """Number of the batch that it works on, or None."""
 
 
 class Workers(Generic[Item, Value]):
-    """Does the same work on many items in a pool of processes. `weigh`: about how much work an item is, in bytes.
-    Errors of `work` are raised where the item's turn is."""
+    """Does the same work on many items in a pool of processes. `weigh` estimates the work for an item, in bytes. Errors
+    of `work` are raised in the item's turn."""
 
     def __init__(
         self, work: Callable[[Item], Iterable[Value]], items: Sequence[Item], *, jobs: int, weigh: Callable[[Item], int]
@@ -110,13 +112,13 @@ class Workers(Generic[Item, Value]):
         self._batch_of = {number: at for at, batch in enumerate(self._batches) for number in batch}
         self._jobs = min(jobs, len(self._batches))
         self._given = 0
-        """How many batches were given out."""
+        """Number of batches given to workers so far."""
         self._workers: list[_Worker] = []
         self._received: list[deque[bytes | _InFile]] = [deque() for _ in self._batches]
         self._unpacked: list[deque[tuple[int, Any]]] = [deque() for _ in self._batches]
         self._held = _Held()
         self._usual: Any = None
-        """What SIGTERM did before."""
+        """The previous handler of SIGTERM."""
 
     def __enter__(self) -> Self:
         if self._jobs:
@@ -139,7 +141,7 @@ class Workers(Generic[Item, Value]):
             signal.signal(signal.SIGTERM, self._usual)
 
     def __iter__(self) -> Iterator[Value]:
-        """The values of all items."""
+        """The values of all items, in order."""
         for number in range(len(self._items)):
             yield from self.values(number)
 
@@ -169,7 +171,7 @@ class Workers(Generic[Item, Value]):
         return self._held.release(received.popleft())
 
     def _receive(self, wanted: int) -> None:
-        """Wait for messages, among them those of the wanted batch, and give out batches to workers that are done."""
+        """Receive messages until one of the wanted batch has arrived, and give new batches to idle workers."""
         from multiprocessing.connection import wait
 
         everyone = self._held.has_room or wanted >= self._given
@@ -190,7 +192,7 @@ class Workers(Generic[Item, Value]):
                 self._give(worker)
 
     def _give(self, worker: _Worker) -> None:
-        """Give the next batch, if there is one, to a worker that has none."""
+        """Give the next batch, if there is one, to an idle worker."""
         worker.batch = None
         if self._given == len(self._batches):
             return
@@ -245,14 +247,14 @@ class Workers(Generic[Item, Value]):
                 worker.process.join()
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
-        """End the workers, then this process, as the signal would have done."""
+        """Handler of SIGTERM: end the workers, then this process by the same signal."""
         self._stop()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
 
 class _Held:
-    """Messages that wait for their turn."""
+    """Buffer of out-of-order messages, in memory and on disk."""
 
     def __init__(self) -> None:
         self._in_memory = 0
@@ -265,7 +267,7 @@ class _Held:
         return self._written < MAX_FILE
 
     def hold(self, message: bytes, *, in_memory: bool) -> bytes | _InFile:
-        """`in_memory`: whatever the limit is. Raises `OSError`."""
+        """Buffer a message. `in_memory`: keep it in memory regardless of the limit. Raises `OSError`."""
         if in_memory or self._in_memory + len(message) <= MAX_MEMORY:
             self._in_memory += len(message)
             return message
@@ -300,7 +302,7 @@ class _Held:
 
 
 def _batches(weights: Sequence[int], enough: int) -> list[range]:
-    """Divide the items into ranges that weigh enough."""
+    """Divide the items into consecutive ranges that weigh at least `enough`."""
     batches: list[range] = []
     start = weight = 0
     for number, one in enumerate(weights):
@@ -315,7 +317,7 @@ def _batches(weights: Sequence[int], enough: int) -> list[range]:
 
 
 def _serve(link: Connection, inherited: list[Connection], work: Callable[[Any], Iterable[Any]]) -> None:
-    """`inherited`: ends of sockets that only the other process may hold."""
+    """Main loop of a worker. `inherited`: sockets that only the parent may hold, to be closed."""
     for one in inherited:
         one.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -333,7 +335,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def _take(link: Connection, batches: queue.SimpleQueue[Batch]) -> None:
-    """Receive batches, in a thread, so that a worker in the midst of one learns that nobody waits for it any more."""
+    """Receive batches, in a thread, so that a busy worker notices at once when the parent is gone, and ends."""
     try:
         while True:
             batches.put(link.recv())
@@ -365,7 +367,7 @@ def _do(link: Connection, work: Callable[[Any], Iterable[Any]], batch: Batch) ->
 
 
 def _size(value: Any) -> int:
-    """About how many bytes the value has."""
+    """Approximate size of a value in bytes."""
     if isinstance(value, bytes):
         return len(value) + SMALL
     return sum(map(_size, value)) if isinstance(value, list | tuple) else SMALL
