@@ -1,4 +1,4 @@
-"""Taps: they copy the lines of agents to the daemon, each kind of source in a module or folder of its own.
+"""Taps: they copy the lines of agents to the daemon. Each kind of source has a module or folder of its own.
 
-`delivery` is common to them: it brings the lines of a stream to the daemon. The taps know nothing of each other.
+All of them use `delivery`, which brings the lines of a stream to the daemon. Taps do not depend on each other.
 """

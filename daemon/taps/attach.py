@@ -1,11 +1,12 @@
-"""Taps the events that an agent's server sends (`EventServer` in the catalog): each `data:` is a line.
+"""The tap of `attach`: reads the server-sent events of an agent's server (`EventServer` in the catalog); each `data:`
+is a line.
 
-Such a server sends no past events to a client that connects later, so events during a disconnection are lost. The
-stream then has a loss of one line at that place, because their number is unknown.
+Such a server does not replay past events to a new client, so events during a disconnection are lost. The stream then
+has a loss of one line in their place, because their number is unknown.
 
-The server works on when we end. So the stream does not end: it is suspended, and resumed by the next tap of the server
-(`resume_tap`). A tap counts its lines from those that the daemon has. If the earlier tap was killed, it left a spool:
-these lines are delivered first, because they come before all new ones.
+The server continues when the tap ends. So the stream does not end: it is suspended, and resumed by the next tap of the
+server (`resume_tap`). A tap continues counting after the lines that the daemon has. If the earlier tap was killed, it
+left a spool: these lines are delivered first, because they come before all new ones.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Server(NamedTuple):
     """The name of the agent for messages."""
     kind: EventServer
     url: str
-    """Of the server, or of its event stream."""
+    """URL of the server, or of its event stream."""
 
 
 def stream_of(server: Server) -> str:
@@ -94,16 +95,16 @@ class _Attachment:
         self._tap: Tap | None = None
         self._timeout = httpx.Timeout(CONNECT, read=silence)
         self._last_seen: float | None = None
-        """When the last connection ended."""
+        """End of the last connection, monotonic seconds; None before that."""
         self._wait = RETRY_FIRST
 
     @property
     def problem(self) -> str | None:
-        """Why no lines reach the daemon at the moment."""
+        """The reason why no lines reach the daemon at the moment, or None."""
         return None if self._tap is None else self._tap.problem
 
     async def run(self) -> None:
-        """Connect again and again. Raises `AttachError` if the first connection fails with it."""
+        """Connect, and reconnect with backoff, until cancelled. Raises `AttachError` only for the first connection."""
         proxies = not is_loopback(self._url.host)
         async with httpx.AsyncClient(timeout=self._timeout, auth=self._credentials(), trust_env=proxies) as client:
             while True:
@@ -135,7 +136,7 @@ class _Attachment:
                 self._last_seen = time.monotonic()
 
     async def _tap_after_gap(self) -> Tap:
-        """Return the tap. Its stream has a loss where we were not connected."""
+        """Return the tap, after recording a loss for the time without a connection."""
         if self._tap is None:
             self._tap, is_resumed = await self._open_tap()
             if is_resumed:
@@ -186,8 +187,8 @@ def _data(line: bytes | LongLine) -> bytes | LongLine | None:
 async def resume_tap(options: StreamOptions, socket: Path, spool: SpoolLimits) -> tuple[Tap, bool]:
     """Return a tap of the stream, and whether the stream has lines of an earlier tap.
 
-    Where it cannot be resumed now, the tap gets its own stream: there is no daemon, another tap publishes the
-    stream, or its spool is in use.
+    If the stream cannot be resumed now, the tap gets a stream of its own. Reasons: there is no daemon, another tap
+    publishes the stream, or its spool is in use.
     """
     try:
         begin = await _lines_of(options, socket, spool.directory)
@@ -199,7 +200,8 @@ async def resume_tap(options: StreamOptions, socket: Path, spool: SpoolLimits) -
 
 
 async def _lines_of(options: StreamOptions, socket: Path, spools: Path) -> int | None:
-    """Return how many lines the daemon has of the stream, with those of its spool; None if it cannot be resumed now."""
+    """Deliver the stream's spool, if there is one, and return the number of lines that the daemon then has; None if the
+    stream cannot be resumed now."""
     async with connect(socket) as client:
         statistics = await client.request("stats")
     if any(one["stream"] == options.stream and one["state"] == "open" for one in statistics["perStream"]):

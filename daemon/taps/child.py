@@ -1,9 +1,9 @@
-"""Runs a program, passes its output through and copies it to a tap; on request its input as well.
+"""Runs an agent as a child process, passes its output through and copies it to a tap; on request its input as well.
 
 The program comes first: bytes pass unchanged, neither direction waits for the other, and the tap must not raise. The
-program has our standard error, and our standard input unless that is tapped. If standard output is a terminal, the
-program's is one as well (`OutputTerminal`). Signals are forwarded to the program, except those that it gets itself
-because they were typed at its terminal. We end when it ends.
+program inherits standard error, and standard input unless that is tapped. If standard output is a terminal, the
+program gets a pseudo-terminal (`OutputTerminal`). Signals are forwarded to the program, except those that it receives
+itself because they were typed at its terminal. This process ends when the program ends.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _pass_output(
     pass_chunk: Callable[[], bool],
     while_starting: Callable[[], object],
 ) -> None:
-    """Pass output until it ends, the program ends, or nobody reads it any more."""
+    """Pass output until it ends, the program ends, or its reader has closed it."""
     with selectors.DefaultSelector() as selector:
         selector.register(output, selectors.EVENT_READ)
         selector.register(wakeup, selectors.EVENT_READ)
@@ -173,7 +173,7 @@ def _pass_output(
 
 
 def _pass_input(program: IO[bytes], tap: Tap) -> None:
-    """Pass input until it ends or the program closes it. The other side notices that as if we were not there."""
+    """Pass input until it ends or the program closes it; either is propagated to the other side."""
     more = True
     while more:
         try:
@@ -185,7 +185,7 @@ def _pass_input(program: IO[bytes], tap: Tap) -> None:
 
 
 def _pass(source: int, target: int, tap: Tap, *, tap_first: bool) -> bool:
-    """Pass one chunk. Return False at the end, or if nobody reads it. Raises `BlockingIOError`."""
+    """Pass one chunk. Return False at the end, or if the reader has closed it. Raises `BlockingIOError`."""
     data = _read(source)
     if tap_first and data:
         tap(data)
@@ -207,7 +207,7 @@ def _read(source: int) -> bytes:
 
 
 def _write(target: int, data: bytes) -> bool:
-    """Write all data. Return False if nobody reads it."""
+    """Write all data. Return False if the reader has closed it."""
     left = memoryview(data)
     while left:
         try:
@@ -220,7 +220,7 @@ def _write(target: int, data: bytes) -> bool:
 
 
 def _leave(standard: int) -> None:
-    """Close standard input or output, and keep its number occupied."""
+    """Close standard input or output, and keep its descriptor number occupied."""
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, standard)
     os.close(null)
@@ -233,17 +233,17 @@ SI_KERNEL = 0x80
 
 
 class SentSignals:
-    """Calls `sent` with the number of each signal that a process sends; one typed at the terminal has no effect.
+    """Calls `sent` with the number of each signal sent by a process, and ignores signals typed at the terminal.
 
-    A terminal sends what is typed (Ctrl-C, Ctrl-\\) to its whole foreground process group, so a program that we run
-    gets it as well as we do. The kernel says where a signal comes from, but not to Python's handlers: so the signals
-    are blocked, and a thread waits for them. Threads and processes that are started until `stop` inherit the block: a
-    process that wants the signals unblocks them.
+    A terminal sends what is typed (Ctrl-C, Ctrl-\\) to its whole foreground process group, so a child program receives
+    it, too. The kernel reports the origin of a signal, but Python's handlers do not get it: so the signals are blocked,
+    and a thread waits for them (`sigwaitinfo`). Threads and processes that are started until `stop` inherit the signal
+    mask: a process that needs the signals unblocks them.
     """
 
     @classmethod
     def wait_for(cls, numbers: Sequence[int], sent: Callable[[int], object]) -> Self | None:
-        """None if there is nothing to wait for."""
+        """Start waiting for these signals; None if that is not needed or not possible."""
         return cls(numbers, sent) if numbers else None
 
     def __init__(self, numbers: Sequence[int], sent: Callable[[int], object]) -> None:
@@ -255,7 +255,7 @@ class SentSignals:
         self._thread.start()
 
     def stop(self) -> None:
-        """Leave the signals to their handlers again."""
+        """Restore the normal handling of the signals."""
         self._stopped = True
         if self._thread.ident is not None:
             signal.pthread_kill(self._thread.ident, self._numbers[0])
@@ -272,7 +272,7 @@ class SentSignals:
 
 
 def _next(numbers: Sequence[int]) -> tuple[int, bool]:
-    """Wait for the next signal. Return its number, and whether it was typed."""
+    """Wait for the next signal. Return its number, and whether it was typed at the terminal."""
     if sys.platform == "linux":
         info = signal.sigwaitinfo(numbers)
         return info.si_signo, info.si_code == SI_KERNEL
@@ -281,7 +281,7 @@ def _next(numbers: Sequence[int]) -> tuple[int, bool]:
 
 
 def _in_foreground() -> bool:
-    """Say whether the terminal would signal our process group."""
+    """Say whether this process group is in the terminal's foreground, and so receives typed signals."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:
@@ -297,7 +297,7 @@ def _in_foreground() -> bool:
 # -- the terminal -----------------------------------------------------------------------------------------------------
 
 OUTPUT_FLAGS = 1
-"""Index into the list that `tcgetattr` returns."""
+"""Index of the output flags in the list that `tcgetattr` returns."""
 
 
 class OutputTerminal:
@@ -311,7 +311,7 @@ class OutputTerminal:
 
     @classmethod
     def like(cls, real: int) -> Self | None:
-        """None if `real` is not a terminal, or the system has no pseudo-terminal left."""
+        """Create a pseudo-terminal; None if `real` is not a terminal, or the system has none left."""
         if not os.isatty(real):
             return None
         try:
@@ -322,7 +322,7 @@ class OutputTerminal:
     def __init__(self, real: int) -> None:
         """Raises `OSError`."""
         self.ends = os.openpty()
-        """Descriptors: ours, and the program's."""
+        """Descriptors: our end (master), and the program's."""
         self._real = real
         attributes = termios.tcgetattr(self.ends[1])
         attributes[OUTPUT_FLAGS] &= ~termios.OPOST

@@ -1,14 +1,14 @@
-"""The drain: takes in the spools that publishers left behind because the daemon was away or they were killed.
+"""The drain: takes in the spools that publishers left behind because the daemon was unreachable or they were killed.
 
-It skips a spool that is in use, because its publisher delivers it, and a spool for another daemon. The lines go through
-an ingest connection like those of any publisher (`ingest/connection.py`), so each takes effect exactly once, even if
-the daemon is killed while it takes in a spool.
+It skips spools that are in use, because their publishers deliver them, and spools for other daemons. The lines go
+through an ingest connection like those of any publisher (`ingest/connection.py`), so each takes effect exactly once,
+even if the daemon is killed while it takes in a spool.
 
-A stream ends with its spool only if its publisher has noted the end there. One that was killed leaves it suspended, as
-when it is killed while it is connected.
+A stream ends with its spool only if its publisher has recorded the end there. If the publisher was killed, the stream
+is suspended, as when a connected publisher is killed.
 
-A spool of which something cannot be read goes to the quarantine once the rest is durable. Whatever goes wrong with one
-spool, the others are taken in: it is named in the log once, and in the statistics until it is gone.
+A damaged spool is moved to the quarantine once its readable lines are durable. An error of one spool does not affect
+the others: it is logged once, and listed in the statistics until the spool is removed.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.frames import DaemonFrame, Done, ErrorFrame, FrameError, Ingest, Ingesting, Suspended
 
 EVERYONES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""What is no spool's fault."""
+"""Error numbers that concern the whole process, not a spool."""
 LISTED = 100
-"""Spools that the statistics name."""
+"""Most spools listed in the statistics."""
 
 State: TypeAlias = Literal["in use", "waiting", "of another daemon", "stuck", "taken in"]
 """`stuck`: a problem keeps it from being taken in. `taken in`: a problem keeps it from being removed."""
@@ -57,21 +57,21 @@ _log = get_logger("drain")
 
 
 class Left(NamedTuple):
-    """A spool as it was when its lines were durable."""
+    """The state of a spool when all of its lines had become durable."""
 
     header: Header
     size: int
     is_damaged: bool
 
     def is_same(self, spool: Spool) -> bool:
-        """Whether nothing was added. Records are only appended, and a publisher that starts over writes a header with
-        another `after`."""
+        """Whether nothing was added since. Records are only appended, and a publisher that empties the spool writes a
+        header with another `after`."""
         return (self.header, self.size) == (spool.header, spool.size)
 
 
 class Drain:
-    """Takes in the spools for this daemon. `socket`: of this daemon; `directory`: of the spools; `limits`: of the
-    quarantine."""
+    """Takes in the spools for this daemon. `socket`: socket of this daemon; `directory`: folder of the spools;
+    `limits`: limits of the quarantine."""
 
     def __init__(self, streams: Streams, socket: Path, directory: Path, limits: QuarantineLimits) -> None:
         self._streams = streams
@@ -81,19 +81,19 @@ class Drain:
         self._found: dict[Path, int] = {}
         self._quarantined: dict[Path, int] = {}
         self._unread: dict[Path, bool] = {}
-        """Whether nothing was taken in of those in the quarantine, which do not change."""
+        """Spool in the quarantine -> `is_unread`. A cache, as these files do not change."""
         self._drained = 0
         self._states: dict[Path, State] = {}
         self._sockets: dict[Path, str] = {}
-        """Of the daemons that the other spools are for."""
+        """Spool of another daemon -> socket of that daemon."""
         self._complaints: dict[Path, str] = {}
-        """The problems that the log already has."""
+        """Spool -> problem that has already been logged."""
         self._left: dict[Path, Left] = {}
-        """Those that are durable, but could not be removed."""
+        """Spools whose lines are durable, but which could not be removed."""
 
     async def run(self) -> None:
-        """Take in the spools that are there now. To be called periodically. Raises `OSError` for what is wrong with the
-        process, not with a spool."""
+        """Take in the spools that exist now. Call this periodically. Raises `OSError` only for errors that concern the
+        whole process (`EVERYONES`)."""
         await run_sync(announced, str(self._directory), self._socket)  # removes those of killed publishers
         try:
             self._found = await run_sync(spools, self._directory)
@@ -198,7 +198,7 @@ class Drain:
         return True
 
     async def _quarantine(self, path: Path, reason: str) -> bool:
-        """Move a spool away, if there is room. Raises `OSError`."""
+        """Move a spool to the quarantine; False if that is full. Raises `OSError`."""
         place = await run_sync(quarantine, path, self._limits)
         if place is None:
             self._complain(path, f"it is damaged, and the quarantine is full: {reason}")
@@ -231,7 +231,7 @@ class Drain:
             return await self._streams.open(msgspec.structs.replace(ingest, dialect="auto"), answer)
 
     async def _feed(self, session: IngestConnection, spool: Spool, known: int) -> None:
-        """Feed the lines after `known`, the losses, and the stream's end if the publisher has noted it."""
+        """Feed the lines after `known`, losses, and the stream's end if the publisher has recorded it."""
         left = spool.left_after(known)
         while (records := await run_sync(next, left, None)) is not None and not session.over.is_set():
             await session.feed(records)

@@ -1,4 +1,4 @@
-"""Publishes a recording, resuming after the lines that the daemon already has."""
+"""Publishes a recording or another input of lines, resuming after the lines that the daemon already has."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tooltap.protocol.frames import Done
 from tooltap.protocol.inputs import Lost
 
 IN_FLIGHT = 8 * 1024 * 1024
-"""Bytes that may be read ahead of what the daemon has committed."""
+"""Most bytes read ahead of the daemon's commits."""
 PATIENCE = 10.0
-"""Seconds to wait for a daemon that went away."""
+"""Seconds to wait for a daemon that became unreachable."""
 
 Chunks = Callable[[], Iterable[bytes]]
 
@@ -74,7 +74,7 @@ def _batches(chunks: Iterable[bytes]) -> Iterator[list[Line | Lost]]:
 
 
 def _fingerprint(chunks: Iterable[bytes]) -> str:
-    """Return the CRC of the first line, which distinguishes recordings and stays the same while one grows."""
+    """Return the CRC of the first line: it distinguishes recordings, and stays the same while one grows."""
     splitter = Splitter(MAX_LINE_BYTES)
     lines = (line for chunk in chunks for line in splitter.feed(chunk))
     first = next(lines, None) or splitter.finish() or b""

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 MAX_NAME = 160
-"""Leaves room for what follows within the 200 characters of a stream id: hashes, and a number."""
+"""Longest name in a stream id: leaves room for hashes and a number within the limit of 200 characters."""
 
 
 def stream_name(path: str) -> str:
@@ -17,12 +17,13 @@ def stream_name(path: str) -> str:
 
 
 def recording_id(path: str) -> str:
-    """The stream id of a file fed to the daemon: the same file again is the same stream, a namesake is another."""
+    """The stream id of a recording: the same file always has the same id; files of the same name elsewhere have
+    others."""
     return real_path_id(os.path.realpath(path))
 
 
 def real_path_id(path: str) -> str:
-    """The same for a path without symbolic links."""
+    """`recording_id` for a path that is already resolved (no symbolic links)."""
     import hashlib  # costs a command that names no file more than all the rest of this module
 
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()
@@ -30,5 +31,5 @@ def real_path_id(path: str) -> str:
 
 
 def name_of_id(stream: str) -> str:
-    """What namesakes have in common, wherever they are."""
+    """The part of a stream id that is derived from the file name; equal for files of the same name in any folder."""
     return stream.partition("~")[0]

@@ -1,1 +1,1 @@
-"""The delivery of a stream from a tap to the daemon: outbox, spool, ingest connection. It knows no kind of source."""
+"""The delivery of a stream from a tap to the daemon: outbox, spool, ingest connection. Independent of the source."""

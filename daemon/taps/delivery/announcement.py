@@ -1,12 +1,12 @@
-"""Announcements: which agents are being tapped, said before they start.
+"""Announcements: files that state which agents are about to be tapped.
 
 `run` and `proxy` start the agent first, and connect to the daemon when it prints. Meanwhile the agent may have begun
-its session file, which the daemon may follow. So they leave a note beside the spools: the stream that they are going to
-publish, for which daemon, and the agent that they start. That daemon waits with files of this agent until the stream
-names its session.
+its session file, which the daemon may follow. So they write a note beside the spools, before the agent starts: the
+stream that they will publish, the daemon, and the agent. That daemon defers reading files of this agent until the
+stream names its session.
 
-A note is locked by its process for as long as that lives, so that one that was left behind is no announcement. Like
-every other part of a tap, it must not delay the agent: without it, the agent is tapped as well.
+A note is locked by its process while that lives, so a stale note is recognized. Like every other part of a tap, it must
+not delay the agent, and is optional: without it, the agent is tapped as well.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Announced(NamedTuple):
     agent: str
     """The command of the agent; empty if it is unknown."""
     started: int
-    """In ms since the epoch."""
+    """Start of the agent in ms since the epoch."""
     socket: str
-    """Of the daemon, without symbolic links; empty if the publisher names none."""
+    """Socket of the daemon, without symbolic links; empty if the publisher names none."""
 
 
 def announce(directory: str, note: Announced) -> tuple[str, int] | None:
-    """Announce a stream. Return what to `withdraw` at its end; None if the announcement cannot be written."""
+    """Announce a stream. Return a handle for `withdraw`; None if the announcement cannot be written."""
     path = os.path.join(directory, f"{note.stream}{SUFFIX}")
     try:
         private_folder(directory)
@@ -60,7 +60,7 @@ def withdraw(note: tuple[str, int]) -> None:
 
 
 def announced(directory: str, socket: str) -> list[Announced]:
-    """Return the announcements of running processes to the daemon with this socket. Remove what others left behind."""
+    """Return the announcements of running processes to the daemon with this socket. Removes stale ones."""
     try:
         with os.scandir(directory) as entries:
             paths = [one.path for one in entries if one.name.endswith(SUFFIX)]

@@ -1,12 +1,12 @@
 """Sends an outbox to the daemon over ingest connections, and resumes after every interruption.
 
-Exactly once, seen from the publisher: the daemon counts the lines of a stream that it has committed, in the same
+Exactly-once delivery, from the publisher's side: the daemon counts the committed lines of a stream, in the same
 transaction as their events, and `ingesting` reports this number (`lines`) on every new connection. Then
 
 1. the delivery sends all lines after the last acknowledged one again;
-2. it leaves out those that the daemon has: on the old connection they were committed, and only the ack was lost;
+2. it skips those that the daemon has: they were committed on the old connection, and only the ack was lost;
 3. if the daemon has fewer lines than it once acknowledged, its journal was replaced. The outbox no longer has the
-   missing lines. One `lost` record replaces them, so that the numbers of later lines stay right.
+   missing lines. One `lost` record replaces them, so that the numbers of later lines stay correct.
 
 So a line may be sent twice, but takes effect once. No line is skipped either: the outbox forgets a line only when it is
 acknowledged or on disk.
@@ -14,9 +14,10 @@ acknowledged or on disk.
 A recording is published from its first line each time (`source_file.py`), and the daemon may have most of it. The CRC
 of the daemon's last line shows whether it is the same recording (`Publisher.has`); if not, `OtherInputError` is raised.
 
-When all lines have been put in, the stream ends, or with `suspend` is left as it is, for a publisher that resumes it.
+When all lines have been put in, the stream ends, or with `suspend` is suspended, for a publisher that resumes it later.
 
-A daemon that is away, full or shutting down is tried again, until `patience` has passed since a daemon was last there.
+If the daemon is unreachable, full or shutting down, the delivery retries until `patience` seconds have passed since a
+daemon was last reachable.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ BATCH = 256 * 1024
 TEMPORARY = ("shutting-down", "too-many-connections", "too-many-streams", "journal")
 """Error codes of a daemon that may take the stream later."""
 UNREADABLE = ("bad-frame", "frame-too-long")
-"""Error codes of a daemon that does not know the prompt in a frame, or takes no frame as long as that."""
+"""Error codes of an older daemon that rejects an `ingest` frame with a prompt: unknown key, or frame too long."""
 REFUSED = "this tap sends nothing to the agent"
 RETRY_FIRST, RETRY_MOST = 0.05, 0.5
-"""Seconds between attempts to reach a daemon that is away."""
+"""Shortest and longest backoff between attempts to reach a daemon, in seconds."""
 
 ReadSpool: TypeAlias = Callable[[int], tuple[bytes, int]]
-"""`Spool.read`, for lines that the outbox has on disk only."""
+"""`Spool.read`, for lines of the outbox that are only on disk."""
 
 
 class Delivery:
-    """The delivery of one stream. `patience`: seconds to keep trying, counted from when a daemon was last there."""
+    """The delivery of one stream. `patience`: seconds to keep trying after a daemon was last reachable."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class Delivery:
     ) -> None:
         self.outbox = outbox
         self.problem: Exception | None = None
-        """Why no lines reach the daemon at the moment."""
+        """The reason why no lines reach the daemon at the moment, or None."""
         self._options = options
         self._socket = socket
         self._patience = patience
@@ -73,17 +74,17 @@ class Delivery:
         """Whether the stream is left without an end."""
         self._finished = asyncio.Event()
         self._unanswered: list[ToAgent] = []
-        """Frames for the agent that came on this connection and are not answered yet."""
+        """Frames for the agent, received on this connection and not answered yet."""
         self._news = asyncio.Event()
         """Set when there is more to send, or when all lines have been put in."""
 
     def wake(self) -> None:
-        """Note that lines have been put in."""
+        """Wake the delivery: lines have been put in."""
         self._news.set()
 
     def finish(self, patience: float, *, suspend: bool) -> None:
-        """Note that all lines have been put in, and set the patience from now on. `suspend`: the stream does not
-        end."""
+        """Declare that all lines have been put in, and set the patience from now on. `suspend`: suspend the stream
+        instead of ending it."""
         self._patience = patience
         self._suspends = suspend
         self._finished.set()
@@ -153,14 +154,14 @@ class Delivery:
                 self._news.set()
 
     def _is_end(self, frame: object) -> TypeGuard[Done | Suspended]:
-        """Say whether this answers how the stream was left. An earlier `done` is another publisher's, and an earlier
-        `suspended` that of a daemon that shuts down."""
+        """Say whether a frame confirms that the stream has ended or is suspended, as requested. Other such frames are a
+        `done` caused by another publisher, or a `suspended` of a daemon that shuts down."""
         if self._suspends:
             return isinstance(frame, Suspended) and frame.lines >= self.outbox.lines
         return isinstance(frame, Done)
 
     async def _send_lines(self, publisher: Publisher) -> None:
-        """Raises `OtherInputError`."""
+        """Send lines as they are put in, then the end or suspension of the stream. Raises `OtherInputError`."""
         known = publisher.ingesting
         while True:
             self._news.clear()

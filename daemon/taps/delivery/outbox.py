@@ -1,13 +1,13 @@
-"""The outbox: the lines of one stream, from reading them until the daemon has committed them.
+"""The outbox: a bounded buffer of the lines of one stream, from reading them until the daemon has committed them.
 
 Three threads share an outbox. The reader puts lines in (`put`, `lose`). The delivery takes them and sends them to the
-daemon (`delivery.py`). The spooler copies them to disk, if there is one (`Spooler` in `spool.py`).
+daemon (`delivery.py`). The spooler, if there is one, copies them to disk (`Spooler` in `spool.py`).
 
-Every line has a number, counted from 1, that never changes. So four counters say all about the lines:
+Every line has a fixed number, counted from 1. So four counters describe the state of all lines:
 
     acked     the daemon has committed lines 1 to `acked`
     sent      lines up to here have been taken on the current connection
-    spooled   lines up to here are on disk, as far as they are not acknowledged
+    spooled   lines up to here are on disk or acknowledged
     lines     lines put in so far
 
 Memory holds only the lines after both `acked` and `spooled`. A new connection sets `sent` back to `acked`, and the
@@ -15,7 +15,7 @@ lines after it are taken again: up to `spooled` from disk, then from memory. The
 daemon already has, so a line takes effect exactly once although it may be taken several times.
 
 Memory is bounded. When the outbox is full, new lines are dropped, each as a whole. A dropped line keeps its number: an
-entry without a line replaces it and is sent as `lost`. So the numbers of all later lines stay right.
+entry without a line replaces it and is sent as `lost`. So the numbers of all later lines stay correct.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 64 * 1024 * 1024
 OVERHEAD = 200
-"""Bytes of memory that an entry takes besides its line."""
+"""Memory overhead of an entry in addition to its line, in bytes."""
 
 _last = attrgetter("last")
 
@@ -57,59 +57,59 @@ class StreamOptions(NamedTuple):
 class SpoolLimits(NamedTuple):
     directory: Path
     spool_bytes: int = 256 * 1024 * 1024
-    """Limit for the spool of one stream."""
+    """Limit for the spool of one stream, in bytes."""
     spool_total_bytes: int = 1024 * 1024 * 1024
-    """Limit for all spools in the directory."""
+    """Limit for all spools in the directory, in bytes."""
 
 
 class Entry(NamedTuple):
     last: int
-    """Number of its last line, counted from 1."""
+    """Number of the entry's last line, counted from 1."""
     lines: int
-    """How many lines it covers: 1, or more if they are lost."""
+    """Number of lines that the entry covers: 1, or more if they are lost."""
     size: int
     line: bytes | LongLine | None
     """None: the lines are lost."""
     t: int | None = None
     direction: Direction | None = None
     reason: str = ""
-    """Why they are lost."""
+    """The reason why the lines are lost."""
     memory: int = OVERHEAD
-    """Bytes of memory it takes."""
+    """Memory of the entry, in bytes."""
 
 
 class Outbox:
-    """The lines of one stream that the daemon has not committed yet. `begin`: lines of the stream that the daemon has
-    from an earlier publisher."""
+    """Buffer of the lines of one stream that the daemon has not committed yet. `begin`: number of lines that the daemon
+    has from an earlier publisher."""
 
     def __init__(self, max_bytes: int = MAX_BYTES, *, begin: int = 0) -> None:
         self.lines = begin
-        """Lines put in so far, lost ones included."""
+        """Number of lines put in so far, including lost ones."""
         self.acked = begin
-        """Lines that the daemon has committed."""
+        """Number of lines that the daemon has committed."""
         self.sent = begin
-        """Lines taken on the current connection."""
+        """Number of the last line taken on the current connection."""
         self.spooled = begin
-        """Lines that are on disk, as far as they are not acknowledged."""
+        """Number of the last line up to which all are on disk or acknowledged."""
         self.ended: int | None = None
-        """When the agent ended, in ms since the epoch."""
+        """End of the agent in ms since the epoch; None if unknown."""
         self.dropped = 0
-        """Lines dropped because the outbox was full."""
+        """Number of lines dropped because the outbox was full."""
         self.bytes = 0
-        """Memory of all entries."""
+        """Memory of all entries, in bytes."""
         self.obstacle = "the daemon did not keep up"
-        """Why lines are dropped when the outbox is full."""
+        """The reason given for lines that are dropped when the outbox is full."""
         self._max_bytes = max_bytes
         self._lock = threading.Condition()
         self._entries: list[Entry] = []
         """The entries after `acked` and `spooled`."""
         self._copying = 0
-        """The last line that is being copied to disk. Its entry may not be extended any more."""
+        """Number of the last line that is being copied to disk: its entry may no longer be extended."""
         self._complete = False
         self.delivered = False
-        """The stream and how it was left are durable; set by `finish`."""
+        """True if all lines and the end or suspension of the stream are durable; set by `finish`."""
         self.suspended = False
-        """The stream is left without an end; set by `finish`."""
+        """True if the stream is suspended instead of ended; set by `finish`."""
 
     def put(self, lines: Iterable[bytes | LongLine], t: int | None = None, direction: Direction | None = None) -> None:
         """Add the next lines. `t`: ms since the epoch. An outbox that is not full takes one more line of any length."""
@@ -130,8 +130,7 @@ class Outbox:
             self._lock.notify_all()
 
     def finish(self, *, delivered: bool, suspended: bool = False) -> None:
-        """Note that all lines have been put in. `delivered`: they and the stream's end, or that it is suspended, are
-        durable."""
+        """Declare that all lines have been put in. `delivered`: they and the stream's end or suspension are durable."""
         with self._lock:
             self._complete = True
             self.delivered = delivered
@@ -144,7 +143,8 @@ class Outbox:
     # -- for the delivery ---------------------------------------------------------------------------------------
 
     def take(self, max_bytes: int) -> list[Entry] | None:
-        """Return the next entries to send: about `max_bytes`, at least one if there are any. None: they are on disk."""
+        """Return the next entries to send: about `max_bytes`, at least one if there are any; None if the next lines are
+        only on disk."""
         with self._lock:
             if self.sent < self.spooled:
                 return None
@@ -166,7 +166,7 @@ class Outbox:
 
     def resume(self, lines: int) -> int:
         """Prepare to send all lines after `acked` again, on a new connection to a daemon that has `lines` lines of the
-        stream. Return how many lines it misses although they were acknowledged: its journal was replaced."""
+        stream. Return the number of acknowledged lines that it lacks, because its journal was replaced."""
         with self._lock:
             self.sent = self.acked
             return max(0, self.acked - lines)
@@ -179,8 +179,8 @@ class Outbox:
     # -- for the spool ------------------------------------------------------------------------------------------
 
     def copy(self, max_bytes: int, timeout: float | None) -> list[Entry] | None:
-        """Wait for the next entries to write to disk and return them: none after the timeout. None when there will be
-        no more."""
+        """Wait for the next entries to write to disk, and return them; an empty list after the timeout, None when there
+        will be no more."""
         with self._lock:
             self._lock.wait_for(lambda: self._entries or self._complete, timeout)
             copied = self._from(0, max_bytes)
@@ -201,7 +201,8 @@ class Outbox:
             return self._complete
 
     def rest(self) -> tuple[int, int]:
-        """Count what is neither on disk nor acknowledged: lines, without those already dropped, and bytes."""
+        """Count the lines that are neither on disk nor acknowledged, without dropped ones; return their number and
+        bytes."""
         with self._lock:
             lines = sum(1 for entry in self._entries if entry.line is not None)
             return lines, sum(entry.size for entry in self._entries)

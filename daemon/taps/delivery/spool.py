@@ -1,28 +1,27 @@
 """The spool: the lines of one stream in a file, waiting for a daemon.
 
-Format: a header, then the records of the lines. The header is one line of JSON (`Header`) with a
-checksum, padded with spaces; it is there twice, so that it survives the loss of a block. It says which stream it is,
-for which daemon, and after which line the records begin (`after`). It is padded so that it can be rewritten in place,
-which works even on a full disk: `restart` empties the spool once all of its lines are durable, and `end` notes how the
-stream ended.
+Format: a header, then the records of the lines. The header is one line of JSON (`Header`) with a checksum, padded with
+spaces; it is stored twice, to survive the loss of a block. It names the stream, the daemon, and the line after which
+the records begin (`after`). It is padded so that it can be rewritten in place, which works even on a full disk:
+`restart` empties the spool once all of its lines are durable, and `end` records how the stream ended.
 
-A record has the number of its last line and a checksum before it: `<CRC-32 in hex> <last line> <record>` and a newline.
-So one that is zeroed, flipped, torn or missing is noticed, and the next intact one says how many lines are gone.
+A record is preceded by a checksum and the number of its last line: `<CRC-32 in hex> <last line> <record>` and a
+newline. So a zeroed, flipped, torn or missing record is detected, and the next intact one tells how many lines are
+missing.
 
-Who may use it: the file is private to the user, and locked by the process that uses it. That is the publisher while it
-runs. Once the lock is free the publisher is gone, and the daemon takes in what it left behind (`drain.py`).
+Access: the file is private to the user, and locked by the process that uses it: the publisher, while it runs. When the
+lock is free, the publisher has ended, and the daemon takes in the spool (`drain.py`).
 
-What cannot be read: the records before and after it are read, and a loss takes its place. A publisher that was
-killed in the middle of a record leaves a torn one at the end; `torn` counts its bytes. `is_damaged` says that anything
-could not be read: such a spool is not removed, but goes to the quarantine.
+Damage: the records before and after unreadable bytes are read, and a loss is reported in between. A publisher that was
+killed in the middle of a record leaves a torn one at the end; `torn` counts its bytes. `is_damaged` is set if anything
+could not be read: such a spool is not removed, but moved to the quarantine.
 
-The quarantine is a folder beside the spools, for those of which something could not be read. What could be read is in
-the journal by then, and what is missing was reported as lost. Only if neither copy of the header can be read, nobody
-knows whose lines they are: they are in no journal, and every report says so (`is_unread`). A damaged spool is never
-deleted: it may be of use to whoever wants to know what happened. So the folder is bounded by taking no more in: then a
-damaged spool stays where it was, where it counts as a spool.
+The quarantine is a folder beside the spools, for damaged ones. Their readable lines are in the journal by then, and the
+others were reported as lost. Only if neither copy of the header can be read, the owner of the lines is unknown: they
+are in no journal, and every report says so (`is_unread`). A damaged spool is never deleted, for later analysis. So the
+folder is limited by refusing more spools: then a damaged spool stays where it was, and counts as a spool.
 
-Whoever appends, the `Spooler`, decides when to `sync`: until then a record survives the end of a process, not of the
+The writer (`Spooler`) decides when to `sync`: until then a record survives the end of the process, but not of the
 machine.
 """
 
@@ -67,22 +66,22 @@ class SpoolError(Exception):
 
 
 class DamagedSpoolError(SpoolError):
-    """Its header cannot be read, so nobody knows for which daemon it is."""
+    """The header cannot be read, so it is unknown for which daemon the spool is."""
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How the stream ended: the publisher has put in all lines."""
+    """How the stream ended or was suspended. Present once the publisher has put in all lines."""
 
     lines: int
-    """Lines of the whole stream. Those that are neither in the spool nor at the daemon are lost."""
+    """Number of lines of the whole stream. Those that are neither in the spool nor at the daemon are lost."""
     bytes: int = 0
-    """Bytes of the lines that are not in the spool."""
+    """Bytes of the lines that could not be spooled."""
     reason: str = ""
-    """Why they are not in the spool."""
+    """The reason why they could not be spooled."""
     t: int | None = None
-    """When the agent ended, in ms since the epoch."""
+    """End of the agent in ms since the epoch; None if unknown."""
     suspended: bool = False
-    """The stream does not end with these lines: its publisher may resume it."""
+    """True if the stream is suspended, not ended: its publisher may resume it."""
 
 
 class Header(msgspec.Struct, kw_only=True):
@@ -90,7 +89,7 @@ class Header(msgspec.Struct, kw_only=True):
     """The socket of the daemon that the stream is for."""
     ingest: Ingest
     after: int = 0
-    """Lines of the stream before those in the spool. They are durable."""
+    """Number of lines of the stream before those in the spool. They are durable."""
     ending: Ending | None = None
 
 
@@ -103,15 +102,15 @@ class Spool:
         self.path = path
         self.header = header
         self.lines = header.after
-        """The last line written. Unknown for an adopted spool."""
+        """Number of the last line written. Not valid for an adopted spool."""
         self.size = end
         self.is_damaged = is_damaged
-        """Part of what was read so far differs from what was written."""
+        """True if anything read so far is damaged."""
         self._file = descriptor
         self._start = start
         self._is_name_synced = False
         self._cursor = (header.after, start)
-        """A line, and the offset of the next one."""
+        """Read position: the number of a line, and the file offset of the next record."""
 
     @classmethod
     def create(cls, directory: Path, header: Header) -> Self:
@@ -135,8 +134,8 @@ class Spool:
 
     @classmethod
     def adopt(cls, path: Path) -> Self | None:
-        """Open and lock a spool that a publisher left behind; None if it is in use, gone, or has no byte, as when its
-        publisher was killed while it created it. Raises `SpoolError` and `OSError`."""
+        """Open and lock a spool that a publisher left behind; None if it is in use, was removed, or is empty because
+        its publisher was killed while creating it. Raises `SpoolError` and `OSError`."""
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -161,7 +160,7 @@ class Spool:
         return None
 
     def append(self, records: bytes, lines: int) -> None:
-        """Append whole records (`frame`) of this many lines: all of them, or on an `OSError` none."""
+        """Append whole records (made by `frame`) of this many lines, atomically: on an `OSError`, none is appended."""
         try:
             self._write(records, self.size)
         except OSError:
@@ -171,7 +170,7 @@ class Spool:
         self.lines += lines
 
     def restart(self, after: int) -> None:
-        """Empty the spool and begin again after line `after`: all lines up to it are durable."""
+        """Empty the spool, and set `after`: all lines up to it are durable."""
         os.ftruncate(self._file, self._start)
         self.header.after = self.lines = after
         self.size = self._start
@@ -180,7 +179,7 @@ class Spool:
         self._write_header()
 
     def sync(self) -> None:
-        """Make what was written survive the end of the machine."""
+        """Sync the file to disk, so that it survives a crash of the machine."""
         failpoint("spool-sync")
         os.fdatasync(self._file)
         if not self._is_name_synced:
@@ -192,8 +191,8 @@ class Spool:
         self._write_header()
 
     def read(self, after: int) -> tuple[bytes, int]:
-        """Return whole records from line `after + 1` on, about 64 KiB, and the number of the last line in them. At the
-        end they are empty. A loss is among them where something cannot be read."""
+        """Return whole records from line `after + 1` on, about 64 KiB, and the number of their last line; empty at the
+        end. Unreadable records are replaced by a loss."""
         written, size = self.lines, self.size  # in this order: another thread may append
         line, offset = self._cursor if self._cursor[0] <= after else (self.header.after, self._start)
         found: list[bytes] = []
@@ -231,8 +230,8 @@ class Spool:
         return b"".join(found), line
 
     def left_after(self, known: int) -> Iterator[bytes]:
-        """Yield the records of all lines after `known`, the lines that the daemon has. Losses are among them: what the
-        spool should have, and has not."""
+        """Yield the records of all lines after `known`, the number of lines that the daemon has. Lines missing in the
+        spool are yielded as losses."""
         if (gone := self.header.after - known) > 0:
             yield encode_lost(gone, 0, JOURNAL_REPLACED)
             known += gone
@@ -253,7 +252,7 @@ class Spool:
 
     @property
     def torn(self) -> int:
-        """Bytes at the end that are no record, once everything else has been read."""
+        """Length of a torn record at the end, in bytes. Call after everything else has been read."""
         return self.size - self._cursor[1]
 
     def remove(self) -> None:
@@ -309,7 +308,7 @@ def read_header(path: Path) -> tuple[Header, bool]:
 
 
 def _copy(header: Header, length: int) -> bytes:
-    """A copy of the header, as it is on disk."""
+    """Encode one copy of the header, padded to `length`."""
     beginning = MAGIC + b"%d " % FORMAT
     text = b"%d " % length + msgspec.json.encode(header)
     text = text.ljust(length - len(beginning) - len("12345678 ") - 1) + b"\n"
@@ -317,7 +316,8 @@ def _copy(header: Header, length: int) -> bytes:
 
 
 def _header(file: int) -> tuple[Header, int, bool]:
-    """Return the header, where the records begin, and whether a copy of the header is damaged. Raises `SpoolError`."""
+    """Read the header. Returns it, the offset of the first record, and whether a copy of the header is damaged. Raises
+    `SpoolError`."""
     start = os.pread(file, MAX_HEADER, 0)
     for place in (0, *range(BLOCK, MAX_HEADER, BLOCK)):
         found = _COPY.match(start, place)
@@ -344,7 +344,7 @@ def _decode(line: bytes) -> Header:
 
 
 def _rest(record: Record, lines: int) -> bytes:
-    """The last lines of a loss."""
+    """Shorten the record of a loss to its last `lines` lines."""
     lost = read_tapped(record.data)
     assert isinstance(lost, Lost)
     return encode_lost(lines, lost.bytes, lost.reason)
@@ -355,13 +355,13 @@ UNREAD = "no header can be read, so that none of its lines is in a journal"
 
 class QuarantineLimits(NamedTuple):
     files: int = 100
-    """Damaged spools that are retained; further ones stay where they are."""
+    """Most spools in the quarantine; further damaged ones stay where they are."""
     bytes: int = 256 * 1024 * 1024
-    """Of all damaged spools together."""
+    """Limit for all spools in the quarantine, in bytes."""
 
 
 def quarantine_folder(directory: Path) -> Path:
-    """The folder of the quarantine. `directory`: of the spools."""
+    """The folder of the quarantine. `directory`: folder of the spools."""
     return directory / "quarantined"
 
 
@@ -397,7 +397,7 @@ def is_unread(path: Path) -> bool:
 # -- records ----------------------------------------------------------------------------------------------------------
 
 JOURNAL_REPLACED = "the daemon's journal was replaced"
-"""Why acknowledged lines are lost: the daemon that acknowledged them had another journal."""
+"""Reason for the loss of acknowledged lines: they are in an earlier journal."""
 TORN = "the publisher was killed in the middle of a line"
 
 
@@ -411,17 +411,17 @@ def encode(entry: Entry) -> bytes:
 
 
 def encode_end(t: int | None) -> bytes:
-    """Encode the end of the stream. `t`: when the agent ended, if that is known."""
+    """Encode the end of the stream. `t`: end of the agent in ms since the epoch, if known."""
     return msgspec.json.encode({"op": "end"} if t is None else {"op": "end", "t": t}) + b"\n"
 
 
 def encode_lost(lines: int, size: int, reason: str) -> bytes:
-    """Encode the loss of `lines` lines, together `size` bytes."""
+    """Encode the loss of `lines` lines, `size` bytes in all."""
     return msgspec.json.encode({"op": "lost", "lines": lines, "bytes": size, "reason": reason}) + b"\n"
 
 
 DAMAGED = "the spool is damaged"
-"""Why lines of a spool are lost that was whole once."""
+"""Reason for the loss of lines that were in a spool, but cannot be read."""
 READ = 65_536
 LOST = b'{"op":"lost"'
 CRC = 8
@@ -431,14 +431,14 @@ _START = re.compile(rb'(?:[0-9a-f]{8} \d+ )?\{"(?:t|dir|line|b64|op)":')
 
 class Record(NamedTuple):
     last: int
-    """Number of its last line."""
+    """Number of the record's last line."""
     lines: int
-    """Lines of the stream that it covers."""
+    """Number of lines of the stream that the record covers."""
     data: bytes
 
 
 def frame(record: bytes, last: int) -> bytes:
-    """Put the number of its last line and the checksum before a record, which has its newline."""
+    """Prefix a record, which ends with a newline, with the checksum and the number of its last line."""
     numbered = b"%d %b" % (last, record)
     return b"%08x %b" % (zlib.crc32(numbered), numbered)
 
@@ -456,15 +456,15 @@ def unframe(piece: bytes) -> Record | None:
 
 
 def intact(piece: bytes) -> bytes:
-    """Return the last record in a piece of several, where the newline before it is damaged. No string in a record can
-    look like the start of one, because its quotes are escaped."""
+    """Return the last record in a piece with several, which were joined because a newline is damaged. A string in a
+    record cannot be mistaken for the start of one, because its quotes are escaped."""
     starts = [found.start() for found in _START.finditer(piece, 1)]
     return piece[starts[-1] :] if starts else b""
 
 
 def pieces(file: int, offset: int, end: int) -> Iterator[tuple[bytes, int]]:
-    """Yield what each newline ends, and last what none ends, with its length. No record has a zero byte: what is before
-    one is left out, as it may be as long as the file."""
+    """Split the file at newlines: yield each piece, and at last the unterminated rest, with its length in the file. No
+    record has a zero byte: bytes before one are left out of a piece, as they may be as long as the file."""
     parts: list[bytes] = []
     size = 0
     while part := os.pread(file, min(READ, end - offset), offset):
@@ -486,25 +486,24 @@ def pieces(file: int, offset: int, end: int) -> Iterator[tuple[bytes, int]]:
 
 BATCH = 256 * 1024
 RETRY = 0.5
-"""Seconds between attempts to write a spool that could not be written."""
+"""Seconds between attempts to write after a failure."""
 SYNC = 1.0
-"""Seconds that lines may wait in the spool before they are synced to disk."""
+"""Most seconds between writing lines to the spool and syncing them to disk."""
 LOOK = 65_536
-"""Bytes that a publisher may write before it checks the total of all spools again. Each writing publisher may exceed
-the limit of the total by as much."""
+"""Bytes that a publisher may write before it checks the total size of all spools again. Each writing publisher may
+exceed the total limit by this."""
 
 
 class Spooler:
-    """Copies an outbox to a spool, in its own thread, so that a slow, full or hanging disk delays nobody.
+    """Copies an outbox to a spool, in its own thread, so that a slow, full or hanging disk delays nothing else.
 
     If the spool is full or cannot be written, lines wait in the outbox, which drops new ones when it is full as well.
-    Whenever all lines in the spool are durable it is emptied, so it stays small while the daemon keeps up.
+    Whenever all lines in the spool are durable, it is emptied, so it stays small while the daemon keeps up.
 
-    What waits in the spool is synced to disk every `SYNC` seconds, and when the stream ends: a failure of the machine
-    costs the lines of the last moment, and the daemon reports them as lost. While a daemon takes the lines, nothing is
-    synced.
+    Lines in the spool are synced to disk every `SYNC` seconds, and when the stream ends: a crash of the machine loses
+    only the most recent lines, and the daemon reports them as lost. Lines that the daemon has committed are not synced.
 
-    `socket`: of the daemon that the lines are for.
+    `socket`: socket of the daemon that the lines are for.
     """
 
     def __init__(self, outbox: Outbox, options: StreamOptions, socket: Path, limits: SpoolLimits) -> None:
@@ -516,10 +515,11 @@ class Spooler:
         self._allowed = 0
         """Bytes that may be written before the total of all spools is checked again."""
         self._sync_at: float | None = None
-        """When to sync what was written; None: nothing was."""
+        """Monotonic time of the next sync; None if nothing was written since the last one."""
 
     def run(self) -> None:
-        """Copy until all lines have been put in. Then note the end in the spool, or remove a delivered one."""
+        """Copy until all lines have been put in. Then record the end in the spool, or remove it if everything was
+        delivered."""
         while (entries := self._outbox.copy(BATCH, self._until_sync())) is not None:
             try:
                 if entries:
@@ -537,14 +537,14 @@ class Spooler:
             self._note(error)
 
     def read(self, after: int) -> tuple[bytes, int]:
-        """Read the spool (`Spool.read`) for the delivery's thread: lines that the outbox has on disk only."""
+        """Read the spool (`Spool.read`), for the thread of the delivery: lines that are only on disk."""
         assert self._spool is not None
         return self._spool.read(after)
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
     def _write(self, entries: list[Entry]) -> None:
-        """Write entries as far as there is room, and then raise `SpoolError` or `OSError` for the others."""
+        """Write as many entries as there is room for; raises `SpoolError` or `OSError` if some are left."""
         spool = self._spool_after(entries[0].last - entries[0].lines)
         records = [frame(encode(entry), entry.last) for entry in entries]
         ends = list(accumulate(map(len, records)))
@@ -570,20 +570,20 @@ class Spooler:
         return None if self._sync_at is None else max(0.0, self._sync_at - time.monotonic())
 
     def _sync(self) -> None:
-        """Sync what was written, unless the daemon has it."""
+        """Sync written lines, unless the daemon has committed them."""
         self._sync_at = None
         if self._spool is not None and self._outbox.acked < self._spool.lines:
             self._spool.sync()
 
     def _room(self, spool: Spool, wanted: int) -> int:
-        """Return how many of `wanted` bytes may be written."""
+        """Return how many of `wanted` bytes may be written within the limits."""
         if wanted > self._allowed:
             free = self._limits.spool_total_bytes - sum(spools(self._limits.directory).values())
             self._allowed = min(max(wanted, LOOK), free)
         return min(self._limits.spool_bytes - spool.size, self._allowed)
 
     def _spool_after(self, after: int) -> Spool:
-        """Return the spool, ready for line `after + 1`."""
+        """Return the spool, created or emptied if necessary, ready for line `after + 1`."""
         if self._spool is None:
             self._header.after = after
             self._spool = Spool.create(self._limits.directory, self._header)

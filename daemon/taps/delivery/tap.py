@@ -1,6 +1,5 @@
-"""The tap of one stream: splits data into lines and puts them into an outbox, from where they are spooled and delivered
-by a thread each. So a tap never delays the agent. Heavy modules are imported only in these threads, so that the agent
-starts at once.
+"""The tap of one stream: splits data into lines and puts them into an outbox. Two threads spool and deliver them, so a
+tap never delays the agent. Heavy modules are imported only in these threads, so that the agent starts at once.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ if TYPE_CHECKING:
 
 
 STALL = 2.0
-"""Seconds without progress after which the end of an agent no longer waits for its last lines."""
+"""Seconds without progress after which `finish` stops waiting for the delivery of the last lines."""
 REMOVAL = 0.5
-"""Seconds for removing a spool that is not needed any more; after that it is left to the daemon."""
+"""Timeout in seconds for removing a spool that is no longer needed; after that, it is left to the daemon."""
 
 
 class Tap:
-    """The tap of one stream. `socket`: of the daemon; `max_bytes`: limit for the memory of the stream's lines; `begin`:
-    how many lines the daemon has of a stream that is resumed."""
+    """The tap of one stream. `socket`: socket of the daemon; `max_bytes`: memory limit for the stream's lines; `begin`:
+    number of lines that the daemon has of a resumed stream."""
 
     def __init__(
         self, options: StreamOptions, socket: Path, spool: SpoolLimits, *, max_bytes: int = MAX_BYTES, begin: int = 0
@@ -54,7 +53,7 @@ class Tap:
         self._failure: Exception | None = None
 
     def take(self, data: bytes, direction: Direction) -> None:
-        """Add data that has just been read. Like `put` and `lose` it never raises, and never waits."""
+        """Add data that has just been read. Like `put` and `lose`, it never raises and never blocks."""
         self._add(lambda: self._outbox.put(self._split(data, direction), _now(), direction))
 
     def put(self, lines: Iterable[bytes | LongLine], direction: Direction, t: int | None = None) -> None:
@@ -62,18 +61,19 @@ class Tap:
         self._add(lambda: self._outbox.put(lines, _now() if t is None else t, direction))
 
     def lose(self, lines: int, size: int, reason: str) -> None:
-        """Add a loss: `lines` lines, together `size` bytes, are missing here."""
+        """Record a loss: `lines` lines, `size` bytes in all, are missing here."""
         self._add(lambda: self._outbox.lose(lines, size, reason))
 
     @property
     def problem(self) -> str | None:
-        """Why no lines reach the daemon at the moment."""
+        """The reason why no lines reach the daemon at the moment, or None."""
         problem = self._failure or self._delivery.problem
         return None if problem is None else str(problem)
 
     def finish(self, *, suspend: bool = False) -> str | None:
-        """End the stream, or with `suspend` leave it to a tap that resumes it. Wait while its last lines are still
-        being delivered; the others stay in the spool. Return what to tell the user if not all lines were delivered."""
+        """End the stream, or with `suspend` suspend it for a tap that resumes it. Waits while the delivery of the last
+        lines makes progress; undelivered lines stay in the spool. Returns a message for the user if not all lines were
+        delivered, else None."""
         with self._lock:
             self._finished = True
             self._outbox.ended = _now()
@@ -166,9 +166,9 @@ class BackgroundDelivery:
     ) -> None:
         self.outbox = outbox
         self.end: Done | Suspended | None = None
-        """What the daemon has answered, once the end of the stream, or that it is suspended, is durable."""
+        """The daemon's confirmation that the end or suspension of the stream is durable; None before that."""
         self.failure: Exception | None = None
-        """Why the delivery ended without `end`."""
+        """The error with which the delivery ended, without a confirmation; else None."""
         self._arguments = (outbox, options, socket, patience, read_spool)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._running: _Running | None = None
@@ -178,7 +178,7 @@ class BackgroundDelivery:
         self._thread.start()
 
     def wake(self) -> None:
-        """Note that lines have been put in."""
+        """Wake the delivery: lines have been put in."""
         if self._running is not None:
             self._call(self._running.delivery.wake)
 
@@ -189,8 +189,8 @@ class BackgroundDelivery:
         return self._thread.is_alive()
 
     def finish(self, patience: float, *, suspend: bool = False) -> None:
-        """Note that all lines have been put in. From now on wait `patience` seconds for a daemon that is away.
-        `suspend`: the stream does not end."""
+        """Declare that all lines have been put in. From now on, wait `patience` seconds for an unreachable daemon.
+        `suspend`: suspend the stream instead of ending it."""
         if running := self._wait_until_started():
             self._call(lambda: running.delivery.finish(patience, suspend=suspend))
 
@@ -213,7 +213,7 @@ class BackgroundDelivery:
 
     @property
     def problem(self) -> Exception | None:
-        """Why no lines reach the daemon, if that is known."""
+        """The reason why no lines reach the daemon, or None."""
         return self.failure or (self._running.delivery.problem if self._running else None)
 
     def _wait_until_started(self) -> _Running | None:
@@ -258,8 +258,8 @@ PERIOD = 1.0
 
 
 async def report_problems(problem: Callable[[], str | None]) -> None:
-    """Log when a tap's lines no longer reach the daemon, and when they do again. Run until cancelled. `problem` returns
-    why lines wait, None while they do not."""
+    """Log when a tap's lines no longer reach the daemon, and when they do again. Runs until cancelled. `problem`
+    returns the current reason, or None."""
     import anyio
 
     from tooltap.daemon.system.logs import get_logger

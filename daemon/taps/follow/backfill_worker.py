@@ -1,11 +1,11 @@
-"""Normalizes a portion of a session file in another process, for a backfill.
+"""Backfill worker: normalizes a portion of a session file in another process.
 
-A worker knows nothing but its request: the normalizer's state, where to read, and what is too old. It returns what
-results from the next lines, and the state after them. The daemon commits that like lines that it reads itself. So any
-portion may be lost: the daemon resumes at the position in the journal. A file of which another stream reports a part is
-not handed out.
+A worker is stateless: its request has the normalizer's state, the position to read from, and the time before which
+lines are too old. It returns the outputs of the next lines, and the state after them. The daemon commits these like
+lines that it reads itself. So a portion may be lost: the daemon resumes at the position in the journal. Files of which
+another stream reports a part are not processed by workers.
 
-`anyio.to_process` provides the processes and their pipes: a worker ends when the daemon does, however that happens.
+`anyio.to_process` provides the processes and their pipes: a worker ends when the daemon does, even if it is killed.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tooltap.traces.drift.watch import Watched
 class Request(NamedTuple):
     path: str
     position: Position
-    """Where a line begins."""
+    """Position of the beginning of a line."""
     limit: int
-    """Bytes to read."""
+    """Most bytes to read."""
     context: Context
     state: bytes
-    """The dump of the normalizer."""
+    """Dump of the normalizer at this position."""
     agent_version: str | None
     horizon: int
 
 
 class Portion(NamedTuple):
-    """What results from the lines of a portion."""
+    """The outputs of a portion's lines, and the state after them."""
 
     after: Position
     mtime: int
@@ -52,7 +52,8 @@ class Portion(NamedTuple):
 
 
 def normalize(request: Request) -> Portion | None:
-    """In a worker: normalize the next lines; None if there is no whole line. Raises `OSError` and `ReplacedError`."""
+    """Normalize the next lines; None if there is no whole line. Runs in a worker process. Raises `OSError` and
+    `ReplacedError`."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the daemon
     try:

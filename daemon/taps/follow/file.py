@@ -1,12 +1,12 @@
-"""One followed file: finds its stream in the journal, and ingests what the file has beyond it.
+"""One followed file: finds its stream in the journal, and ingests the lines after those already ingested.
 
-The journal is the only memory of the position: it counts the bytes and lines of a stream, in the same transaction as
+The position is stored only in the journal, which counts the bytes and lines of a stream in the same transaction as
 their events. So each line takes effect once, also after a crash. The CRC of the last line shows whether the file is
 still the same. If not, it is a new input and gets its own stream, with the CRC of its first line in the id.
 
 A `.jsonl` file grows by lines, and so does a session in a database. A `.json` file is a document that the agent
-rewrites as a whole, or that is made of the files of a session: each version is one line of its stream, and the parser
-emits only what is new in it.
+rewrites as a whole, or that is composed of the files of a session: each version is one line of its stream, and the
+parser emits only what is new in it.
 
 Lines whose events another stream covers are left out (`overlap.py`). So are lines from before the follower started,
 unless the user asked for backfill. They still count for the position.
@@ -56,23 +56,23 @@ SESSION_BYTES = 1024 * 1024
 """Bytes at the beginning of a file that are searched for the session's id."""
 SESSION_LINES = 1_000
 TURN_BYTES = 65_536
-"""Bytes read from one file before the next file has its turn."""
+"""Most bytes read from one file in a turn."""
 GRACE = 2.0
-"""Seconds for which a new file waits for a stream of the same session that neither `run` nor `proxy` has announced. The
-timestamps of the two may differ by as much."""
+"""Seconds for which a new file waits for an unannounced stream of the same session (not from `run` or `proxy`). Also
+the tolerance between timestamps in a file and in such a stream."""
 PATIENCE = 30.0
-"""While an agent that `run` or `proxy` has started does not name its session, the files of such agents wait, for at
-most so many seconds after its start."""
+"""Most seconds after the start of an agent by `run` or `proxy` for which files of such agents wait until its stream
+names its session."""
 RETRY = 0.2
 CLOCK_STEP = 20
 """Milliseconds by which the time of a file's last change may lag the clock."""
 PORTION_TURNS = 16
-"""Another process normalizes as many bytes at once as this many turns read; the results are in memory until they are
-committed. Less than one turn is read in this process, which takes no longer than asking another one."""
+"""Size of a portion for a backfill worker, in turns (`TURN_BYTES`); its results are in memory until they are committed.
+Less than one turn is read in this process, which is as fast."""
 
 
 class NotYetError(Exception):
-    """It is undecided what to read of the file; try again in `seconds`."""
+    """It is not yet known which lines of the file to ingest; retry in `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class NotYetError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What all followed files share."""
+    """Settings and services shared by all followed files."""
 
     streams: Streams
     journal: Journal
@@ -92,18 +92,18 @@ class Setting:
     """When the follower started, in ms since the epoch."""
     clock: Clock
     spool: str
-    """The folder in which taps are announced …"""
+    """Folder of the announcements of taps."""
     socket: str
-    """… to the daemon with this socket."""
+    """Socket of this daemon, as named in announcements."""
 
 
 class Seen(NamedTuple):
-    """What is known of a file when it is opened."""
+    """Times known of a file when it is opened, in ms since the epoch."""
 
     since: int
-    """When it was first reported, in ms since the epoch."""
+    """Time at which the file was first reported."""
     absent: int | None
-    """A time at which it did not exist yet, if one is known."""
+    """A time at which the file did not exist yet, if known."""
 
 
 def is_document(path: str) -> bool:
@@ -111,7 +111,8 @@ def is_document(path: str) -> bool:
 
 
 def read_to(info: StreamInfo, store: Store) -> int:
-    """Return how much a stream has read: rows of a database; of a file, the bytes of its lines, and their newlines."""
+    """Return the position up to which a stream has read: rows of a database, or bytes of a file (lines and
+    newlines)."""
     return info.lines if store.database else info.statistics.bytes + info.statistics.lines
 
 
@@ -190,7 +191,8 @@ async def _find_stream(
 
 
 def _session_of(lines: Sequence[bytes], dialect: str) -> tuple[str | None, str | None]:
-    """Return the provider's session id, that of the first event with one; and the subagent, if the file is its own."""
+    """Return the provider's session id, as in the first event that has one; and the subagent, if the whole file is
+    about a single one."""
     normalizer = StreamNormalizer(Context(stream="head"), dialect)
     outputs = (output for line in lines[:SESSION_LINES] for output in normalizer.feed(line))
     events = [output for output in outputs if isinstance(output, Produced)]
@@ -200,7 +202,7 @@ def _session_of(lines: Sequence[bytes], dialect: str) -> tuple[str | None, str |
 
 
 async def _parent_of(path: str, root: Root, session: str | None, agent: str, setting: Setting) -> str | None:
-    """Return the call that has started a subagent, if that is known: a file beside its own says so, or another stream.
+    """Return the id of the call that started a subagent, if known from a file beside its own, or from another stream.
     Raises `JournalError`."""
     if root.place.note is not None:
         suffix, key = root.place.note
@@ -211,14 +213,14 @@ async def _parent_of(path: str, root: Root, session: str | None, agent: str, set
 
 
 def _wait_for_streams(seen: Seen, mtime: int, setting: Setting) -> None:
-    """Raises `NotYetError` while a new file waits for a stream that nobody has announced."""
+    """Check that a new file has waited long enough (`GRACE`) for an unannounced stream. Raises `NotYetError`."""
     grace = int(GRACE * 1000)
     if seen.since - mtime < grace and (left := seen.since + grace - setting.clock()) > 0:
         raise NotYetError(left / 1000)
 
 
 async def _wait_for_taps(root: Root, mtime: int, setting: Setting) -> None:
-    """Raises `NotYetError` while the file may be of an agent that is tapped, and whose session is not known."""
+    """Check that the file cannot be of a tapped agent that has not named its session yet. Raises `NotYetError`."""
     limit = setting.clock() - int(PATIENCE * 1000)
     for one in announced(setting.spool, setting.socket):
         if one.agent in ("", root.agent) and mtime >= one.started - CLOCK_STEP and one.started > limit:
@@ -230,7 +232,7 @@ async def _wait_for_taps(root: Root, mtime: int, setting: Setting) -> None:
 
 
 async def _taps_of(setting: Setting, session: str | None, stream: str) -> list[StreamInfo]:
-    """Return the other streams of a session. Raises `NotYetError` while it is undecided what they report of it."""
+    """Return the other streams of a session. Raises `NotYetError` while their roles in it are undecided."""
     if session is None:
         return []
     stored = await setting.journal.streams_of(session)
@@ -268,31 +270,32 @@ class FollowedFile:
         self._splitter = Splitter(setting.line_bytes)
         self._horizon = setting.started if setting.follow.backfill_seconds == 0 else 0
         self.is_backfill = False
-        """Whether other processes may normalize the file: it was not changed since the start, and the journal does not
-        know it."""
+        """Whether backfill workers may normalize the file: it has not changed since the start of the daemon, and was
+        not in the journal."""
 
     @property
     def over(self) -> bool:
-        """Another publisher has taken over the stream, or the journal failed."""
+        """True if another publisher has taken over the stream, or the journal failed."""
         return self._ingest.over.is_set()
 
     @property
     def offset(self) -> int:
-        """How much has been read of a file that grows by lines, or how many rows of a database."""
+        """Position up to which the file was read: bytes, or rows of a database."""
         return self._position.offset
 
     @property
     def at_rest(self) -> bool:
-        """Nothing has been written for so long that its stream need not stay open."""
+        """True if the file has not changed for so long that its stream need not stay open."""
         return self._setting.clock() - self._mtime > self._setting.suspend_timeout_ms
 
     async def turn(self) -> bool:
-        """Ingest the next part of what is new. Return whether there is more. Raises like `open_file`, and
+        """Ingest the next new lines, about `TURN_BYTES`. Returns whether there is more. Raises like `open_file`, and
         `ReplacedError`."""
         return await (self._read_document() if is_document(self.path) else self._read_lines())
 
     async def request(self) -> Request | None:
-        """Return what another process should normalize next, or None if `turn` should. Raises like `open_file`."""
+        """Return the next request for a backfill worker, or None if `turn` is to be called instead. Raises like
+        `open_file`."""
         live = self._ingest.live
         if not self.is_backfill or live.info.state == "ended":
             return None
@@ -312,8 +315,9 @@ class FollowedFile:
         )
 
     async def adopt(self, request: Request, portion: Portion | None) -> None:
-        """Ingest what another process returned for the request. If it failed, or something has changed since, `turn`
-        reads this portion and everything after it. Raises like `open_file`."""
+        """Ingest the portion that a backfill worker returned for the request. If the worker failed (None), or the state
+        has changed meanwhile, the portion is discarded, and `turn` reads it and everything after it. Raises like
+        `open_file`."""
         live = self._ingest.live
         is_current = live.info.state == "open" and self._position == request.position
         if portion is None or not is_current or (await self._covered())[0]:
@@ -343,7 +347,7 @@ class FollowedFile:
                 pass
 
     async def close(self) -> None:
-        """Leave the stream. The journal has the position."""
+        """Release the stream. Its position is in the journal."""
         try:
             last = self._splitter.finish()
             if isinstance(last, bytes) and _is_object(last):  # a whole line whose newline is missing
@@ -361,7 +365,7 @@ class FollowedFile:
     # -- inner workings -----------------------------------------------------------------------------------------
 
     async def _covered(self) -> tuple[list[Span], dict[str, StreamInfo]]:
-        """Return what other streams report of the file, and these streams. Raises `NotYetError`."""
+        """Return the time spans covered by other streams of the session, and these streams. Raises `NotYetError`."""
         session = self._ingest.live.info.last_session or self._session
         others = await _taps_of(self._setting, session, self._ingest.stream)
         if session is None:
@@ -373,8 +377,8 @@ class FollowedFile:
         return covered, {one.stream: one for one in others}
 
     async def _keep(self, mtime: int) -> Keep:
-        """Return what to ingest of lines that were read at this time of the last change. They must be fed at once.
-        Raises `NotYetError`."""
+        """Return the filter for the items of lines just read; `mtime`: time of the file's last change. The lines must
+        be fed at once. Raises `NotYetError`."""
         await _wait_for_taps(self._root, mtime, self._setting)
         covered, others = await self._covered()
         live = self._ingest.live
@@ -402,7 +406,7 @@ class FollowedFile:
 
 
 def _is_object(data: bytes) -> bool:
-    """Say whether the bytes are one whole JSON object. The beginning of one is not."""
+    """Say whether the bytes are one complete JSON object."""
     if not data.rstrip().endswith(b"}"):
         return False
     try:

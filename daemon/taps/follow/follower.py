@@ -1,7 +1,7 @@
 """The follower: ingests the session files of agents, however the agents were started.
 
-One thread per folder reports files that have changed (`watch.py`). The follower gives the files turns, so that a long
-one does not delay others. Only a limited number of files is open at a time; of all others only size and time are known.
+One thread per folder reports changed files (`watch.py`). The follower reads files in turns, so that a long one does not
+delay others. A limited number of files is open at a time; of all others only size and time are kept.
 
     changed ──▶ fresh ──┐
     older   ──▶ backlog ─┴─▶ turns ──▶ open file ──▶ closed when idle, replaced, or another file needs its place
@@ -59,19 +59,19 @@ from tooltap.protocol.frames import ErrorFrame, FrameError
 from tooltap.protocol.stats import BackfillStatistics, FollowStatistics
 
 OPEN_FILES = 64
-"""Files that are open at once. The journal knows the position in all others."""
+"""Most files open at once. The positions in all others are in the journal."""
 IDLE = 300.0
-"""Seconds without a change after which a file is closed until it changes."""
+"""Seconds without a read after which a file is closed until it changes."""
 RESCAN = 60.0
 """Seconds between scans of the folders for changes that the file system did not report."""
 RETRY = 5.0
-"""Seconds until a file is tried again whose lines could not be committed."""
+"""Seconds after which a file is retried whose lines could not be committed."""
 AHEAD = 3
-"""Files of a backfill that have turns at once for each process: some are normalized while others are committed."""
+"""Backfilled files read concurrently per process: some are normalized while others are committed."""
 WORTH_TURNS = 160
-"""A backfill of fewer bytes than this many turns read is done in this process: starting others would take longer."""
+"""Size of a backfill, in turns (`TURN_BYTES`), from which starting other processes pays off."""
 CHUNK = 500
-"""Most reported files that are handled at once."""
+"""Most reported files handled in one batch."""
 
 _log = get_logger("follow")
 
@@ -109,27 +109,29 @@ class Follower:
         self._journal = journal
         self._roots = roots(follow.followed, environment)
         self._oldest = self._setting.started - follow.backfill_seconds * 1000
-        """A file that the journal does not know and that is older than this is ignored until it changes."""
+        """Limit of the backfill, in ms since the epoch: an older file that is not in the journal is ignored until it
+        changes."""
         self._read_to: dict[str, tuple[int, int | None]] = {}
-        """Stream of a file that has not been reported yet -> how far it was read, and the time of its last line."""
+        """Stream of a file that has not been reported yet -> position up to which it was read, and the time of its last
+        line."""
         self._entries: dict[str, Entry] = {}
         self._queues = Queues(self._entries)
         self._backfill = Backfill(len(self._roots))
         self._turns: deque[str] = deque()
-        """Files that are being read, in turns."""
+        """Files that are being read, in the order of their turns."""
         self._away: set[str] = set()
-        """Files that other processes are working on."""
+        """Files that backfill workers are processing."""
         self._jobs = jobs
         self._limiter = anyio.CapacityLimiter(jobs)
         self._tasks: TaskGroup
         self._open: OrderedDict[str, Entry] = OrderedDict()
-        """Open files; the one that was read least recently comes first."""
+        """Open files, least recently read first."""
         self._troubles: set[str] = set()
         """Files whose problem has been logged."""
         self._wake = anyio.Event()
 
     async def run(self) -> None:
-        """Follow until cancelled. Raises only internal errors, and may be called again then."""
+        """Follow until cancelled. Raises only on internal errors; it may be called again then."""
         await self._forget()
         stores = {root.place.dialect: root.place for root in self._roots}
         self._read_to = {
@@ -154,7 +156,7 @@ class Follower:
                     await to_thread.run_sync(thread.join)
 
     async def _forget(self) -> None:
-        """Forget all files: they are reported again, and resumed where the journal says."""
+        """Forget all files: they will be reported again, and resumed at their positions in the journal."""
         for path in list(self._open):
             await self._close(path)
         for kept in (self._entries, self._queues, self._turns, self._away):
@@ -208,7 +210,8 @@ class Follower:
         self._wake.set()
 
     def _notice(self, root: Root, found: Found, absent: int | None) -> None:
-        """`absent`: a time at which a file that is reported for the first time did not exist yet."""
+        """Queue a reported file, if it is new or has changed. `absent`: for a new file, a time at which it did not
+        exist yet."""
         entry = self._entries.get(found.path)
         if entry is not None:
             if entry.found != found:
@@ -224,7 +227,8 @@ class Follower:
                 self._queues.add(found.path, entry)
 
     def _unread(self, found: Found) -> int | None:
-        """Return how many bytes to read of a file that is reported for the first time; None: it is not to be read."""
+        """Return the number of bytes (or rows) to read of a file that is reported for the first time; None if it is not
+        read, because it is complete or too old."""
         known = self._read_to.pop(real_path_id(found.path), None)
         if known is None:
             return found.size if found.mtime_ms >= self._oldest else None
@@ -244,7 +248,7 @@ class Follower:
     # -- turns --------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        """Give turns until nothing is left to read."""
+        """Read files in turns until nothing is left to read."""
         while True:
             self._fill()
             if not self._turns:
@@ -344,7 +348,8 @@ class Follower:
         return more
 
     async def _hand_out(self, path: str, entry: Entry, file: FollowedFile) -> bool:
-        """Let other processes normalize a backfilled file, portion after portion. Return whether they do."""
+        """Pass the next portion of a backfilled file to a worker, after ingesting the result of the previous one.
+        Return False if the file is to be read in this process."""
         if entry.result is not None:
             result, entry.result = entry.result, None
             await file.adopt(*result)
@@ -395,7 +400,8 @@ class Follower:
                 faults.note("a file could not be closed", place_of(error), error, file=path)
 
     def _failed(self, path: str, frame: ErrorFrame) -> None:
-        """Try a file again whose lines were not committed, or whose stream another publisher has taken over."""
+        """Schedule a retry of a file whose lines were not committed, or whose stream another publisher has taken
+        over."""
         if frame.code != "superseded":
             self._complain(path, frame.message)
         self._queues.add_later(path, RETRY)
@@ -411,34 +417,34 @@ class Entry:
 
     root: Root
     found: Found
-    """Its state in the last report."""
+    """State of the file in the last report."""
     seen: Seen
     changed: bool = False
-    """Whether it has changed since it was last read."""
+    """True if the file has changed since it was last read."""
     queued: bool = False
-    """Whether it waits for a turn, or has turns."""
+    """True if the file waits for a turn, or is being read."""
     is_old: bool = False
-    """Whether it waits in the backlog."""
+    """True if the file waits in the backlog."""
     file: FollowedFile | None = None
     result: tuple[Request, Portion | None] | None = None
-    """What another process returned for the open file, and for which request."""
+    """Result of a backfill worker for the open file, with its request; None if there is none to ingest."""
     touched: float = 0.0
-    """When it was last read; monotonic seconds."""
+    """Time of the last read, monotonic seconds."""
 
 
 class Queues:
-    """Followed files that wait for a turn, and which of them comes next. `entries`: all files that have been reported,
-    by path. A file is in one queue at most, and in `later` besides."""
+    """The queues of followed files that wait for a turn. `entries`: path -> entry, of all reported files. A file is in
+    at most one of the queues for turns, and may also be scheduled for a retry."""
 
     def __init__(self, entries: dict[str, Entry]) -> None:
         self._entries = entries
         self._fresh: deque[str] = deque()
         """Files that have changed since the start."""
         self._backlog: list[tuple[int, str]] = []
-        """A heap of files that had changed before the start, the newest first. It keeps those that have moved on to
-        `_fresh`, whose entries are not `is_old`."""
+        """A heap of files that had changed before the start, newest first. Files that were moved to `_fresh` remain in
+        it and are skipped: their entries are not `is_old`."""
         self._later: list[tuple[float, str]] = []
-        """A heap of files and when to try them again."""
+        """A heap of retries: (monotonic time, path)."""
 
     def clear(self) -> None:
         for queue in (self._fresh, self._backlog, self._later):
@@ -480,7 +486,7 @@ class Queues:
 
     @property
     def due(self) -> float | None:
-        """When a file is due for a retry; monotonic seconds."""
+        """Monotonic time of the next retry, or None."""
         return self._later[0][0] if self._later else None
 
     @property
@@ -489,9 +495,9 @@ class Queues:
 
 
 class Backfill:
-    """What the backfill has found to read, and how much of it has been read.
+    """Progress of the backfill: files and bytes found, and those still to be read.
 
-    `listings`: folders that have not been listed yet.
+    `listings`: number of folders that have not been listed yet.
     """
 
     def __init__(self, listings: int) -> None:
@@ -499,25 +505,25 @@ class Backfill:
         self.bytes = 0
         self._files = 0
         self._left: dict[str, int] = {}
-        """Bytes that have not been read yet, of the files that are not done."""
+        """Path of an unfinished file -> bytes still to be read."""
 
     def listed(self) -> None:
-        """Note that a folder has been listed for the first time."""
+        """Count a folder as listed for the first time."""
         self._listings -= 1
 
     def add(self, path: str, size: int) -> None:
-        """Add a file with so many bytes to read."""
+        """Add a file with `size` bytes to read."""
         self._files += 1
         self.bytes += size
         self._left[path] = size
 
     def advance(self, path: str, left: int) -> None:
-        """Note how many bytes of a file have not been read yet. A file may grow meanwhile."""
+        """Update the number of bytes still to be read of a file. It never rises, though a file may grow meanwhile."""
         if path in self._left:
             self._left[path] = max(0, min(left, self._left[path]))
 
     def finish(self, path: str) -> None:
-        """Note that a file has been read, or cannot be."""
+        """Count a file as done: it was read, or cannot be read."""
         self._left.pop(path, None)
 
     def statistics(self) -> BackfillStatistics:

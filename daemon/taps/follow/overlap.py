@@ -1,19 +1,19 @@
 """Decides which events of a followed file are left out, because another stream of the session reports them.
 
-`sessions/joining.py` has the rules for a session on several streams. A tap that owns a session covers the time while
-its agent ran. Of the file's lines from that time, only prompts are ingested that the tap has not reported, and what
-subagents did if the tap's dialect never shows it. Both times come from the clock of one machine: the agent writes the
-time into each line of its file, and `run` and `proxy` report when they started the agent and when it ended. So it does
+`sessions/joining.py` has the rules for a session on several streams. A tap that owns a session covers the time during
+which its agent ran. Of the file's lines from that time, only prompts that the tap has not reported are ingested, and
+events of subagents if the tap's dialect never shows them. All times come from the clock of one machine: the agent
+writes the time into each line of its file, and `run` and `proxy` report the start and the end of the agent. So it does
 not matter how late either stream reaches the daemon.
 
-- A publisher that does not say when the agent was started covers from `grace` before its first line until as long after
+- If a publisher does not state the start of the agent, its span is extended by `grace` before its first line and after
   its end, because an agent prints and writes an event at slightly different times.
-- A line that claims to be older than its file was written at an unknown time since then.
-- An open tap covers everything from its start on. One that was suspended may be resumed, so nothing can be decided, and
-  the file waits. So it does while the role of a tap in the session is not durable yet.
-- A file stream with the same file name is the same file earlier in its life: it was truncated and begun again, or
-  moved, and so got a new stream. It covers everything up to its last line. If both streams grow, the younger one gives
-  way: without this rule each would be left out in favour of the other.
+- A line with a time before its file existed was written at an unknown time since then.
+- An open tap covers everything from its start on. A suspended one may be resumed, so nothing can be decided, and the
+  file waits. It also waits while the role of a tap in the session is not durable yet.
+- Another file stream with the same file name is an earlier state of the same file, which was truncated or moved, and so
+  got a new stream. It covers everything up to its last line. If both streams grow, the younger one yields: otherwise
+  each would be left out in favor of the other.
 
 All other events of the file are ingested: those from before the tap began, and those after it ended. If the file itself
 names no session, the session is unknown, and nothing is left out.
@@ -45,7 +45,7 @@ class Span(NamedTuple):
     """The tap that covers it; None: an earlier stream of the same file."""
 
     def has(self, first: float, last: float) -> bool:
-        """Say whether it has a part of this time."""
+        """Say whether the span overlaps this time."""
         return self.first <= last and first <= self.last
 
 
@@ -75,7 +75,7 @@ def spans(others: Iterable[StreamInfo], session: str, stream: str, first_t: int,
 
 
 def covering(connected: Iterable[StreamInfo], stored: Iterable[StreamInfo], session: str) -> list[StreamInfo] | None:
-    """Return the streams of a session as they are now. None while a tap's part in it is not durable.
+    """Return the current streams of a session. None while the role of a tap in it is not durable.
 
     `connected`: the streams that have a connection; `stored`: those of the session in the journal.
     """
@@ -89,7 +89,8 @@ def covering(connected: Iterable[StreamInfo], stored: Iterable[StreamInfo], sess
 
 
 def _may_own(tap: StreamInfo, session: str) -> bool:
-    """Say whether a tap owns a session, or may when that is decided. A guest may have nothing to report at all."""
+    """Say whether a tap owns a session, or may become its owner once its role is decided. Guests need not be waited
+    for: they may have nothing to report."""
     role = tap.roles.get(session)
     return role == "owner" if role is not None else session in (tap.last_session, tap.session)
 
@@ -108,9 +109,10 @@ def keeps(
     taps: Mapping[str, StreamInfo],
     now: int,
 ) -> Keep:
-    """Return a function that returns what to ingest of a line of the file stream with `info`, and notes it there.
+    """Return a filter for the items of each line of a file stream. The filter updates `info`.
 
-    `statistics`: those of the stream, which change meanwhile; `taps`: the streams of the taps in `covered`.
+    `statistics`: statistics of the stream, updated meanwhile; `covered`: spans covered by other streams; `taps`: stream
+    id -> info of the taps in `covered`.
     """
 
     def keep(items: list[Item]) -> list[Item]:
@@ -133,7 +135,8 @@ def keeps(
 def _unreported(
     items: Sequence[Item], info: StreamInfo, taps: Sequence[StreamInfo], others: Iterable[StreamInfo]
 ) -> list[Item]:
-    """Return what none of these taps can have reported. `others`: all streams that may have reported a prompt."""
+    """Return the items that none of these taps can have reported. `others`: all streams that may have reported a
+    prompt."""
     silent = all(_hides_subagents(tap) for tap in taps)
     kept: list[Item] = []
     for item in items:

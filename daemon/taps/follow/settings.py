@@ -1,4 +1,4 @@
-"""The `[follow]` table of the configuration: which agents' sessions are followed, and how."""
+"""The `[follow]` table of the configuration: the agents whose sessions are followed, and options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 
 ALL = "all"
-"""Means every agent that stores sessions."""
+"""Value of `agents` that stands for every agent that stores sessions."""
 MOST_JOBS = 4
 """The default number of processes goes no higher: more of them normalize faster than the daemon can commit."""
 

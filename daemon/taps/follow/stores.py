@@ -1,9 +1,9 @@
-"""Where agents store their sessions, which of them are followed, and how these are read: as files, as rows of a
-database, or as folders of files.
+"""The places in which agents store their sessions, and readers for them: files, rows of a database, or folders of
+files.
 
-What another process writes is read from a position on. No file stays open between two reads. So another file may have
-the path at the next read, or the file may have been truncated. Both show in the content: the bytes before the position
-(its `mark`) must still be there. The functions block: call them in a thread.
+Files are read incrementally from a position while the agent writes them. No file stays open between two reads. So at
+the next read, the path may have another file, or the file may have been truncated. Both are detected by content: the
+bytes before the position (its `mark`) must be unchanged. The functions block: call them in a thread.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Position(NamedTuple):
     """Inode of the file that was read."""
 
     taken: Mapping[str, int] = {}
-    """Of a database: session -> how many of its rows were read."""
+    """For a database: session -> number of its rows that were read."""
 
 
 class Chunk(NamedTuple):
@@ -58,7 +58,7 @@ class Chunk(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A session file, as it was when its folder was listed."""
+    """A session file, with its state when its folder was listed."""
 
     path: str
     size: int
@@ -71,7 +71,7 @@ class Found(NamedTuple):
 
 
 class Reader(Protocol):
-    """Reads the sessions of a store. All raise `OSError`."""
+    """Reads the sessions of a store. All methods raise `OSError`."""
 
     def head(self, path: str, limit: int) -> tuple[bytes, int]:
         """Read the first `limit` bytes, or a few more. Return them and the time of the last change in ms since the
@@ -203,7 +203,7 @@ class Root:
         return self.place.files.fullmatch(path, len(self.path) + 1)
 
     def session_of(self, path: str) -> str:
-        """Return the path of the session file for a part of a session; any other path as it is."""
+        """Return the path of the session file for a file that is part of a session; any other path unchanged."""
         session = self.reader.session_of(path) if isinstance(self.reader, SessionFolders) else None
         return session if session is not None and self.match(session) else path
 
@@ -265,11 +265,11 @@ def _look(root: Root, path: str) -> Found:
 # -- databases --------------------------------------------------------------------------------------------------------
 
 ROW_BYTES = 1_024
-"""Size of a row for the progress of a backfill, which is in bytes."""
+"""Assumed size of a row in bytes, for the progress of a backfill."""
 LOCK_TIMEOUT = 1.0
-"""Seconds to wait for a lock, which readers need only while the log is recovered."""
+"""Seconds to wait for a lock, which readers need only while the write-ahead log is recovered."""
 HEADER_BYTES = 48
-"""The beginning of the index of the write-ahead log, which every commit changes."""
+"""Length of the header of the write-ahead log's index (`-shm`), which every commit changes."""
 
 
 def state_of(path: str) -> object:
@@ -291,13 +291,12 @@ def state_of(path: str) -> object:
 
 
 class Database:
-    """The sessions in an agent's SQLite database, each as if it were a file of lines: a row is a line. So the number of
-    lines that a stream has is its position, as it is for files. The agent's reader (`catalog/dialect.py`) knows the
-    tables.
+    """The sessions in an agent's SQLite database, each presented as a file of lines: a row is a line. So the number of
+    lines of a stream is its position. The tables are read by the agent's reader (`catalog/dialect.py`).
 
-    The agent must not notice: connections only read, are open for one short transaction, and create no files. While
-    nobody has the database open, there is no write-ahead log, and reading could create one; so the main file is read as
-    it is.
+    The agent must not be disturbed: connections are read-only, open for one short transaction, and create no files.
+    While no process has the database open, there is no write-ahead log, and reading could create one; so the main file
+    is opened as immutable.
 
     The path of a session is that of the database, a slash and the session's id.
     """
@@ -398,15 +397,15 @@ DOCUMENT_BLOCK = 1024 * 1024
 
 
 class SessionFolders:
-    """The sessions of an agent that are folders of files, each as a document that is made of them. The agent's reader
-    (`catalog/dialect.py`) knows the files. The agent may delete one that another names, because there is a newer one;
-    then the document is made again. The path of a session is that of its first file (`FolderReader.files`)."""
+    """The sessions of an agent that are folders of files, each presented as one document composed of them. The files
+    are read by the agent's reader (`catalog/dialect.py`). The agent may replace a file by a newer one while it is read;
+    then the document is composed again. The path of a session is that of its first file (`FolderReader.files`)."""
 
     def __init__(self, reader: FolderReader) -> None:
         self._reader = reader
 
     def session_of(self, path: str) -> str | None:
-        """Return the path of the session that a file may be of; None if it changes with none."""
+        """Return the path of the session to which a file may belong; None if it belongs to none."""
         folder, name = os.path.split(path)
         above, inner = os.path.split(folder)
         main, *others = self._reader.files
@@ -415,7 +414,7 @@ class SessionFolders:
         return os.path.join(above, main) if f"{inner}/" in others else None
 
     def look_at(self, path: str) -> Found:
-        """Return the state of a session: what its files have together, and their last change. Raises `OSError`."""
+        """Return the state of a session: total size and last change of its files. Raises `OSError`."""
         folder = os.path.dirname(path)
         status = os.lstat(path)
         size, mtime = status.st_size, status.st_mtime_ns
@@ -454,7 +453,7 @@ class SessionFolders:
 
 
 class _AboveLimitError(Exception):
-    """The files have more bytes than are read."""
+    """The files of a session have more bytes than the limit."""
 
 
 class _Folder:
@@ -489,7 +488,7 @@ class _Folder:
             raise _AboveLimitError
 
     def _inside(self, name: str) -> str:
-        """Return the path of a file that another one names. Raises `FileNotFoundError` for one that is elsewhere."""
+        """Return the path of a file named in another file. Raises `FileNotFoundError` if it is outside the folder."""
         path = os.path.join(self._path, name)
         if os.path.realpath(path) != path or not path.startswith(f"{self._path}/"):
             raise FileNotFoundError(errno.ENOENT, "not in the session's folder", path)

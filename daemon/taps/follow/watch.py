@@ -1,8 +1,9 @@
-"""Watches where an agent stores its sessions, a folder or a database: reports all sessions in it, and then changes.
+"""Watches a folder or database in which an agent stores its sessions: reports all sessions in it, and then changes.
 
-Each runs in its own thread, because watching and listing thousands of folders takes time. Changes may be missed,
-between a listing and the watch or when the system's queue overflows. So the folder is listed again periodically
-(`rescan`), which reads no file. A database is looked at often, without opening it, and listed after each commit.
+Each watch has its own thread, because watching and listing thousands of folders takes time. Changes may be missed
+between listing and watching, or when the system's queue overflows. So the folder is listed again periodically
+(`rescan`), without reading files. A database is polled without opening it, and its sessions are listed after each
+commit.
 """
 
 from __future__ import annotations
@@ -23,31 +24,31 @@ from tooltap.normalizers.stream.reset import place_of
 DEBOUNCE_MS = 50
 STEP_MS = 20
 TIMEOUT_MS = 1_000
-"""How often a quiet watch returns, to check for a rescan."""
+"""Milliseconds after which a watch without changes returns, to check for a rescan."""
 POLL = 1.0
 """Seconds between listings of a folder that cannot be watched."""
 RETRY = 5.0
 """Seconds until a folder is listed again after an internal error."""
 STEP = 0.05
-"""Seconds between two looks at a database …"""
+"""Polling interval of a database, in seconds."""
 ABSENT_STEP = 1.0
-"""… and at a place that has none."""
+"""Polling interval in seconds while there is no database."""
 LIST_RETRY = 1.0
-"""Seconds until sessions are listed again that could not be: a new database has no tables yet."""
+"""Seconds after which a failed listing of a database is retried: a new one may have no tables yet."""
 
 
 class Watch(NamedTuple):
-    """The watch of one place; `run` ends when `stop` is set. A place that does not exist is waited for."""
+    """Watch of one folder or database; `run` ends when `stop` is set. It waits for a place that does not exist yet."""
 
     root: Root
     polling: bool
     rescan: float
-    """Seconds between two listings."""
+    """Seconds between two full listings."""
     stop: threading.Event
     found: Callable[[Iterable[Found]], None]
     """Called with all sessions, and again with those that may have changed."""
     trouble: Callable[[OSError], None]
-    """Called with what cannot be read."""
+    """Called with errors of reading."""
 
     def run(self) -> None:
         if isinstance(self.root.reader, Database):
@@ -77,7 +78,7 @@ class Watch(NamedTuple):
                 self.stop.wait(RETRY)
 
     def _watch(self, identity: tuple[int, int]) -> None:
-        """Watch until the folder at the path is replaced."""
+        """Watch until the path has a different folder."""
         path = self.root.path
         listed = -math.inf  # something may have changed before the watch was set
         for changes in watch(
