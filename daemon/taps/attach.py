@@ -49,7 +49,7 @@ class Server(NamedTuple):
     """A server of an agent."""
 
     product: str
-    """The name of the agent for messages."""
+    """Name of the agent, for messages."""
     kind: EventServer
     url: str
     """URL of the server, or of its event stream."""

@@ -25,14 +25,14 @@ from typing import IO, Self, TypeAlias
 STDIN, STDOUT = 0, 1
 CHUNK = 65_536
 SWITCH_INTERVAL = 0.0005
-"""Seconds until a thread that works for the tap yields to the thread that passes output."""
+"""Interpreter switch interval in seconds: threads of the tap must yield quickly to the thread that passes output."""
 
 AT_ONCE = 0.02
-"""Seconds that a program has to print or end, before we turn to other work. Agents take longer."""
+"""Seconds to wait for first output or the end of the program before doing other work. Agents take longer to start."""
 
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 TYPED = (signal.SIGINT, signal.SIGQUIT)
-"""A terminal sends these to the program as well as to us when they are typed."""
+"""Signals of keys: a terminal sends them to the program as well as to this process."""
 
 Tap: TypeAlias = Callable[[bytes], None]
 
@@ -243,7 +243,7 @@ class SentSignals:
 
     @classmethod
     def wait_for(cls, numbers: Sequence[int], sent: Callable[[int], object]) -> Self | None:
-        """Start waiting for these signals; None if that is not needed or not possible."""
+        """Start waiting for these signals; returns None if `numbers` is empty."""
         return cls(numbers, sent) if numbers else None
 
     def __init__(self, numbers: Sequence[int], sent: Callable[[int], object]) -> None:

@@ -53,9 +53,9 @@ FORMAT = 1
 MAGIC = b"tooltap-spool-"
 SUFFIX = ".spool"
 BLOCK = 4_096
-"""The length of a copy of the header is a multiple of this."""
+"""Block size in bytes: the length of each copy of the header is a multiple of this."""
 ROOM = 1_024
-"""Padding of the header, at least: room for what is not known when it is first written."""
+"""Least padding of the header, in bytes, for fields that are filled in later."""
 MAX_HEADER = 1024 * 1024
 
 _COPY = re.compile(rb"tooltap-spool-(\d+) ([0-9a-f]{8}) ")

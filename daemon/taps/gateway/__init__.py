@@ -1,1 +1,1 @@
-"""Taps the requests to servers for language models, as a reverse proxy in front of one."""
+"""The gateway: a tap for requests to language models, as a reverse proxy in front of their server."""

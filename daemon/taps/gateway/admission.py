@@ -2,13 +2,13 @@
 
 The gateway spends its user's money, and may reach servers that trust this machine.
 
-- Our own user's programs on this machine need nothing. The kernel names the user of a connection; where it does not,
-  and for other users and machines, a key is needed. Programs can often be told a URL and an API key only, so the key is
-  part of the URL's path, `/key-KEY`, or stands in the place of the API key if the server needs none.
-- A page in our user's browser is a program of ours to the kernel. So `Host` must be a name of this machine, because a
-  page may point its own at it (DNS rebinding), and requests of pages of other origins (`Origin`, `Sec-Fetch-Site`) are
-  refused. What else a browser sends needs the key, because a page can make it open any address.
-- A path stays below that of the server's URL, however the server decodes it.
+- Programs of our own user on this machine need no key: the kernel identifies the user of a connection. If it cannot,
+  and for other users and machines, a key is needed. Most programs can only be configured with a URL and an API key, so
+  the key is part of the URL's path, `/key-KEY`, or replaces the API key if the server needs none.
+- To the kernel, a page in our user's browser is our user's program. So `Host` must be a name of this machine, against
+  DNS rebinding, and requests of pages of other origins (`Origin`, `Sec-Fetch-Site`) are refused. All other requests of
+  a browser need the key, because a page can make a browser open any address.
+- A path must stay below the path of the server's URL, even if servers decode it several times.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 BAD_REQUEST, UNAUTHORIZED, FORBIDDEN = 400, 401, 403
 SAFE_SITES = (b"same-origin", b"none")
-"""Accepted values of `Sec-Fetch-Site`: pages that the server itself has, and addresses opened by the user."""
+"""Accepted values of `Sec-Fetch-Site`: requests of the server's own pages, and addresses opened by the user."""
 KEY_HEADERS = (b"authorization", b"x-api-key", b"api-key")
 DECODINGS = 4
-"""How often a path may be encoded: each server on the way may decode it once."""
+"""Most levels of percent-encoding of a path: each server on the way may decode it once."""
 
 NEEDS_KEY = "this needs its key in the URL, as in http://127.0.0.1:4010/key-KEY/v1; `tooltap gateway key` prints it"
 WRONG_KEY = "this is not its key; `tooltap gateway key` prints it"
@@ -46,7 +46,7 @@ _NEVER = re.compile(r"[\\\x00-\x1f\x7f]")
 
 
 class RefusedError(Exception):
-    """The message is the rest of a sentence about the gateway."""
+    """A request is refused. The message is a sentence without its subject, the gateway."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -55,14 +55,15 @@ class RefusedError(Exception):
 
 class Admitted(NamedTuple):
     path: bytes
-    """What is to be appended to the server's URL."""
+    """Path to append to the server's URL."""
     headers: Headers
-    """Those of the request, without the gateway's key."""
+    """Headers of the request, without the gateway's key."""
 
 
 class Admission:
-    """`key`: None if our own user alone can be let in, as at a Unix socket. `hosts`: our names besides the loopback
-    ones. `any_address`: accept every IP address as `Host`, since no page can make one mean another machine."""
+    """Access control of the gateway. `key`: None admits only our own user, as at a Unix socket. `hosts`: accepted host
+    names in addition to those of loopback. `any_address`: accept every IP address as `Host`; this is safe, because DNS
+    rebinding needs a name."""
 
     def __init__(self, key: str | None, *, hosts: Collection[str], any_address: bool) -> None:
         self._key = None if key is None else key.encode()
@@ -70,7 +71,7 @@ class Admission:
         self._any_address = any_address
 
     def check(self, scope: MutableMapping[str, Any]) -> Admitted:
-        """Admit a request. `scope`: of ASGI. Raises `RefusedError`."""
+        """Admit a request. `scope`: its ASGI scope. Raises `RefusedError`."""
         peer: Peer = scope["state"]["peer"]
         path, headers = scope["raw_path"], scope["headers"]
         if self._key is None:
@@ -87,7 +88,7 @@ class Admission:
         return Admitted(path, headers)
 
     def _host(self, headers: Headers) -> str:
-        """Return the name by which we were asked."""
+        """Check and return the host name in the `Host` header. Raises `RefusedError`."""
         hosts = [value.decode("latin-1").lower() for name, value in headers if name == b"host"]
         if len(hosts) == 1:
             name = without_port(hosts[0])
@@ -96,7 +97,8 @@ class Admission:
         raise RefusedError(FORBIDDEN, WRONG_HOST)
 
     def _take_key(self, path: bytes, headers: Headers) -> tuple[bytes, Headers, bool]:
-        """Return path and headers without the key, and whether it was there."""
+        """Remove the key from path and headers. Return both, and whether there was a valid key. Raises
+        `RefusedError`."""
         kept = [
             (name, value) for name, value in headers if not (name in KEY_HEADERS and self._is_key(_credentials(value)))
         ]
@@ -111,7 +113,8 @@ class Admission:
 
 
 def _check_page(headers: Headers) -> bool:
-    """Return whether a browser asks, which says where the page comes from, even if it is on the same site."""
+    """Return whether the request comes from a browser, which states the origin of the page. Raises `RefusedError` for a
+    page of another origin."""
     own = [scheme + value.lower() for name, value in headers if name == b"host" for scheme in (b"http://", b"https://")]
     for name, value in headers:
         if (name == b"origin" and value.lower() not in own) or (name == b"sec-fetch-site" and value not in SAFE_SITES):
@@ -125,7 +128,8 @@ def _credentials(value: bytes) -> bytes:
 
 
 def _stays_below(path: bytes) -> bool:
-    """Whether it is the path of a request, not a URL, and no server that decodes it finds a way up."""
+    """Whether a request's target is a path, not a URL, and has no path traversal, even after decoding it several
+    times."""
     text = path.decode("latin-1")
     if not text.startswith("/") or "#" in text or _NOT_ENCODED.search(text):
         return False

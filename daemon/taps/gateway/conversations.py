@@ -1,8 +1,8 @@
 """Reconstructs conversations from exchanges with a server for language models; each becomes a stream.
 
-The API has no conversations: every request repeats the whole history. The parser of a stream emits only what it has not
-seen before. So all exchanges of one conversation must reach the same parser in order, and no others. This module finds
-the conversation of a request.
+The API is stateless: every request repeats the whole history. The parser of a stream emits only what it has not seen
+before. So a parser must get all exchanges of one conversation in order, and no others. This module finds the
+conversation of a request.
 
 Each prefix of a history has a key, the hash of its items (`_keys`). A conversation is registered under the key of its
 last request, and under the key of that request followed by the answer. A request with `previous_response_id` repeats
@@ -10,17 +10,17 @@ nothing; it is found by the id of the answer that it continues.
 
 A new request belongs to the conversation that is registered under its longest prefix, if
 
-- the prefix contains an item by the model. Two conversations rarely have the same answer; or
-- the next item of the request is by the model. Then the client repeats the answer in other words, or has cut it; or
-- the model has not answered there yet. Then the request is a retry.
+- the prefix contains an item by the model: two conversations rarely have the same answer; or
+- the next item of the request is by the model: the client repeats the answer in a changed or truncated form; or
+- the model has not answered in this conversation yet: the request is a retry.
 
 Otherwise it only begins with the same words ("hello") and starts a new conversation. So does a request to a
 conversation that still waits for an answer: exchanges in one stream must not overlap.
 
-A new conversation is a subagent's if it has a text of the user that a call of another one was given, where that call is
-in the answer to the other's last request. Its events then belong to the session of the other, under the call.
+A new conversation is a subagent's if one of its user texts equals an argument of a call in the last answer of another
+conversation. Its events then belong to the session of that conversation, under the call.
 
-An item has a digest, because a client does not repeat an answer in later requests exactly as it got it: ids,
+Items are compared by digest, because clients do not repeat an answer in later requests exactly as they got it: ids,
 annotations, reasoning and instructions come and go. A digest contains only what every client preserves: the role, the
 text, and the ids of calls.
 
@@ -53,7 +53,7 @@ from tooltap.normalizers.wire.values import record
 KEYS = 64
 """Most keys of one conversation; the oldest are forgotten."""
 CLOSERS = 8
-"""How many streams are ended at the same time."""
+"""Most streams that are being ended at the same time."""
 
 _log = get_logger("gateway")
 
@@ -63,11 +63,11 @@ class Place(NamedTuple):
 
     stream: str
     session: str | None = None
-    """The session of the agent, if it is known, or that of which a subagent's conversation is a part."""
+    """Session of the agent, if known; for a subagent, the session of its parent conversation."""
     call: str | None = None
-    """The call that spawned the subagent."""
+    """Id of the call that spawned the subagent."""
     model: object = None
-    """The model that is asked first."""
+    """Model of the first request."""
 
 
 class Conversation:
@@ -76,10 +76,10 @@ class Conversation:
         self.tap = tap
         self.place = place
         self.tasks: dict[int, str] = {}
-        """What the calls of the last answer were given -> id of the call."""
+        """Digest of a text in the arguments of a call in the last answer -> id of the call."""
         self.busy = True
         self.answered = False
-        """Whether the model has ever answered."""
+        """True if the model has ever answered."""
         self.used = time.monotonic()
         self.last_key: int | None = None
         """Key of the last request's history; None if it continued a response by id."""
@@ -88,19 +88,19 @@ class Conversation:
 
 
 class Conversations:
-    """`begin` returns a tap for a new stream of a dialect. `most`: how many conversations stay open, besides those that
-    wait for an answer; the least recently used are closed first."""
+    """The open conversations. `begin` returns a tap for a new stream of a dialect. `most`: limit of open conversations,
+    not counting those that wait for an answer; the least recently used are closed first."""
 
     def __init__(self, begin: Callable[[str, Place], Tap], most: int) -> None:
         self._begin = begin
         self._most = most
         self._open: dict[Conversation, None] = {}
-        """The least recently used first."""
+        """Open conversations, least recently used first."""
         self._by_key: dict[int | str, Conversation] = {}
         self._closers = ThreadPoolExecutor(CLOSERS, thread_name_prefix="closer")
 
     def enter(self, dialect: str, history: History) -> Conversation:
-        """Return the conversation of a request, or a new one. It is busy until `leave`."""
+        """Return the conversation of a request, found or new. It is busy until `leave`."""
         keys = _keys(dialect, history.items)
         conversation = self._find(history, keys)
         if conversation is None or conversation.busy:
@@ -115,7 +115,7 @@ class Conversations:
         return conversation
 
     def leave(self, conversation: Conversation, answer: ModelAnswer) -> None:
-        """Note the answer to the last request, as far as it came. The conversation is not busy any more."""
+        """Register the answer to the last request, complete or not. The conversation is no longer busy."""
         items = answer.items()
         conversation.answered |= bool(items or answer.ids)
         conversation.tasks = answer.tasks()
@@ -141,7 +141,7 @@ class Conversations:
 
     @property
     def problem(self) -> str | None:
-        """Why no lines reach the daemon at the moment."""
+        """The reason why no lines reach the daemon at the moment, or None."""
         return next((problem for one in tuple(self._open) if (problem := one.tap.problem) is not None), None)
 
     # -- inner workings -----------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Conversations:
 
 
 def _keys(before: object, items: list[Item]) -> list[int]:
-    """Return a key for each prefix of the items. `before`: the key of what precedes them."""
+    """Return a key for each prefix of the items (a chained hash). `before`: key of the history before them."""
     keys: list[int] = []
     for item in items:
         before = hash((before, item.digest))
@@ -212,12 +212,12 @@ def _finish(tap: Tap) -> None:
 Msg: TypeAlias = dict[str, Any]
 
 MAX_ANSWER = 8 * 1024 * 1024
-"""Longest text of an answer, in characters, that has a digest."""
+"""Longest text of an answer, in characters, for which a digest is computed."""
 
 MAX_ARGUMENTS = 256 * 1024
-"""Longest arguments of a call, in characters, that are looked at."""
+"""Longest arguments of a call, in characters, that are examined for tasks."""
 MAX_TEXTS = 32
-"""Texts of a conversation, or of a call, that are looked at: the first."""
+"""Number of first texts of a conversation, or of a call, that are examined."""
 MIN_TASK = 12
 """Shortest text of a call, in characters, that may be a subagent's task: others are no sign of one."""
 
@@ -231,11 +231,11 @@ _INSTRUCTIONS = ("system", "developer")
 class Item(NamedTuple):
     digest: int
     by_model: bool
-    """Whether the model wrote it."""
+    """True if the model wrote the item."""
 
 
 class History(NamedTuple):
-    """What a request repeats of its conversation."""
+    """The conversation history in a request."""
 
     items: list[Item]
     continues: str | None = None
@@ -243,9 +243,9 @@ class History(NamedTuple):
     prompts: tuple[int, ...] = ()
     """Digests of the user's texts."""
     session: str | None = None
-    """The agent's session, as far as the request says it."""
+    """The agent's session, if the request states it."""
     model: object = None
-    """The model that is asked."""
+    """The requested model."""
 
 
 class ModelAnswer(Protocol):
@@ -259,8 +259,8 @@ class ModelAnswer(Protocol):
     def items(self) -> list[Item]: ...
 
     def tasks(self) -> dict[int, str]:
-        """Digests of the texts that calls were given -> id of the call. One that another conversation begins with is
-        the task of a subagent."""
+        """Digest of a text in the arguments of a call -> id of the call. If another conversation begins with such a
+        text, it is the task of a subagent."""
         ...
 
 
@@ -337,8 +337,8 @@ def responses_history(request: Msg) -> History:
 
 
 def _session(request: Msg) -> str | None:
-    """Return the session that Codex (0.169) names, and OpenCode as the key of its cache. Other programs choose any key,
-    the same for many conversations."""
+    """Return the session as stated by Codex (0.169), or by OpenCode as its cache key. Cache keys of other programs are
+    ignored: they may be shared by many conversations."""
     stated = record(request.get("client_metadata")).get("session_id")
     if isinstance(stated, str) and stated:
         return stated
@@ -392,9 +392,9 @@ def _item(item: Msg) -> Item | None:
 # -- the provider -----------------------------------------------------------------------------------------------------
 
 _NAMES = {"aliyuncs": "alibaba", "amazonaws": "amazon", "bigmodel": "zhipu", "googleapis": "google", "x": "xai"}
-"""Domains, without their endings, that differ from their owners' names."""
+"""Domain name without its ending -> provider, where they differ."""
 _PORTS = {1234: "lmstudio", 11434: "ollama"}
-"""Ports on which servers for one machine listen, unless configured otherwise."""
+"""Default port of a local model server -> provider."""
 _MAKERS = {
     "claude": "anthropic",
     "codestral": "mistral",
@@ -417,12 +417,13 @@ _MAKERS = {
     "qwen": "alibaba",
     "qwq": "alibaba",
 }
-"""First word of the name of a model -> its maker."""
+"""First word of a model's name -> its maker."""
 _FIRST_WORD = re.compile(r"[a-z]+")
 
 
 def provider_of(upstream: httpx.URL, model: object) -> str | None:
-    """Return the provider's name; None if neither the server nor the model says it. `model`: as a request names it."""
+    """Return the provider's name, derived from the server's URL or the model; None if neither is known. `model`: as
+    stated in a request."""
     return _of_server(upstream) or _of_model(model)
 
 

@@ -1,5 +1,5 @@
-"""Exchanges with an OpenAI-compatible server: each is converted to lines while it passes, in the thread of the
-gateway's tap.
+"""Exchanges (request and answer) with an OpenAI-compatible server: each is converted to lines of a stream while it
+passes, in the thread of the gateway's tap.
 
 A request is one line, and so is a whole answer; a streamed answer keeps its own lines. Compressed bodies are decoded.
 Headers are not recorded.
@@ -78,7 +78,7 @@ class Exchange:
         self._request.feed(data)
 
     def request_complete(self, t: int) -> None:
-        """Note that the request is complete: find its conversation and put its line there."""
+        """Handle the end of the request: find its conversation, and put its line there."""
         if self._conversation is not None:
             return
         lines = self._request.finish()
@@ -93,7 +93,7 @@ class Exchange:
             self._report_problem(self._request)
 
     def response_started(self, t: int, kind: str, coding: str) -> None:
-        """Note that the answer begins. `kind`: its `Content-Type`; `coding`: its `Content-Encoding`."""
+        """Handle the beginning of the answer. `kind`: its `Content-Type`; `coding`: its `Content-Encoding`."""
         self.request_complete(t)
         streamed = "event-stream" in kind or (self._wants_stream and "json" not in kind)
         self._response = _Body(coding, self._max_line, streamed=streamed)
@@ -104,11 +104,12 @@ class Exchange:
             self._take(t, self._response.feed(data))
 
     def cut(self, t: int) -> None:
-        """Note that the rest is lost, including an unfinished line."""
+        """Discard the rest of the answer, including an unfinished line: it is lost."""
         self._is_cut = True
 
     def finished(self, t: int, lines: int, size: int, reason: str) -> None:
-        """Note the end of the exchange, complete or not. `lines` lines of it, `size` bytes, were lost for `reason`."""
+        """Handle the end of the exchange, complete or not. `lines` lines of it, `size` bytes, were lost for
+        `reason`."""
         if lines:
             self.request_complete(t)
         if self._conversation is None:  # the client left before its request was complete
@@ -143,9 +144,9 @@ class _Body:
 
     def __init__(self, coding: str, max_line: int, *, streamed: bool) -> None:
         self.pending = 0
-        """Bytes since the last line."""
+        """Number of bytes since the last complete line."""
         self.problem: str | None = None
-        """Why the rest of the body is not read."""
+        """The reason why the rest of the body is ignored, or None."""
         self._streamed = streamed
         self._splitter = Splitter(max_line)
         try:
@@ -169,7 +170,7 @@ class _Body:
         return lines
 
     def finish(self) -> list[bytes | LongLine]:
-        """Return the last line, which has no newline."""
+        """Return the unterminated last line, if any."""
         last = self._splitter.finish()
         return [last] if last is not None and self.problem is None else []
 
@@ -231,10 +232,10 @@ _log = get_logger("gateway")
 
 
 class GatewayTap:
-    """Processes exchanges in its own thread, so that the proxy never waits for it. The data that waits for the thread
-    is bounded. Without room the rest of an exchange is dropped, and its stream gets a loss.
+    """Processes exchanges in its own thread, so that the proxy never waits for it. The queue of the thread is bounded:
+    if it is full, the rest of an exchange is dropped, and its stream gets a loss.
 
-    `max_bytes`: limit for waiting data; `max_line`: longest line that is recorded whole; `idle`: seconds after
+    `max_bytes`: limit for queued data; `max_line`: longest line that is recorded whole, in bytes; `idle`: seconds after
     which an unused conversation is closed.
     """
 
@@ -250,11 +251,12 @@ class GatewayTap:
         self._thread.start()
 
     def watch(self, api: API, coding: str) -> Watch:
-        """Begin an exchange. `coding`: the request's `Content-Encoding`."""
+        """Begin to record an exchange. `coding`: the request's `Content-Encoding`."""
         return Watch(self, Exchange(api, self._conversations, coding, self._max_line))
 
     def post(self, size: int, work: Callable[[], None]) -> bool:
-        """Hand work to the thread. `size`: bytes that the work holds. Return False if there is no room for them."""
+        """Queue work for the thread. `size`: bytes held by the work. Returns False if the queue has no room for
+        them."""
         with self._lock:
             if size and self._waiting + size > self._max_bytes:
                 return False
@@ -264,11 +266,11 @@ class GatewayTap:
 
     @property
     def problem(self) -> str | None:
-        """Why no lines reach the daemon at the moment."""
+        """The reason why no lines reach the daemon at the moment, or None."""
         return self._conversations.problem
 
     def close(self) -> None:
-        """Process what waits, and close all conversations."""
+        """Process queued work, and close all conversations."""
         self._work.put(None)
         self._thread.join()
         self._conversations.close()
@@ -299,7 +301,7 @@ class GatewayTap:
 
 
 class Watch:
-    """The proxy's side of one exchange. Its methods never raise or wait; see `Exchange`."""
+    """The proxy's handle of one exchange in `GatewayTap`. Its methods never raise or block; see `Exchange`."""
 
     def __init__(self, tap: GatewayTap, exchange: Exchange) -> None:
         self._tap = tap

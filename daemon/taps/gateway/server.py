@@ -1,9 +1,9 @@
-"""The gateway's server: a reverse proxy in front of an OpenAI-compatible server, which passes everything unchanged and
-without delay, and copies it to a tap. When it is stopped, it closes the conversations.
+"""The gateway's server: a reverse proxy in front of an OpenAI-compatible server, which forwards everything unchanged
+and without delay, and copies it to a tap. When it is stopped, it closes the conversations.
 
-The path of a request is appended to the server's URL. Only hop-by-hop headers and the gateway's key are left out. When
-a client leaves, its request is cancelled. When the server breaks off an answer, the gateway breaks it off, too. What is
-not admitted is neither passed nor tapped.
+The path of a request is appended to the server's URL. Only hop-by-hop headers and the gateway's key are removed. When a
+client disconnects, its request is cancelled. When the server aborts an answer, the gateway aborts it, too. Requests
+that are not admitted are neither forwarded nor tapped.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from tooltap.daemon.taps.gateway.exchange import GatewayTap, Watch, api_of
 KEEP_ALIVE = 75
 """Seconds until an idle connection is closed."""
 PATIENCE = 60.0
-"""Seconds for the head of a request."""
+"""Timeout in seconds for the head of a request."""
 FINISHING = 5
-"""Seconds that answers in progress get when the gateway stops."""
+"""Seconds for answers in progress to finish when the gateway stops."""
 FILES = 16_384
-"""File descriptors: seven for each of many simultaneous exchanges with their conversations."""
+"""Limit of file descriptors: an exchange with its conversation needs seven."""
 
 _log = get_logger("gateway")
 
@@ -53,28 +53,28 @@ class GatewayError(Exception):
 class GatewayOptions(NamedTuple):
     upstream: str
     address: Address | Path
-    """Where to listen; a path is that of a Unix socket."""
+    """TCP address to listen at, or path of a Unix socket."""
     allow_remote: bool
     hosts: tuple[str, ...]
-    """Names of this machine by which clients may ask, besides the loopback ones."""
+    """Accepted host names of this machine, in addition to those of loopback."""
     key: str | None
-    """What clients give that are not known to be our own user's; None at a Unix socket, which has no others."""
+    """Key for clients that are not known to be our own user's; None at a Unix socket, which admits no others."""
     socket: Path
     """The daemon's socket."""
     spool: SpoolLimits
     provider: str | None
     conversations: int
-    """How many stay open, besides those that wait for an answer."""
+    """Limit of open conversations, not counting those that wait for an answer."""
     idle: float
     """Seconds after which an unused conversation is closed."""
     memory_bytes: int
-    """Limit for the undelivered lines of each conversation, and for all data that waits to be read."""
+    """Limit in bytes for the undelivered lines of each conversation, and for all data queued for the tap."""
     line_bytes: int
-    """Longest request or answer that is recorded whole."""
+    """Longest request or answer that is recorded whole, in bytes."""
     connections: int
-    """How many there may be."""
+    """Limit of connections of all clients together."""
     client_connections: int
-    """How many of one user, or of one address of other machines."""
+    """Limit of connections per user of this machine, or per address of other machines."""
 
 
 async def serve_gateway(options: GatewayOptions, on_stop: OnStop) -> None:
@@ -104,7 +104,7 @@ async def serve_gateway(options: GatewayOptions, on_stop: OnStop) -> None:
 
 @contextmanager
 def _listening(options: GatewayOptions) -> Iterator[tuple[socket.socket, dict[str, str]]]:
-    """Listen, and say where. Raises `ListenError`."""
+    """Listen; yields the socket, and log fields that state where. Raises `ListenError`."""
     if isinstance(options.address, Path):
         with Listener(options.address) as listener:
             yield listener.socket, {"socket": str(listener.path)}
@@ -142,14 +142,14 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 CONNECT = 30.0
-"""Seconds to connect to the server. Its answer may take any time."""
+"""Timeout in seconds for connecting to the server. There is none for its answer."""
 REUSE = 2.0
-"""Seconds for which an idle connection to the server may be used again: less than the server keeps it open, because a
-request on a connection that is just being closed fails. vLLM and others keep it open for 5 s."""
+"""Seconds for which an idle connection to the server may be reused: less than the server's keep-alive, because a
+request on a connection that is just being closed fails. vLLM and others keep connections open for 5 s."""
 BAD_GATEWAY = 502
 _JSON = b"application/json"
 _CLOSE = (b"connection", b"close")
-"""Of a request that is refused, the rest is not read."""
+"""Header of the response to a refused request, whose rest is not read."""
 
 _HOP_BY_HOP = {
     b"connection",
@@ -165,7 +165,7 @@ _HOP_BY_HOP = {
 
 
 class Gateway:
-    """The ASGI application."""
+    """The ASGI application of the gateway."""
 
     def __init__(self, upstream: httpx.URL, tap: GatewayTap, admission: Admission) -> None:
         self._upstream = upstream
@@ -250,7 +250,7 @@ class _Upload:
         self._receive = receive
         self._watch = watch
         self.is_taken = anyio.Event()
-        """Set when the body is complete, or nobody reads the rest."""
+        """Set when the body is complete, or its rest will not be read."""
 
     async def chunks(self) -> AsyncIterator[bytes]:
         try:
@@ -271,7 +271,7 @@ class _Upload:
             self.is_taken.set()
 
     async def cancel_when_left(self, scope: anyio.CancelScope) -> None:
-        """Cancel the work for the client when it has left."""
+        """Cancel `scope` when the client disconnects."""
         await self.is_taken.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
@@ -283,7 +283,7 @@ async def _start(send: Send, status: int, headers: Headers) -> None:
 
 
 async def _refuse(send: Send, watch: Watch | None, status: int, reason: str, *headers: tuple[bytes, bytes]) -> None:
-    """Respond with our own error, in the form of OpenAI's servers."""
+    """Respond with an error of the gateway, in OpenAI's format."""
     body = orjson.dumps({"error": {"message": f"tooltap gateway: {reason}", "type": "gateway_error", "code": status}})
     if watch is not None:
         watch.response_started(_JSON.decode(), "")

@@ -16,9 +16,9 @@ from tooltap.daemon.taps.mcp import keeper
 
 CHUNK = 65_536
 GRACE = 1.0
-"""Seconds for output to end after the command: what could not be killed may hold it open."""
+"""Seconds for the output to end after the command: a process that could not be killed may hold it open."""
 ENDING = 2 * keeper.PATIENCE + GRACE
-"""Seconds for all processes of a command to end."""
+"""Timeout in seconds for all processes of a command to end."""
 
 
 class Ran(NamedTuple):
@@ -27,11 +27,11 @@ class Ran(NamedTuple):
     exit_code: int
     """128 + signal if a signal ended it."""
     stopped: Literal["time", "bytes"] | None
-    """The limit that stopped it."""
+    """The limit by which the command was stopped, or None."""
 
 
 class Commands:
-    """Runs commands, each in a shell. `folder`: where they run. `timeout`: seconds."""
+    """Runs commands, each in a shell. `folder`: working folder. `timeout`: seconds."""
 
     def __init__(self, folder: Path, *, timeout: float, max_bytes: int) -> None:
         self.timeout = timeout
@@ -111,7 +111,8 @@ class Commands:
         )
 
     async def _end_without_keeper(self, process: Process, group: str) -> None:
-        """End what a command left that has killed its keeper: without it, its processes become children of this one."""
+        """End the processes of a command that has killed its keeper: without it, they become children of this
+        process."""
         if process.returncode is None:
             process.kill()
             await process.wait()
@@ -123,7 +124,7 @@ class Commands:
 
 
 class _Running:
-    """A keeper, which lives until the pipe `hold` is closed."""
+    """A running keeper process: it lives until the pipe `hold` is closed."""
 
     def __init__(self, process: Process, hold: int) -> None:
         self.process = process

@@ -1,9 +1,9 @@
 """Opens and reads files for display tools: text, whole or a range of lines, and images; with MIME type and language.
 
 Only files in the folders that the user allowed are shown. An MCP client may name folders of its own ("roots"); they
-narrow what the user allowed and never widen it. To resolve a path only finds its name; what is opened is opened below
-the folder, wherever others move folders and links meanwhile: no link is followed, and nothing leads back up.
-`openat2` (Linux 5.6) resolves the path in one step. Where there is none, each component is opened in the one before it.
+only narrow what the user allowed. Against races (TOCTOU), resolving a path only determines a name; the file is then
+opened relative to the allowed folder without following links or `..`, even if folders and links are moved meanwhile.
+`openat2` (Linux 5.6) does so in one step. Without it, each component is opened relative to the one before it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from urllib.parse import unquote, urlsplit
 
 
 class NotShownError(Exception):
-    """The file is not shown; the message is a predicate that says why ("is not a file"). `denied`: it is outside of the
-    allowed folders."""
+    """The file is not shown; the message is a predicate with the reason ("is not a file"). `denied`: it is outside of
+    the allowed folders."""
 
     def __init__(self, message: str, *, denied: bool = False) -> None:
         super().__init__(message)
@@ -34,12 +34,12 @@ class Opened(NamedTuple):
 
     file: IO[bytes]
     path: str
-    """For clients: relative to the first folder, or else absolute."""
+    """Path for display: relative to the first folder, else absolute."""
 
 
 class Roots:
-    """`folders` must exist. Relative paths are resolved in the first. Holds the folders open until it is closed: files
-    are opened below these, whatever is renamed since."""
+    """The allowed folders. `folders` must exist; relative paths are resolved in the first. Keeps the folders open until
+    closed: files are opened below these descriptors, even if folders are renamed."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.folders = [Path(os.path.realpath(folder)) for folder in folders]
@@ -68,7 +68,7 @@ class Roots:
             yield Opened(file, str(found.relative_to(first) if found.is_relative_to(first) else found))
 
     def _resolve(self, path: str, narrowed_to: Sequence[Path] | None) -> tuple[int, Path]:
-        """Return the number of the folder that the file is in, and the path without links."""
+        """Return the index of the folder that contains the file, and the path without links."""
         found = Path(os.path.realpath(self.folders[0] / path))
         folder = next((number for number, one in enumerate(self.folders) if found.is_relative_to(one)), None)
         if folder is None:
@@ -86,7 +86,7 @@ def folder_of_uri(uri: str) -> Path | None:
 
 CHUNK = 65_536
 _IMAGES = {".avif": "image/avif", ".heic": "image/heic", ".webp": "image/webp"}
-"""Unknown to `mimetypes` before Python 3.13."""
+"""Image types that `mimetypes` lacks before Python 3.13."""
 
 
 class Body(NamedTuple):
@@ -139,7 +139,7 @@ def _read_lines(file: IO[bytes], lines: int | None, limit: int) -> bytes:
 
 
 def _kind_of_text(path: str) -> tuple[str, str | None]:
-    """Return MIME type and language. `mimetypes` does not help with source code: it takes `.ts` for a video."""
+    """Return MIME type and language of a text file. `mimetypes` is no use for source code: to it, `.ts` is a video."""
     from pygments.lexers import find_lexer_class_for_filename  # a heavy import, only for text files
 
     lexer = find_lexer_class_for_filename(path)
@@ -152,16 +152,16 @@ def _kind_of_text(path: str) -> tuple[str, str | None]:
 
 FOLDER = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-"""A pipe in the file's place does not block."""
+"""Flags for opening a file. `O_NONBLOCK`: a pipe in its place must not block."""
 
 _OPENAT2 = 437
 _NUMBERED_SO = {"aarch64", "armv7l", "i686", "loongarch64", "ppc64le", "riscv64", "s390x", "x86_64"}
-"""Others may number their system calls differently."""
+"""Machines on which `openat2` is known to have the same system call number."""
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
 
 
 class Unknown(Exception):
-    """The system has no `openat2`, or a sandbox refuses what it does not know."""
+    """The system has no `openat2`, or a sandbox blocks it."""
 
 
 def open_folder(path: str | os.PathLike[str]) -> int:

@@ -1,15 +1,16 @@
-"""Keeps the processes of one command together, and ends them all: a program that stands between the server and a shell.
+"""The keeper: a supervisor process between the MCP server and the shell of one command, which ends all processes of the
+command.
 
-It ends whatever the command has started when the shell has ended, and when its standard input does: the server closes
-it when time is up, and the system does when the server dies. A process cannot leave with `setsid` or by outliving its
-parent:
+It ends everything that the command has started when the shell has ended, or when its own standard input is closed: by
+the server at a timeout, or by the system when the server dies. A process cannot escape with `setsid` or by outliving
+its parent:
 
 - On Linux this process is a subreaper (prctl(2)): a process that loses its parent becomes a child of this one.
-- Where the server may create control groups of its own (cgroup v2), the command runs in one. The system ends all of it
-  at once, processes of other users and any that start others meanwhile included.
-- Elsewhere, as on macOS, it is the shell's process group.
+- Where the server may create control groups of its own (cgroup v2), the command runs in one. The system kills all of it
+  at once, including processes of other users and ones that fork meanwhile.
+- Elsewhere, as on macOS, only the shell's process group is ended.
 
-It is run as a file and imports nothing but the standard library: that is done in a hundredth of a second.
+It is run as a file and imports only the standard library, to start within a hundredth of a second.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from collections.abc import Collection
 
 SELF = "/proc/self/cgroup"
 PATIENCE = 5.0
-"""Seconds until what does not end is left alone: a process of another user, or one that waits for a dead disk."""
+"""Seconds after which processes that do not end are given up: those of another user, or blocked by a dead disk."""
 PAUSE = 0.01
 _SET_SUBREAPER, _GET_SUBREAPER = 36, 37
 
 
 def main(group: str, command: str) -> int:
-    """Run the command, and return its exit code. `group`: the folder of its control group; empty for none."""
+    """Run the command, and return its exit code. `group`: folder of its control group; empty for none."""
     become_subreaper()
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -73,7 +74,7 @@ def _become_shell(group: str, command: str) -> None:
 
 
 def _reap(shell: int) -> int | None:
-    """Reap what has ended. Return the shell's exit code if it is among it."""
+    """Reap ended children. Return the shell's exit code if it is among them, else None."""
     code = None
     while True:
         try:
@@ -98,7 +99,7 @@ def _kill_session(shell: int) -> None:
 
 
 def become_subreaper() -> None:
-    """Become the parent of descendants that lose theirs, if the system has that."""
+    """Become a subreaper, to which orphaned descendants are re-parented, if the system supports it."""
     _prctl(_SET_SUBREAPER, 1)
 
 
@@ -110,9 +111,10 @@ def is_subreaper() -> bool:
 
 
 def end_adopted(others: Collection[int]) -> None:
-    """Kill and reap all children, and theirs, which become ours, until there are none. `others`: children that stay.
+    """Kill and reap all children, and their children, which are re-parented to this process, until there are none.
+    `others`: children to spare.
 
-    It is in a hurry: a process can be replaced by its child faster than one looks twice.
+    It hardly pauses, because a process can fork and exit faster than the children are listed.
     """
     known: dict[int, float] = {}
     while children := [pid for pid in _children() if pid not in others]:
@@ -191,7 +193,8 @@ def make_group() -> str:
 
 
 def remove_group(group: str) -> None:
-    """Kill every process in the group, and remove it. `group`: empty for none; what is gone is no error."""
+    """Kill every process in the group, and remove it. `group`: empty for none. A group that does not exist is no
+    error."""
     if not group:
         return
     try:

@@ -1,7 +1,8 @@
 """The display tools: a model uses them to show the user a file, the output of a command or an image without reading it.
 
-The body goes to the daemon's memory, subscribers get an event that refers to it, and the model gets one line. Without a
-daemon a tool does nothing, because nobody would see the result. Every call becomes events, also a denied one.
+The body is stored in the daemon's memory, subscribers get an event that refers to it, and the model gets one line.
+Without a daemon, a tool does nothing, because nobody would see the result. Every call becomes events, even a denied
+one.
 
 Their MCP server uses standard input and output, and both generations of the protocol (SDK `mcp` 2.3). In the older one
 the server requests the client's roots when a call needs them. In the newer one the server answers the call with that
@@ -39,9 +40,9 @@ from tooltap.daemon.taps.mcp.keeper import become_subreaper
 from tooltap.protocol.frames import sentence_of
 
 LONGEST_REPLY = 120
-"""Most code points of the line that the model gets."""
+"""Most code points of the line for the model."""
 AT_ONCE = 4
-"""Most files and images, and most commands, at the same time, since each holds a body in memory. Others wait."""
+"""Most concurrent calls for files and images, and for commands, since each has a body in memory. Others wait."""
 NO_DAEMON = "Not displayed: the tooltap daemon is not running; the user can start it with `tooltap serve`."
 RECEIPT = "You get a confirmation only, not the contents."
 
@@ -56,7 +57,7 @@ class DisplayTool(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
     @property
     def subject(self) -> str:
-        """What is shown, as the subject of a sentence."""
+        """The thing shown, as the subject of a sentence."""
         raise NotImplementedError
 
 
@@ -102,7 +103,7 @@ COMMANDS: tuple[type[DisplayTool], ...] = (RunAndDisplay,)
 
 
 class Reply(NamedTuple):
-    """The line that the model gets."""
+    """The reply to the model: one line."""
 
     text: str
     is_error: bool = False
@@ -110,7 +111,7 @@ class Reply(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What a tool has done, and the body to show."""
+    """The result of a tool: a sentence, and the body to show."""
 
     text: str
     body: Body
@@ -133,7 +134,8 @@ class DisplayTools:
     async def call(
         self, name: str, arguments: Any, *, call_id: str | None = None, folders: Sequence[Path] | None = None
     ) -> Reply:
-        """Run a tool. `call_id`: the agent's, if known. `folders`: the client's roots, which narrow the user's."""
+        """Run a tool. `call_id`: the agent's id of the call, if known. `folders`: the client's roots, which narrow the
+        allowed folders."""
         try:
             tool = msgspec.convert(arguments, self.tools[name])
         except KeyError:
@@ -162,8 +164,8 @@ class DisplayTools:
             return _refused(str(error))
 
     async def _show(self, tool: DisplayTool, folders: Sequence[Path] | None) -> tuple[Reply, dict[str, Any]]:
-        """Return the reply and the content of the result's record. Raises `ConnectError`, and `DaemonError` if the
-        daemon refuses the body."""
+        """Run a tool and store its body. Return the reply to the model, and the content of the result's record. Raises
+        `ConnectError`, and `DaemonError` if the daemon refuses the body."""
         try:
             shown = await self._do(tool, folders)
         except NotShownError as error:
@@ -189,7 +191,7 @@ class DisplayTools:
         return Reply(shown.text, output_id=output_id), result
 
     async def _do(self, tool: DisplayTool, folders: Sequence[Path] | None) -> Shown:
-        """Do what the tool is for. Raises `NotShownError`."""
+        """Read the file or image, or run the command. Raises `NotShownError`."""
         if isinstance(tool, RunAndDisplay):
             return await self._run(tool)
         return await to_thread.run_sync(self._read, tool, folders)
@@ -219,7 +221,7 @@ class DisplayTools:
 
 
 def _outcome(ran: Ran, commands: Commands) -> str:
-    """Return the beginning of the sentence; its bracket is still open."""
+    """Return the beginning of a sentence about a command, up to an unclosed parenthesis."""
     if ran.stopped == "time":
         return f"Command stopped (still running after {commands.timeout:g} s"
     if ran.stopped == "bytes":
@@ -232,7 +234,7 @@ def _refused(reason: str) -> Reply:
 
 
 def _fitted(before: str, path: str, after: str) -> str:
-    """Shorten a path to fit into the line; it keeps its end."""
+    """Join the parts of a line, shortening the path at its beginning to fit into `LONGEST_REPLY`."""
     room = LONGEST_REPLY - len(before) - len(after)
     path = _one_line(path)
     return f"{before}{path if len(path) <= room else f'…{path[1 - room :]}'}{after}"
@@ -258,11 +260,11 @@ ROOTS_TIMEOUT = 5.0
 CALL_ID = "claudecode/toolUseId"
 """Key in `_meta` for the call's id in Claude Code."""
 OUTPUT_ID = "tooltap/outputId"
-"""Key in the `_meta` of our results, for clients that show the output: models do not see `_meta`."""
+"""Key in the `_meta` of results, for clients that show the output: models do not see `_meta`."""
 
 
 async def serve(folders: list[Path], stream: DisplayStream, commands: Commands | None, max_bytes: int) -> None:
-    """Serve until the client leaves."""
+    """Serve until the client disconnects."""
     roots = Roots(folders)
     tools = DisplayTools(stream, roots, commands, max_bytes)
     stream.about["cwd"] = str(roots.folders[0])
@@ -343,8 +345,8 @@ async def _folders(
 
 
 def _end_at_signals() -> None:
-    """Reading standard input cannot be interrupted, so signals end this process as they would end any other. Commands
-    end with it: their keepers notice."""
+    """Restore the default effect of signals, to end the process: reading standard input cannot be interrupted. Commands
+    end with it, as their keepers notice."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
@@ -352,24 +354,24 @@ def _end_at_signals() -> None:
 # -- the stream -------------------------------------------------------------------------------------------------------
 
 PATIENCE = 10.0
-"""Seconds until a daemon that does not answer counts as away."""
+"""Timeout in seconds for an answer of the daemon."""
 END_PATIENCE = 1.0
 
 T = TypeVar("T")
 
 
 class DisplayStream:
-    """Publishes what display tools do: output bodies, and a stream of records in the dialect `display-tools`.
+    """Publishes the calls of display tools: output bodies, and a stream of records in the dialect `display-tools`.
 
     The stream begins with the first call, and its connection stays open. If the daemon was restarted since the last
     record, the record is sent again on a new connection, unless the daemon has committed it.
 
-    `socket`: of the daemon. `session`: the session of the events; default: a session for this stream alone.
+    `socket`: socket of the daemon. `session`: session of the events; default: a session for this stream alone.
     """
 
     def __init__(self, socket: Path | None, session: str | None = None, provider: str | None = None) -> None:
         self.about: dict[str, Any] = {}
-        """The content of the stream's first record; to be filled in before the first call."""
+        """Content of the stream's first record; fill it in before the first call."""
         self._socket = socket
         self._stream = f"mcp-{secrets.token_hex(8)}"
         self._session = session
@@ -377,7 +379,7 @@ class DisplayStream:
         self._stack = AsyncExitStack()
         self._publisher: Publisher | None = None
         self._lines = 0
-        """How many lines were durable when the last one was sent."""
+        """Number of durable lines before the last one that was sent."""
         self._lock = anyio.Lock()
 
     async def publish(self, kind: str, **record: Any) -> None:
@@ -453,7 +455,7 @@ def _line(kind: str, record: dict[str, Any]) -> bytes:
 
 
 async def _uninterrupted(work: Callable[[], Awaitable[T]]) -> T:
-    """Do the work despite cancellation, so that no record is sent in part. Raises `ConnectError`."""
+    """Run `work` shielded from cancellation, so that no record is sent in part. Raises `ConnectError`."""
     with anyio.move_on_after(PATIENCE, shield=True):
         try:
             return await work()
