@@ -444,17 +444,15 @@ _NONE = msgspec.Raw()
 
 
 class EventHead(msgspec.Struct, rename="camel"):
-    """The head of an event: the fields by which events are listed, joined, counted and filtered, decoded without the
-    rest.
+    """The head of an event: a partial decode with the fields by which events are listed, joined, counted and filtered.
 
         head = head_of(body)
         head.kind, head.key, head.tool      # decoded at once
-        head.text, head.payload             # what may be long is decoded when it is asked for
+        head.text, head.payload             # may be long, so decoded on access
 
-    An event has one head. Whoever carries the event's bytes decodes its head once and keeps it (`head` of a produced
-    and of a stored event).
+    The head of an event is decoded once and cached beside its bytes (`Produced.head`, `StoredEvent.head`).
 
-    Fields of all kinds of event; a field that the kind does not have is at its default.
+    It has the fields of all kinds of event; a field that a kind does not have is at its default.
     """
 
     kind: str
@@ -475,15 +473,15 @@ class EventHead(msgspec.Struct, rename="camel"):
     """The canonical tool."""
     preview: str | None = None
     title: str | None = None
-    """Of a session, a call or a request."""
+    """Title of a session, a call or a request."""
     state: str | None = None
-    """Of a turn or a session: `started`, or how it ended."""
+    """State of a turn or a session: `started`, or how it ended."""
     status: str | None = None
-    """Of a call, an update, or a result."""
+    """Status of a call, an update, or a result."""
     outcome: str | None = None
-    """Of a response to a permission request."""
+    """Outcome of a permission request, in its response."""
     scope: str | None = None
-    """Of usage."""
+    """Scope of a usage event."""
     is_error: bool = False
     async_: bool = msgspec.field(default=False, name="async")
     replaces: str | None = None
@@ -503,7 +501,7 @@ class EventHead(msgspec.Struct, rename="camel"):
 
     @property
     def key(self) -> CallKey:
-        """The key of the event's call."""
+        """Key of the event's call: (stream, call id)."""
         return self.stream, self.call_id or ""
 
     @property
@@ -527,7 +525,7 @@ class EventHead(msgspec.Struct, rename="camel"):
 
     @property
     def chunk(self) -> Chunk | None:
-        """What a running tool printed; only in partials."""
+        """Output of a running tool; only in partials, else None."""
         return _chunks.decode(self.chunk_json) if self.chunk_json else None
 
     @property
@@ -538,12 +536,12 @@ class EventHead(msgspec.Struct, rename="camel"):
 
     @property
     def tool(self) -> str | None:
-        """The canonical tool, as filters call it."""
+        """The canonical tool: `name`, under the name that filters use."""
         return self.name
 
     @property
     def raw_tool(self) -> str | None:
-        """The provider's name of the tool, if it is another."""
+        """The provider's name of the tool, if it differs from the canonical one; else None."""
         return raw_tool_of(self.payload)
 
 
@@ -564,7 +562,7 @@ def head_of(body: bytes) -> EventHead:
 
 
 def raw_tool_of(payload: dict[str, msgspec.Raw]) -> str | None:
-    """Return the provider's name of the tool that a payload is of, if it is another than the canonical one."""
+    """Return the provider's name of a payload's tool, if it differs from the canonical one; else None."""
     happy = payload.get("_happy")
     if happy is None:
         return None

@@ -1,4 +1,4 @@
-"""Filters of subscriptions. They match what stands beside an event, so that no event is decoded again."""
+"""Filters of subscriptions. They match metadata kept beside an event, so that the event need not be decoded again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Values: TypeAlias = Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_le
 
 
 class EventMeta(NamedTuple):
-    """The values of an event that filters look at."""
+    """The metadata of an event by which filters select."""
 
     kind: str
     stream: str
@@ -29,7 +29,7 @@ class EventMeta(NamedTuple):
 
 
 class Matched(Protocol):
-    """What filters match: an `EventMeta`, or anything else with these attributes."""
+    """The interface that filters match: an `EventMeta`, or anything else with these attributes."""
 
     @property
     def kind(self) -> str: ...
@@ -48,7 +48,7 @@ class Matched(Protocol):
 
 
 def meta_of(event: Event) -> EventMeta:
-    """Return the values of an event that filters look at."""
+    """Return the metadata of an event by which filters select."""
     kind, has_name, payload_field = _SHAPES[type(event)]
     payload = getattr(event, payload_field) if payload_field else None
     happy = payload.get("_happy") if payload else None
@@ -87,11 +87,11 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def matches_all(self) -> bool:
-        """Whether every event matches: no key is given."""
+        """Whether every event matches, because no key is given."""
         return self == ALL_EVENTS
 
     def matches(self, meta: Matched) -> bool:
-        """Whether the subscription gets the event."""
+        """Whether an event with this metadata matches."""
         return (
             (self.kind is None or meta.kind in self.kind)
             and (self.session is None or meta.session in self.session)
@@ -103,4 +103,4 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 ALL_EVENTS = Filter()
-"""No filter. There is no other way to say so: nothing takes None for a filter."""
+"""The filter that every event matches. Used in place of None, which is not accepted as a filter."""

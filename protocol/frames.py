@@ -1,5 +1,5 @@
 """Control frames of the socket, protocol 1: the JSON objects with an `op` that clients and the daemon send. First the
-requests, of which `replies.py` has the results; then all other frames.
+requests, whose results are in `replies.py`; then all other frames.
 
 Both sides write one JSON object per line, with `op` first. Event lines have no `op`. The daemon is strict about its
 clients' frames (`decode_client_frame`): it answers a mistake with one sentence and never guesses. Clients are lenient
@@ -59,7 +59,7 @@ class ClientStruct(msgspec.Struct, tag_field="op", rename="camel", omit_defaults
 
 class _Request(ClientStruct, kw_only=True):
     id: RequestId = None
-    """The reply repeats it."""
+    """Id of the request; the reply repeats it."""
 
 
 class SessionsRequest(_Request, kw_only=True, tag="sessions"):
@@ -94,11 +94,11 @@ class SearchRequest(_Request, kw_only=True, tag="search"):
     """Words and `"quoted phrases"`; an event has to have all of them. The last word may be the beginning of one."""
     session: Values | None = None
     provider: Values | None = None
-    """Agents."""
+    """Names of agents."""
     project: Values | None = None
     """Directories of the sessions, parents of these directories, or the last part of their names."""
     status: tuple[SessionStatus, ...] | None = None
-    """Of the sessions."""
+    """Statuses of the sessions."""
     kind: Values | None = None
     tool: Values | None = None
     """The canonical or the raw name of the tool."""
@@ -124,9 +124,9 @@ class UsageRequest(_Request, kw_only=True, tag="usage"):
     provider: Values | None = None
     project: Values | None = None
     since: Seq | None = None
-    """From the day on which this was, in milliseconds since the epoch."""
+    """Only days from the one that contains this time, in milliseconds since the epoch."""
     until: Seq | None = None
-    """Until the day before this was."""
+    """Only days that begin before this time, in milliseconds since the epoch."""
 
 
 class EventRequest(_Request, kw_only=True, tag="event"):
@@ -158,7 +158,7 @@ class OutputRequest(_Request, kw_only=True, tag="output"):
     offset: Count = 0
     """Where the part starts, in `unit`."""
     length: Annotated[int, msgspec.Meta(ge=1, le=2**53)] = 2**20
-    """In `unit`; a reply has at most 1 MiB, however much is requested."""
+    """Length of the part, in `unit`; a reply has at most 1 MiB, however much is requested."""
     unit: Literal["bytes", "lines"] = "bytes"
 
 
@@ -360,11 +360,11 @@ class At(_Daemon, kw_only=True, tag="at"):
 
 
 class Gap(_Daemon, kw_only=True, tag="gap"):
-    """Some or all events from `from` to `to`, inclusive, are gone; those that still exist follow.
+    """Some or all events from `from` to `to`, inclusive, are missing; those that still exist follow.
 
     `retention`: they were too old. `corrupt`: they are damaged on disk. `reset`: the cursor belongs to another journal,
     or is beyond the end of this one; the oldest event follows (`from` is 1, and `to` is 0 if no event of this journal
-    is gone).
+    is missing).
     """
 
     from_: int = msgspec.field(name="from")
@@ -416,7 +416,7 @@ class Done(Statistics, kw_only=True, tag_field="op", tag="done"):
 
 
 class Problem(msgspec.Struct, kw_only=True):
-    """Why a request failed."""
+    """The reason why a request failed."""
 
     code: str
     """One of the error codes."""
@@ -452,9 +452,9 @@ class FrameError(ValueError):
         super().__init__(message)
         self.code = code
         self.request_id = request_id
-        """The `id` of the request, if it has one: then the daemon answers with a reply."""
+        """The `id` of the request, if it has one: then the daemon answers with a reply, else with an error frame."""
         self.fatal = fatal
-        """Whether the connection must be closed, because what follows may not be frames."""
+        """True if the connection must be closed, because the following bytes may not be frames."""
 
 
 class _Head(msgspec.Struct):
@@ -509,7 +509,8 @@ def _explain(line: bytes, error: msgspec.ValidationError) -> FrameError:
 
 
 def sentence_of(text: str) -> str:
-    """Put the place first in a message of msgspec: "Expected `str`, got `int` - at `$.filter.kind[0]`"."""
+    """Rewrite an error message of msgspec, such as "Expected `str`, got `int` - at `$.filter.kind[0]`", so that the
+    place comes first."""
     what, _, place = text.partition(" - at `$")
     what = what[:1].lower() + what[1:]
     key = re.sub(r"^\.|`$", "", place)

@@ -40,13 +40,15 @@ Direction: TypeAlias = Literal["in", "out", "reply"]
 """`in` = client to agent, `out` = agent to client, `reply` = an HTTP server's answer to the client."""
 
 EPOCH_MS = 10**12
-"""A smaller `t` is an offset from the start of a recording, not a time."""
+"""Smallest `t` that is a time, in milliseconds since the epoch; a smaller one is an offset from the start of a
+recording."""
 
 
 LATEST_MS = 10**14
-"""A larger `t` is no time either: it would be after the year 5000."""
+"""Exclusive upper limit of `t`, in milliseconds since the epoch: after the year 5000."""
 MOST = 2**50
-"""Lines or bytes that a publisher may have lost at most: a number that any journal can add up."""
+"""Most lines or bytes that a publisher may report as lost, so that journals can add up such numbers without
+overflow."""
 
 
 class Line(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, tag="line"):
@@ -89,14 +91,14 @@ class Answer(msgspec.Struct, frozen=True):
 
     id: int
     refused: str | None = None
-    """Why the agent has not got it."""
+    """The reason why the agent did not get the frame; None if it did."""
 
 
 Input: TypeAlias = Line | Block | Lost | Close
 
 
 def each(record: Input) -> Iterator[Line | Lost | Close]:
-    """The lines of a block one by one; other records as they are."""
+    """Yield the lines of a block one by one; any other record unchanged."""
     if isinstance(record, Block):
         yield from (Line(line, record.t, record.direction) for line in record.lines)
     else:
@@ -104,7 +106,7 @@ def each(record: Input) -> Iterator[Line | Lost | Close]:
 
 
 def lines_of(record: Input) -> int:
-    """How many lines of the stream a record covers."""
+    """Number of lines of the stream that a record covers."""
     if isinstance(record, Block):
         return len(record.lines)
     if isinstance(record, Lost):
@@ -142,7 +144,7 @@ def read_tapped(line: bytes) -> Line | Lost | Close | Answer:
 
 
 def is_mark(line: bytes | tuple[Any, ...]) -> bool:
-    """Whether a tapped line stands for no line of its own, but for what happened between lines."""
+    """Whether a tapped line is not a line of the agent, but a record of something between lines: it has an `op`."""
     try:
         record = orjson.loads(line) if isinstance(line, bytes) else None
     except orjson.JSONDecodeError:
@@ -185,7 +187,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """A word for a message; other values may be of any length and depth."""
+    """Format a value for a message: short strings only, as others may have any length and depth."""
     return repr(value[:40]) if isinstance(value, str) else f"of type {type(value).__name__}"
 
 
@@ -203,7 +205,8 @@ def _body(record: dict[str, Any]) -> bytes:
 
 
 def write_tapped(line: bytes, t: int | None, direction: Direction | None, size: int | None = None) -> bytes:
-    """Return the tapped form of a line, without a newline. `size`: of the whole line, if `line` is only its start."""
+    """Return the tapped form of a line, without a newline. `size`: bytes of the whole line, if `line` is only its
+    beginning."""
     record: dict[str, Any] = {}
     if t is not None:
         record["t"] = t

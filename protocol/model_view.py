@@ -1,4 +1,4 @@
-"""Puts together what the model saw of a result, from the event and the bodies it names.
+"""Reconstructs what the model saw of a result, from the event and the output bodies to which it refers.
 
 `modelView` of a tool-result refers to strings of the same event, so that nothing is stored twice
 (`events.ModelView`).
@@ -17,7 +17,7 @@ __all__ = ["bodies_of", "model_blocks", "model_text", "numbered"]
 
 
 def numbered(text: str, numbers: LineNumbers | Mapping[str, Any]) -> str:
-    """The text with a number before each of its lines, but not behind its last newline."""
+    """Prefix each line of the text with its number; an empty last line after a final newline gets none."""
     if not isinstance(numbers, LineNumbers):
         numbers = LineNumbers(**{key: numbers[key] for key in ("first", "mark", "width", "pad") if key in numbers})
     first, mark, width, pad = numbers.first, numbers.mark, numbers.width, numbers.pad
@@ -28,7 +28,7 @@ def numbered(text: str, numbers: LineNumbers | Mapping[str, Any]) -> str:
 
 
 def bodies_of(event: Mapping[str, Any]) -> list[str]:
-    """Ids of the output bodies that the texts of the model's view need."""
+    """Ids of the output bodies that are needed for the texts of the model view."""
     needed: dict[str, None] = {}
     outputs = event.get("outputs") or {}
     for pointer in _pointers(event):
@@ -42,11 +42,11 @@ def bodies_of(event: Mapping[str, Any]) -> list[str]:
 def model_blocks(
     event: Mapping[str, Any], read: Callable[[str], bytes | None], *, numbers: bool = True
 ) -> list[dict[str, Any]] | None:
-    """The content blocks that the model saw, each with its whole `text` or with `outputId` or `uri`.
+    """The content blocks that the model saw, each with its whole `text`, or with `outputId` or `uri`.
 
-    `event`: a decoded tool-result; `read` returns an output body, or None if it is gone: then the block has only what
-    is left, and `incomplete`. Without `numbers`, lines that an agent numbered are as they are in the file, to be
-    compared. Returns None where the stream does not say what the model saw."""
+    `event`: a decoded tool-result; `read` returns an output body, or None if it no longer exists: then the block has
+    the remaining text, and `incomplete` is set. Without `numbers`, the line numbers that an agent adds are left out, so
+    that the text can be compared with the file. Returns None if the stream does not state what the model saw."""
     view = event.get("modelView")
     if not isinstance(view, Mapping):
         return None
@@ -54,7 +54,7 @@ def model_blocks(
 
 
 def model_text(event: Mapping[str, Any], read: Callable[[str], bytes | None], *, numbers: bool = True) -> str | None:
-    """The texts of the blocks, one behind the other; None where the stream does not say what the model saw."""
+    """The concatenated texts of the blocks; None if the stream does not state what the model saw."""
     blocks = model_blocks(event, read, numbers=numbers)
     return None if blocks is None else "".join(block.get("text", "") for block in blocks)
 
@@ -88,7 +88,8 @@ def _whole(
 
 
 def _string(event: Mapping[str, Any], pointer: str, read: Callable[[str], bytes | None]) -> tuple[str, bool]:
-    """The string at a pointer, and whether it is whole."""
+    """Resolve a JSON pointer to a string, reading it from an output body if it was cut. Returns it, and whether it is
+    complete."""
     outputs = event.get("outputs") or {}
     value: Any = event
     complete, path = True, ""

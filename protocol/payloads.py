@@ -74,7 +74,7 @@ def _written(value: Any) -> Any:
 
 
 class Happy(OpenStruct):
-    """Where the payload comes from: the tool as the provider named it, and its canonical name."""
+    """The origin of the payload: the tool as the provider named it, and its canonical name."""
 
     v: int | None = None
     """Version of the payloads: 2."""

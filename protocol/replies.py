@@ -66,7 +66,7 @@ class Session(_Result, kw_only=True):
     provider: str
     agent_version: str | None = None
     model: str | None = None
-    """The latest one."""
+    """The model that was used last."""
     models: list[str] | None = None
     """All models, in the order in which they were first used; at most 16."""
     title: str | None = None
@@ -93,12 +93,12 @@ class Session(_Result, kw_only=True):
     """Milliseconds since the epoch."""
     last_ts: int | None = None
     events: int
-    """Without history that the agent sent again."""
+    """Number of events, without history that the agent sent again."""
     calls: int
     families: dict[str, int] | None = None
     """Number of calls by family: `shell`, `read`, `edit`, `search`, `web`, `task`, `plan`, `mcp`, `other`."""
     activity: list[dict[str, int]] | None = None
-    """The same for slices of the session's time, oldest first; at most 24."""
+    """Number of calls by family for each slice of the session's time, oldest first; at most 24 slices."""
     activity_ms: int | None = None
     """Width of a slice in milliseconds. Slices begin at multiples of this width since the epoch; the first slice
     contains `firstTs`.
@@ -178,23 +178,23 @@ class FileChange(_Result, kw_only=True):
     path: str
     """Relative to the session's directory if the file is in there."""
     old_path: str | None = None
-    """Where a renamed file was."""
+    """Earlier path of a renamed file."""
     kind: ChangeKind
     added: int | None = None
-    """Lines; absent if they are not known."""
+    """Number of added lines; absent, as `removed`, if it is not known."""
     removed: int | None = None
     complete: bool
     """Whether the diff contains all changes. If not, the agent did not state all of them, or its events show that
     something else changed the file, such as a shell command.
     """
     omitted: Literal["binary", "large"] | None = None
-    """Why there is no diff."""
+    """Reason why there is no diff."""
     calls: list[int]
     """The `seq` of each call that changed it; at most 1,000."""
 
 
 class FileDiff(FileChange, kw_only=True):
-    """The same, with the diff."""
+    """A file that a session changed, with its diff."""
 
     diff: str
     """As unified text, with `---` and `+++`; empty if there is none."""
@@ -205,7 +205,7 @@ class FilesResult(_Result, kw_only=True):
     """What a session changed, by path."""
 
     files: list[FileChange]
-    """Without files that are unchanged in the end."""
+    """The changed files, without those that are unchanged in the end."""
     complete: bool
     """False if there are more files than fit into a reply, or than are stored for a session."""
     file: FileDiff | None = None
@@ -261,18 +261,19 @@ class SearchResult(_Result, kw_only=True):
     upto: int
     """The `seq` of the newest event that was searched."""
     behind: int
-    """How many newer `seq` there are, which are still being indexed."""
+    """Number of newer `seq` that are not indexed yet."""
     floor: int | None = None
     """Events up to this `seq` are not searched: the index would be larger than `index_bytes`."""
 
 
 class UsageRow(_Result, kw_only=True):
-    """What was used for one day, model, project, agent, session or subagent."""
+    """Tokens and cost of one day, model, project, agent, session or subagent."""
 
     key: str | None = None
-    """A day is `YYYY-MM-DD`. Absent: not known, or no subagent but the main one."""
+    """The value by which the row is grouped; a day is `YYYY-MM-DD`. Absent if it is not known, and for the main agent
+    among subagents."""
     title: str | None = None
-    """Of a session."""
+    """Title of the session, if `by` is `session`."""
     sessions: int
     input_tokens: int
     output_tokens: int
@@ -284,7 +285,7 @@ class UsageRow(_Result, kw_only=True):
     cost_usd: float | None = None
     """The cost of all tokens whose cost is known."""
     cost_estimated: bool = False
-    """Some of the cost is not the agent's own figure."""
+    """True if a part of the cost is an estimate, not stated by the agent."""
     unpriced_tokens: int = 0
     """Tokens whose cost is not known."""
     price_models: list[str] | None = None
@@ -295,7 +296,7 @@ class PricesInfo(_Result, kw_only=True):
     """The prices that estimates use."""
 
     version: str
-    """Of the package `genai-prices`."""
+    """Version of the package `genai-prices`."""
     date: str | None = None
     """The latest day on which one of its prices was checked."""
 
@@ -369,7 +370,7 @@ class OutputResult(_Result, kw_only=True):
     offset: int
     """Where the part starts, in `unit`."""
     length: int
-    """In `unit`; less than requested if the reply is full or the body ends."""
+    """Length of the part, in `unit`; less than requested if the reply is full or the body ends."""
     total: int
     """Length of the whole body, in `unit`."""
     unit: Literal["bytes", "lines"]
@@ -416,4 +417,5 @@ RESULTS: dict[str, type[msgspec.Struct]] = {
     "to-agent": ToAgentResult,
     "ping": PingResult,
 }
-"""`op` -> its result. The result of `stats` is an open object, for people and for monitoring."""
+"""`op` of a request -> struct of its result. `stats` is missing: its result is an open object, for people and for
+monitoring."""

@@ -7,9 +7,9 @@ import msgspec
 __all__ = ["LoopStatistics", "Stall", "Statistics"]
 
 MAX_NAMES = 1_000
-"""Distinct names per table; further ones are counted under `…`."""
+"""Most distinct names per table; further ones are counted under `…`."""
 LONGEST_NAME = 128
-"""Characters of a name in a table."""
+"""Most characters of a name in a table."""
 
 
 class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
@@ -19,7 +19,7 @@ class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
     dialect: str
     provider: str
     lines: int = 0
-    """Lines that have a class; without those that are held until the dialect is recognised."""
+    """Lines that have a class, not counting those that are held until the dialect is recognised."""
     with_events: int = 0
     """Lines that produced events, or content of a later event."""
     unparsed: int = 0
@@ -40,7 +40,7 @@ class Statistics(msgspec.Struct, kw_only=True, rename="camel"):
     """Lines that were read although they are not valid JSON in UTF-8 with unique keys."""
 
     def count_skip(self, reason: str, lines: int = 1) -> None:
-        """Count lines without events. `reason`: why they were skipped, or `unparsed`."""
+        """Count lines without events. `reason`: the reason for skipping them, or `unparsed`."""
         if reason == "unparsed":
             self.unparsed += lines
         else:
@@ -75,21 +75,22 @@ def _count(table: dict[str, int], name: str, number: int = 1) -> None:
 
 
 class Stall(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
-    """A turn of the daemon's event loop that took too long: meanwhile nobody got a reply."""
+    """A turn of the daemon's event loop that took too long; during it, no client got a reply."""
 
     what: str
-    """The work: of a stream and a line, a commit, a request, a page; `unknown` if it did not say."""
+    """The work in this turn: a stream and a line, a commit, a request, a page; `unknown` if it was not labeled."""
     ms: int
     cpu_ms: int
-    """Processor time in it. Much less than `ms` means that the machine was busy, or another thread of the daemon."""
+    """Processor time of the turn. Much less than `ms` means that the machine, or another thread of the daemon, was
+    busy."""
     at: int
-    """When it ended, in milliseconds since the epoch."""
+    """End of the turn in milliseconds since the epoch."""
     place: str
-    """The innermost calls in the code, as far as they were seen."""
+    """The innermost calls in the code, if they were sampled; else empty."""
 
 
 class LoopStatistics(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
-    """`loop` in the reply to `stats`: what held the daemon's event loop for more than `limitMs`, since it started."""
+    """`loop` in the reply to `stats`: stalls of the daemon's event loop of more than `limitMs`, since it started."""
 
     limit_ms: int
     stalls: int
@@ -99,14 +100,14 @@ class LoopStatistics(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
 
 
 class BackfillStatistics(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
-    """`following.backfill` in the reply to `stats`: session files that had changed before the daemon started, as far as
-    they are to be read."""
+    """`following.backfill` in the reply to `stats`: session files from before the start of the daemon that are to be
+    read."""
 
     files: int
     files_done: int
-    """Of these, those that have been read, or cannot be."""
+    """Number of these files that have been read, or cannot be read."""
     bytes: int
-    """What there was to read of these files when they were found."""
+    """Bytes to read of these files, as of when they were found."""
     bytes_done: int
     complete: bool
     """Whether all folders have been listed, and all files in them are done."""
@@ -116,11 +117,11 @@ class FollowStatistics(msgspec.Struct, kw_only=True, frozen=True, rename="camel"
     """`following` in the reply to `stats`: the session files of agents. It is absent if none are followed."""
 
     files: int
-    """Session files that were found."""
+    """Number of session files found."""
     open: int
-    """Of these, those that are open."""
+    """Number of these files that are open."""
     waiting: int
-    """Of these, those that wait to be read."""
+    """Number of these files that wait to be read."""
     agents: dict[str, int]
-    """Agent that has stored sessions -> its files."""
+    """Agent that has stored sessions -> number of its files."""
     backfill: BackfillStatistics

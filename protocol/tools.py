@@ -1,8 +1,7 @@
 """The payloads of canonical tools: for each tool one struct for `input` and one for `output`.
 
-Every field is optional, because every provider leaves something out. Unknown keys go to `extra`; so a provider's own
-keys are there beside the canonical ones. Field names are the keys on the wire. Paths are as the provider states them,
-mostly absolute.
+Every field is optional, because every provider leaves something out. Unknown keys, such as a provider's own, go to
+`extra`. Field names are the keys on the wire. Paths are as the provider states them, mostly absolute.
 
     payload = TOOLS[event.name].input.from_payload(event.input)
 """

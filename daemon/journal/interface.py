@@ -158,7 +158,7 @@ class Commit(NamedTuple):
     base_lines: int
     """m: the number of lines that the stored stream must have, else `StreamConflictError`."""
     outputs: Sequence[Produced | OutputChunk]
-    """In order. Partials are published in their place and not stored."""
+    """Outputs of the lines, in order. Partials are published in their place, but not stored."""
     tail: Sequence[Input]
     snapshot: bytes | None = None
     """Replaces snapshot and tail. It covers the tail records of this commit."""
@@ -238,7 +238,7 @@ MAX_SLICE = 1024 * 1024
 class OutputSlice(NamedTuple):
     data: bytes
     offset: int
-    """In the requested unit."""
+    """Offset of the data in the body, in the requested unit."""
     total: int
     """Length of the whole body, in the requested unit."""
     mime_type: str
@@ -282,7 +282,7 @@ class Journal(ABC):
         """Called in the event loop with a `seq`: up to it, `on_commit` will not be called again. Events not passed to
         it are deleted or damaged, or its call failed."""
         self._reads = self._commits = self._transactions = self._events = 0
-        """For `statistics`."""
+        """Counters for `statistics`."""
 
     @property
     @abstractmethod

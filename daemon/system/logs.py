@@ -3,8 +3,8 @@
 A message is a constant text; variable parts go into fields. Fields may hold untrusted text: it is truncated, and
 sanitized for a terminal.
 
-Logging never blocks: a thread writes the lines. If nobody reads standard error, up to `MAX_WAITING` bytes of them are
-queued, and later lines are dropped and counted.
+Logging never blocks: a thread writes the lines. If nobody reads standard error, up to `MAX_WAITING` characters of them
+are queued, and later lines are dropped and counted.
 """
 
 from __future__ import annotations
