@@ -205,7 +205,7 @@ class Shares:
         self._places: dict[Connection, str] = {}
 
     def take(self, connection: Connection, peer: Peer) -> bool:
-        """Take a place for a connection, if necessary by evicting another one. Returns False if there is none."""
+        """Take a place for a connection, if necessary by evicting another one. Returns False if it cannot have one."""
         own = self._held.get(peer.name, {})
         if len(own) >= self._each:
             return False

@@ -171,7 +171,8 @@ class Workers(Generic[Item, Value]):
         return self._held.release(received.popleft())
 
     def _receive(self, wanted: int) -> None:
-        """Receive messages until one of the wanted batch has arrived, and give new batches to idle workers."""
+        """Wait at most `CHECK` seconds for messages of the wanted batch, and of others while there is room to buffer
+        them. Gives new batches to workers that are done."""
         from multiprocessing.connection import wait
 
         everyone = self._held.has_room or wanted >= self._given

@@ -40,7 +40,8 @@ BATCH = 256 * 1024
 TEMPORARY = ("shutting-down", "too-many-connections", "too-many-streams", "journal")
 """Error codes of a daemon that may take the stream later."""
 UNREADABLE = ("bad-frame", "frame-too-long")
-"""Error codes of an older daemon that rejects an `ingest` frame with a prompt: unknown key, or frame too long."""
+"""Error codes of a daemon that rejects an `ingest` frame for its prompt: the key is unknown to it, or the frame is too
+long."""
 REFUSED = "this tap sends nothing to the agent"
 RETRY_FIRST, RETRY_MOST = 0.05, 0.5
 """Shortest and longest backoff between attempts to reach a daemon, in seconds."""

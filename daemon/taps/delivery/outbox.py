@@ -90,7 +90,7 @@ class Outbox:
         self.sent = begin
         """Number of the last line taken on the current connection."""
         self.spooled = begin
-        """Number of the last line up to which all are on disk or acknowledged."""
+        """Number of a line: it and all before it are on disk or acknowledged."""
         self.ended: int | None = None
         """End of the agent in ms since the epoch; None if unknown."""
         self.dropped = 0

@@ -160,7 +160,7 @@ class Spool:
         return None
 
     def append(self, records: bytes, lines: int) -> None:
-        """Append whole records (made by `frame`) of this many lines, atomically: on an `OSError`, none is appended."""
+        """Append whole records (made by `frame`) of this many lines; on an `OSError`, none is appended."""
         try:
             self._write(records, self.size)
         except OSError:

@@ -289,8 +289,8 @@ class FollowedFile:
         return self._setting.clock() - self._mtime > self._setting.suspend_timeout_ms
 
     async def turn(self) -> bool:
-        """Ingest the next new lines, about `TURN_BYTES`. Returns whether there is more. Raises like `open_file`, and
-        `ReplacedError`."""
+        """Ingest the next part of what is new: about `TURN_BYTES` of lines, or the whole document. Returns whether
+        there is more. Raises like `open_file`, and `ReplacedError`."""
         return await (self._read_document() if is_document(self.path) else self._read_lines())
 
     async def request(self) -> Request | None:

@@ -398,8 +398,9 @@ DOCUMENT_BLOCK = 1024 * 1024
 
 class SessionFolders:
     """The sessions of an agent that are folders of files, each presented as one document composed of them. The files
-    are read by the agent's reader (`catalog/dialect.py`). The agent may replace a file by a newer one while it is read;
-    then the document is composed again. The path of a session is that of its first file (`FolderReader.files`)."""
+    are read by the agent's reader (`catalog/dialect.py`). If the agent deletes a file meanwhile, because there is a
+    newer one, the document is composed again. The path of a session is that of its first file
+    (`FolderReader.files`)."""
 
     def __init__(self, reader: FolderReader) -> None:
         self._reader = reader

@@ -48,7 +48,7 @@ class Watch(NamedTuple):
     found: Callable[[Iterable[Found]], None]
     """Called with all sessions, and again with those that may have changed."""
     trouble: Callable[[OSError], None]
-    """Called with errors of reading."""
+    """Called with errors of listing and watching."""
 
     def run(self) -> None:
         if isinstance(self.root.reader, Database):

@@ -104,7 +104,7 @@ class Exchange:
             self._take(t, self._response.feed(data))
 
     def cut(self, t: int) -> None:
-        """Discard the rest of the answer, including an unfinished line: it is lost."""
+        """Discard the rest of the exchange, including an unfinished line: it is lost."""
         self._is_cut = True
 
     def finished(self, t: int, lines: int, size: int, reason: str) -> None:
