@@ -546,7 +546,7 @@ export interface ClientStruct {
 /** Lists sessions, newest first. A session matches if it has one of the values of each filter that is given. */
 export interface SessionsRequest {
   op: "sessions";
-  /** The reply repeats it. */
+  /** Id of the request; the reply repeats it. */
   id?: string | number;
   limit?: number;
   /** `next` of the previous page, in the order `seq`. */
@@ -575,16 +575,16 @@ export interface SessionsRequest {
  */
 export interface SearchRequest {
   op: "search";
-  /** The reply repeats it. */
+  /** Id of the request; the reply repeats it. */
   id?: string | number;
   /** Words and `"quoted phrases"`; an event has to have all of them. The last word may be the beginning of one. */
   query: string;
   session?: string[];
-  /** Agents. */
+  /** Names of agents. */
   provider?: string[];
   /** Directories of the sessions, parents of these directories, or the last part of their names. */
   project?: string[];
-  /** Of the sessions. */
+  /** Statuses of the sessions. */
   status?: ("completed" | "failed" | "interrupted" | "running" | "waiting")[];
   kind?: string[];
   /** The canonical or the raw name of the tool. */
@@ -607,23 +607,23 @@ export interface SearchRequest {
  */
 export interface UsageRequest {
   op: "usage";
-  /** The reply repeats it. */
+  /** Id of the request; the reply repeats it. */
   id?: string | number;
   /** `agent` is the provider; a `subagent` is named with its session, as `<session>/<subagent>`. */
   by?: "agent" | "day" | "model" | "project" | "session" | "subagent";
   session?: string[];
   provider?: string[];
   project?: string[];
-  /** From the day on which this was, in milliseconds since the epoch. */
+  /** Only days from the one that contains this time, in milliseconds since the epoch. */
   since?: number;
-  /** Until the day before this was. */
+  /** Only days that begin before this time, in milliseconds since the epoch. */
   until?: number;
 }
 
 /** Asks for one event. */
 export interface EventRequest {
   op: "event";
-  /** The reply repeats it. */
+  /** Id of the request; the reply repeats it. */
   id?: string | number;
   seq: number;
   /** `assistant`: what the model saw; `display`: what the user sees; `raw`: the event as it is in the journal. */
@@ -633,7 +633,7 @@ export interface EventRequest {
 /** Asks what a session changed: its files, or the diff of one. */
 export interface FilesRequest {
   op: "files";
-  /** The reply repeats it. */
+  /** Id of the request; the reply repeats it. */
   id?: string | number;
   session: string;
   /** Path of the file, as in the list or absolute; for a renamed file, the old path works too. */
@@ -643,7 +643,7 @@ export interface FilesRequest {
 /** Lists open calls and pending permissions. */
 export interface CallsRequest {
   op: "calls";
-  /** The reply repeats it. */
+  /** Id of the request; the reply repeats it. */
   id?: string | number;
   session?: string;
 }
@@ -651,12 +651,12 @@ export interface CallsRequest {
 /** Asks for a part of an output body. */
 export interface OutputRequest {
   op: "output";
-  /** The reply repeats it. */
+  /** Id of the request; the reply repeats it. */
   id?: string | number;
   outputId: string;
   /** Where the part starts, in `unit`. */
   offset?: number;
-  /** In `unit`; a reply has at most 1 MiB, however much is requested. */
+  /** Length of the part, in `unit`; a reply has at most 1 MiB, however much is requested. */
   length?: number;
   unit?: "bytes" | "lines";
 }
@@ -664,7 +664,7 @@ export interface OutputRequest {
 /** Stores a body for a limited time: the `bytes` bytes that follow the frame's newline. Returns its `outputId`. */
 export interface StoreRequest {
   op: "store";
-  /** The reply repeats it. */
+  /** Id of the request; the reply repeats it. */
   id?: string | number;
   bytes: number;
   mimeType: string;
@@ -678,14 +678,14 @@ export interface StoreRequest {
 /** Asks for the daemon's statistics. */
 export interface StatsRequest {
   op: "stats";
-  /** The reply repeats it. */
+  /** Id of the request; the reply repeats it. */
   id?: string | number;
 }
 
 /** Ends a stream: open calls are closed as interrupted. Returns its statistics. */
 export interface EndRequest {
   op: "end";
-  /** The reply repeats it. */
+  /** Id of the request; the reply repeats it. */
   id?: string | number;
   stream: string;
 }
@@ -696,7 +696,7 @@ export interface EndRequest {
  */
 export interface ToAgentRequest {
   op: "to-agent";
-  /** The reply repeats it. */
+  /** Id of the request; the reply repeats it. */
   id?: string | number;
   stream: string;
   /** Any JSON value. The daemon does not read it. */
@@ -706,7 +706,7 @@ export interface ToAgentRequest {
 /** Deletes an ended session: its events and their bodies. Returns the number of events. */
 export interface RemoveRequest {
   op: "remove";
-  /** The reply repeats it. */
+  /** Id of the request; the reply repeats it. */
   id?: string | number;
   session: string;
 }
@@ -714,7 +714,7 @@ export interface RemoveRequest {
 /** Asks whether the daemon answers. */
 export interface PingRequest {
   op: "ping";
-  /** The reply repeats it. */
+  /** Id of the request; the reply repeats it. */
   id?: string | number;
 }
 
@@ -800,11 +800,11 @@ export interface At {
 }
 
 /**
- * Some or all events from `from` to `to`, inclusive, are gone; those that still exist follow.
+ * Some or all events from `from` to `to`, inclusive, are missing; those that still exist follow.
  *
  *     `retention`: they were too old. `corrupt`: they are damaged on disk. `reset`: the cursor belongs to
  * another journal,     or is beyond the end of this one; the oldest event follows (`from` is 1, and `to` is 0 if
- * no event of this journal     is gone).
+ * no event of this journal     is missing).
  */
 export interface Gap {
   op: "gap";
@@ -861,7 +861,7 @@ export interface Done extends Statistics {
   op: "done";
 }
 
-/** Why a request failed. */
+/** The reason why a request failed. */
 export interface Problem {
   /** One of the error codes. */
   code: string;
@@ -885,7 +885,7 @@ export interface Reply {
   error?: Problem;
 }
 
-/** Where the payload comes from: the tool as the provider named it, and its canonical name. */
+/** The origin of the payload: the tool as the provider named it, and its canonical name. */
 export interface Happy {
   /** Version of the payloads: 2. */
   v?: number;
@@ -927,7 +927,7 @@ export interface Session {
   session: string;
   provider: string;
   agentVersion?: string;
-  /** The latest one. */
+  /** The model that was used last. */
   model?: string;
   /** All models, in the order in which they were first used; at most 16. */
   models?: string[];
@@ -958,12 +958,12 @@ export interface Session {
   /** Milliseconds since the epoch. */
   firstTs?: number;
   lastTs?: number;
-  /** Without history that the agent sent again. */
+  /** Number of events, without history that the agent sent again. */
   events: number;
   calls: number;
   /** Number of calls by family: `shell`, `read`, `edit`, `search`, `web`, `task`, `plan`, `mcp`, `other`. */
   families?: Record<string, number>;
-  /** The same for slices of the session's time, oldest first; at most 24. */
+  /** Number of calls by family for each slice of the session's time, oldest first; at most 24 slices. */
   activity?: Record<string, number>[];
   /**
    * Width of a slice in milliseconds. Slices begin at multiples of this width since the epoch; the first slice
@@ -1045,10 +1045,10 @@ export interface Hunk {
 export interface FileChange {
   /** Relative to the session's directory if the file is in there. */
   path: string;
-  /** Where a renamed file was. */
+  /** Earlier path of a renamed file. */
   oldPath?: string;
   kind: "added" | "deleted" | "modified" | "renamed";
-  /** Lines; absent if they are not known. */
+  /** Number of added lines; absent, as `removed`, if it is not known. */
   added?: number;
   removed?: number;
   /**
@@ -1056,13 +1056,13 @@ export interface FileChange {
    * something else changed the file, such as a shell command.
    */
   complete: boolean;
-  /** Why there is no diff. */
+  /** Reason why there is no diff. */
   omitted?: "binary" | "large";
   /** The `seq` of each call that changed it; at most 1,000. */
   calls: number[];
 }
 
-/** The same, with the diff. */
+/** A file that a session changed, with its diff. */
 export interface FileDiff extends FileChange {
   /** As unified text, with `---` and `+++`; empty if there is none. */
   diff: string;
@@ -1071,7 +1071,7 @@ export interface FileDiff extends FileChange {
 
 /** What a session changed, by path. */
 export interface FilesResult {
-  /** Without files that are unchanged in the end. */
+  /** The changed files, without those that are unchanged in the end. */
   files: FileChange[];
   /** False if there are more files than fit into a reply, or than are stored for a session. */
   complete: boolean;
@@ -1124,17 +1124,20 @@ export interface SearchResult {
   complete: boolean;
   /** The `seq` of the newest event that was searched. */
   upto: number;
-  /** How many newer `seq` there are, which are still being indexed. */
+  /** Number of newer `seq` that are not indexed yet. */
   behind: number;
   /** Events up to this `seq` are not searched: the index would be larger than `index_bytes`. */
   floor?: number;
 }
 
-/** What was used for one day, model, project, agent, session or subagent. */
+/** Tokens and cost of one day, model, project, agent, session or subagent. */
 export interface UsageRow {
-  /** A day is `YYYY-MM-DD`. Absent: not known, or no subagent but the main one. */
+  /**
+   * The value by which the row is grouped; a day is `YYYY-MM-DD`. Absent if it is not known, and for the main
+   * agent among subagents.
+   */
   key?: string;
-  /** Of a session. */
+  /** Title of the session, if `by` is `session`. */
   title?: string;
   sessions: number;
   inputTokens: number;
@@ -1146,7 +1149,7 @@ export interface UsageRow {
   reasoningTokens: number;
   /** The cost of all tokens whose cost is known. */
   costUsd?: number;
-  /** Some of the cost is not the agent's own figure. */
+  /** True if a part of the cost is an estimate, not stated by the agent. */
   costEstimated?: boolean;
   /** Tokens whose cost is not known. */
   unpricedTokens?: number;
@@ -1156,7 +1159,7 @@ export interface UsageRow {
 
 /** The prices that estimates use. */
 export interface PricesInfo {
-  /** Of the package `genai-prices`. */
+  /** Version of the package `genai-prices`. */
   version: string;
   /** The latest day on which one of its prices was checked. */
   date?: string;
@@ -1233,7 +1236,7 @@ export interface OutputResult {
   b64?: string;
   /** Where the part starts, in `unit`. */
   offset: number;
-  /** In `unit`; less than requested if the reply is full or the body ends. */
+  /** Length of the part, in `unit`; less than requested if the reply is full or the body ends. */
   length: number;
   /** Length of the whole body, in `unit`. */
   total: number;
@@ -1270,7 +1273,7 @@ export interface Statistics {
   stream: string;
   dialect: string;
   provider: string;
-  /** Lines that have a class; without those that are held until the dialect is recognised. */
+  /** Lines that have a class, not counting those that are held until the dialect is recognised. */
   lines: number;
   /** Lines that produced events, or content of a later event. */
   withEvents: number;
