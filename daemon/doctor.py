@@ -403,7 +403,7 @@ def folder(area: str, place: Path) -> Iterator[Finding]:
     room = shutil.disk_usage(existing).free
     left = f"{room / 1024 / MIB:.1f} GiB" if room >= LITTLE else f"{room / MIB:.0f} MiB"
     if (reason := _refused(existing, made=existing == place)) is not None:
-        advice = "Make it writable, or choose another place; see `Settings` in the README."
+        advice = "Make it writable, or choose another place: docs/reference/settings.md names the setting of each."
         yield problem(area, f"cannot write to {place}: {reason}", advice)
     elif room < TOO_LITTLE:
         yield problem(area, f"only {left} are left for {place}", "Free some space: what does not fit is lost.")
