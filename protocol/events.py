@@ -216,6 +216,17 @@ class Turn(Event, tag="turn"):
     """As the provider states it (`end_turn`, `error_max_turns`, …); `interrupted` if work was open at the end."""
     duration_ms: int | None = None
 
+    @property
+    def starts(self) -> bool:
+        """Whether a turn of the main agent starts: see `starts_turn`."""
+        return not self.replay and starts_turn(self.state, self.agent)
+
+
+def starts_turn(state: str | None, agent: str | None) -> bool:
+    """Return whether a `turn` event starts a turn of the main agent. The turns of a session are these, numbered from 1.
+    A message between two turns belongs to none; in a replay, nothing does."""
+    return state == "started" and agent is None
+
 
 class Message(Event, tag="message"):
     """One whole block of text by one author; with `partial`, a live part of it."""
@@ -503,6 +514,11 @@ class EventHead(msgspec.Struct, rename="camel"):
     def key(self) -> CallKey:
         """Key of the event's call: (stream, call id)."""
         return self.stream, self.call_id or ""
+
+    @property
+    def starts_turn(self) -> bool:
+        """Whether a turn of the main agent starts."""
+        return self.kind == "turn" and not self.replay and starts_turn(self.state, self.agent)
 
     @property
     def is_end(self) -> bool:

@@ -139,7 +139,9 @@ class SessionHistory:
         """(stream, permission id) -> the open request, and the id of its call."""
         self._tasks: dict[str, _Task] = {}
         self._prompt = ""
-        """The beginning of a user's message that came before its turn."""
+        """The beginning of the first user message since the last turn ended."""
+        self._is_said_before = False
+        """Whether the prompt of the last turn was said before it, and its own one may still come."""
         self._now = 0
 
     def add(self, events: Iterable[StoredEvent]) -> None:
@@ -218,12 +220,12 @@ class SessionHistory:
     def _note_turn(self, seq: int, head: EventHead) -> None:
         if head.agent is not None:
             return
-        if head.state == "started":
+        if head.starts_turn:
             number = 1 + (self.turns[-1].number if self.turns else 0)
             if self.turns and self.turns[-1].state == "started":
                 self.turns[-1].state, self.turns[-1].end = "", self._now
             self.turns.append(TurnWork(number, seq, self._now, self._new_share(), prompt=self._prompt))
-            self._prompt = ""
+            self._prompt, self._is_said_before = "", bool(self._prompt)
             return
         turn = self._turn
         turn.state, turn.end, turn.duration = head.state or "", self._now, head.duration_ms
@@ -235,20 +237,22 @@ class SessionHistory:
         if head.agent is not None:
             return
         if head.role == "assistant":
+            self._is_said_before = False
             if not self._turn.answer:
                 self._turn.answer = title_of(head.text)
         elif head.role != "user":
             return
         elif not self.turns or self.turns[-1].state != "started":
             self._prompt = self._prompt or title_of(head.text)
-        elif not self.turns[-1].prompt:
-            self.turns[-1].prompt = title_of(head.text)
+        elif (said := title_of(head.text)) and (not self.turns[-1].prompt or self._is_said_before):
+            self.turns[-1].prompt, self._is_said_before = said, False
 
     def _open_call(self, seq: int, head: EventHead) -> None:
         agent = head.agent or ""
         preview = (head.preview or head.title or "")[:NAME]
         call = TimedCall(seq, agent, (head.name or "")[:NAME], preview, self._now)
         self.calls.append(call)
+        self._is_said_before = False
         self._by_key[head.key] = call
         share = self._share(head)
         share.calls += 1

@@ -331,7 +331,7 @@ def is_aside(card: Card) -> bool:
     """Return whether the card only reports usage, or describes a session or a turn that begins elsewhere."""
     event = card.fragment.event
     if isinstance(event, Turn):
-        return event.agent is not None or event.state != "started"
+        return not event.starts
     return isinstance(event, Usage | SessionEvent)
 
 
@@ -636,12 +636,22 @@ class Turns:
 
     def __init__(self) -> None:
         self.all: list[TurnOfSession] = []
+        self._said: Message | None = None
+        """The first user message since the last turn ended."""
+        self._is_said_before = False
+        """Whether the words of the last turn are those of a message before it, and its own prompt may still come."""
 
     def add(self, event: AnyEvent) -> TurnOfSession | None:
         """Add an event. Return the turn that begins with it, if any."""
         if event.replay:
             return None
         begun = self._begun(event)
+        is_open = bool(self.all) and self.all[-1].state == "started"
+        if isinstance(event, Message) and event.role == "user" and event.agent is None:
+            if not is_open:
+                self._said = self._said or event
+            elif not self.all[-1].words or self._is_said_before:
+                self._name(event, before=False)
         if not self.all:
             return None
         turn = self.all[-1]
@@ -649,28 +659,33 @@ class Turns:
             turn.began = event.ts if turn.began is None else turn.began
             turn.ended = event.ts
         match event:
-            case Message(role="user", agent=None) if not turn.words:
-                turn.words, turn.anchor = short(event.text, WORDS), event.seq or 0
             case ToolCall():
                 turn.calls += 1
+                self._is_said_before = False
+            case Message(role="assistant", agent=None):
+                self._is_said_before = False
             case ToolResult(is_error=True):
                 turn.failed += 1
                 if len(turn.errors) < ERRORS:
                     turn.errors.append((event.seq or 0, event.name))
-            case Turn(agent=None) if event.state != "started":
+            case Turn(agent=None) if not event.starts:
                 turn.state = event.state
                 turn.stated = event.duration_ms
+            case _:
+                pass
         return begun
 
     def _begun(self, event: AnyEvent) -> TurnOfSession | None:
-        last = self.all[-1] if self.all else None
-        match event:
-            case Turn(state="started", agent=None):
-                pass
-            case Message(role="user", agent=None) if last is None or (last.words and last.state != "started"):
-                pass
-            case _:
-                return None
+        if not (isinstance(event, Turn) and event.starts):
+            return None
         seq = event.seq or 0
         self.all.append(TurnOfSession(len(self.all) + 1, seq, seq))
+        if self._said is not None:
+            self._name(self._said, before=True)
         return self.all[-1]
+
+    def _name(self, message: Message, *, before: bool) -> None:
+        """Name the last turn by its own prompt, or until that comes by what was said before it."""
+        turn = self.all[-1]
+        turn.words, turn.anchor = short(message.text, WORDS), message.seq or 0
+        self._said, self._is_said_before = None, before

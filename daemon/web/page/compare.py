@@ -216,6 +216,10 @@ async def turns_of(journal: Journal, session: str) -> Turns:
 class _Found:
     def __init__(self) -> None:
         self.turns: list[Turn] = []
+        self._said: Said | None = None
+        """The first prompt since the last turn ended."""
+        self._is_said_before = False
+        """Whether the prompt of the last turn was said before it, and its own one may still come."""
 
     @property
     def is_full(self) -> bool:
@@ -230,20 +234,27 @@ class _Found:
     def _note(self, seq: int, event: EventHead) -> None:
         is_main = event.agent is None
         prompts = is_main and event.kind == "message" and event.role == "user" and bool(title_of(event.text))
-        starts = is_main and event.kind == "turn" and event.state == "started"
-        if not self.turns or starts or (prompts and self.turns[-1].ended):
-            self.turns.append(Turn(len(self.turns) + 1, seq, event.ts))
+        if event.starts_turn:
+            self.turns.append(Turn(len(self.turns) + 1, seq, event.ts, prompt=self._said))
+            self._said, self._is_said_before = None, self._said is not None
+        elif not self.turns or (prompts and self.turns[-1].ended):
+            if prompts:
+                self._said = self._said or Said.of(event.text, seq, PROMPT)
+            return
         turn = self.turns[-1]
         turn.last = event.ts if event.ts is not None else turn.last
         if event.kind == "tool-call":
             turn.families[family_of(event.name)] += 1
+            self._is_said_before = False
         elif event.kind == "tool-result":
             turn.errors += event.is_error
         elif prompts:
-            turn.prompt = turn.prompt or Said.of(event.text, seq, PROMPT)
+            if turn.prompt is None or self._is_said_before:
+                turn.prompt, self._is_said_before = Said.of(event.text, seq, PROMPT), False
         elif event.kind == "message" and is_main and event.role == "assistant" and event.text.strip():
             turn.answer = Said.of(event.text, seq, ANSWER)
-        elif event.kind == "turn" and is_main and not starts:
+            self._is_said_before = False
+        elif event.kind == "turn" and is_main and not event.starts_turn:
             turn.ended = True
             turn.errors += event.state == "failed"
             turn.milliseconds = event.duration_ms

@@ -475,7 +475,7 @@ async def turn_numbers(journal: Journal, events: Iterable[StoredEvent]) -> dict[
     begins: dict[str, list[int]] = {}
     for one in events:
         head = one.head
-        if _is_begin(head):
+        if head.starts_turn:
             begins.setdefault(head.session, []).append(one.seq)
     numbers: dict[int, int] = {}
     for session, seqs in begins.items():
@@ -535,9 +535,4 @@ async def _number(journal: Journal, session: str, seq: int) -> int | None:
 
 
 def _begins(events: Iterable[StoredEvent]) -> int:
-    return sum(_is_begin(one.head) for one in events)
-
-
-def _is_begin(head: EventHead) -> bool:
-    """Whether the event begins a turn of the main agent."""
-    return head.kind == "turn" and head.agent is None and head.state == "started"
+    return sum(one.head.starts_turn for one in events)
