@@ -218,11 +218,11 @@ class Turn(Event, tag="turn"):
 
     @property
     def starts(self) -> bool:
-        """Whether a turn of the main agent starts: see `starts_turn`."""
-        return not self.replay and starts_turn(self.state, self.agent)
+        """Whether a turn of the main agent starts: see `is_turn_start`."""
+        return not self.replay and is_turn_start(self.state, self.agent)
 
 
-def starts_turn(state: str | None, agent: str | None) -> bool:
+def is_turn_start(state: str | None, agent: str | None) -> bool:
     """Return whether a `turn` event starts a turn of the main agent. The turns of a session are these, numbered from 1.
     A message between two turns belongs to none; in a replay, nothing does."""
     return state == "started" and agent is None
@@ -518,7 +518,7 @@ class EventHead(msgspec.Struct, rename="camel"):
     @property
     def starts_turn(self) -> bool:
         """Whether a turn of the main agent starts."""
-        return self.kind == "turn" and not self.replay and starts_turn(self.state, self.agent)
+        return self.kind == "turn" and not self.replay and is_turn_start(self.state, self.agent)
 
     @property
     def is_end(self) -> bool:

@@ -21,7 +21,7 @@ from tooltap.normalizers.changes.content import split_lines
 from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, absolute, steps
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.tools.registry import family_of
-from tooltap.protocol.events import starts_turn
+from tooltap.protocol.events import is_turn_start
 from tooltap.protocol.replies import Session, SessionStatus, StreamState, TurnState
 
 # -- the title: the agent's, or else the first prompt, without what programs have put around it ----------------------
@@ -276,7 +276,7 @@ class Work(msgspec.Struct, omit_defaults=True):
 
     def _note_turn(self, ts: int | None, entry: Produced) -> None:
         self.turn = entry.fields.state
-        if starts_turn(self.turn, entry.agent):
+        if is_turn_start(self.turn, entry.agent):
             self.turns += 1
             self.since = ts
             return

@@ -16,7 +16,7 @@ import anyio
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.protocol.events import starts_turn
+from tooltap.protocol.events import is_turn_start
 from tooltap.protocol.filters import Filter
 
 
@@ -37,7 +37,7 @@ class TurnCount:
 
     def note(self, state: str, agent: str | None) -> bool:
         """Count a `turn` event; return whether it starts a turn of the main agent."""
-        starts = starts_turn(state, agent)
+        starts = is_turn_start(state, agent)
         self.number += starts
         return starts
 
