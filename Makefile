@@ -18,7 +18,7 @@ demo: .venv/.runtime
 	$(BIN)/tooltap demo
 
 # All tests but those in a browser and those of the laboratories. Many wait for processes: more workers than cores.
-TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(os.cpu_count(), min(2 * os.cpu_count(), 8)))')
+TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(os.cpu_count(), min(3 * os.cpu_count(), 12)))')
 test: .venv/.dev
 	$(BIN)/pytest -q -rfEs -n $(TEST_WORKERS) --dist worksteal -m 'not browser and not lab'
 
@@ -35,7 +35,7 @@ quick: .venv/.dev
 	$(BIN)/ruff format --check .
 	@mkdir -p build
 	@$(BIN)/mypy >build/types.txt 2>&1 & types=$$!; \
-	$(BIN)/pytest -q -rfEs -n $(TEST_WORKERS) -m '$(QUICK)'; tests=$$?; \
+	$(BIN)/pytest -q -rfEs -n auto -m '$(QUICK)'; tests=$$?; \
 	wait $$types; types=$$?; cat build/types.txt; test $$tests = 0 && test $$types = 0
 
 # Run the tests whose imports lead to what differs from SINCE (main), and those beside it: see tests/affected.py.
