@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -76,7 +77,11 @@ def used(daemon: DaemonProcess, directory: Path, events: int) -> Used:
     pid = str(daemon.process.pid)
     memory = subprocess.run(["ps", "-o", "rss=", "-p", pid], capture_output=True, check=True).stdout
     files = len(os.listdir(f"/proc/{pid}/fd")) if sys.platform == "linux" else 0
-    return Used(events, int(memory) * 1024, files, sum(file.stat().st_size for file in directory.glob("journal.db*")))
+    size = 0
+    for file in directory.glob("journal.db*"):
+        with suppress(FileNotFoundError):  # a rollback journal of the index: gone after its transaction
+            size += file.stat().st_size
+    return Used(events, int(memory) * 1024, files, size)
 
 
 def soak(events: int, directory: Path) -> list[str]:

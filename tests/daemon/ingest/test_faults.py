@@ -70,7 +70,8 @@ def test_full_disk_stops_publishers_only(process: DaemonProcess, subscriber: Wir
     """A limit on file size stands in for a full disk: both make SQLite's write fail."""
     sent = [f"{number} ".ljust(4_000, "x") for number in range(2_000)]
     pid = process.process.pid
-    journal = sum(file.stat().st_size for file in process.path.parent.parent.glob("journal.db*"))
+    folder = process.path.parent.parent
+    journal = sum((folder / name).stat().st_size for name in ("journal.db", "journal.db-wal"))
     _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE, (journal + 1_000_000, resource.RLIM_INFINITY))
 
     refused, committed = send(process, sent)
