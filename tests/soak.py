@@ -14,8 +14,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
