@@ -19,6 +19,7 @@ from tooltap.protocol.frames import DaemonFrame, Ingest
 from tooltap.protocol.inputs import write_tapped
 
 NOW = 1_700_000_000_000
+TIMEOUT = 30
 
 
 class Clock:
@@ -63,7 +64,7 @@ class Publisher:
         self._arrived.set()
 
     async def until(self, expected: DaemonFrame) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(TIMEOUT):
             while expected not in self.frames:
                 self._arrived = anyio.Event()
                 await self._arrived.wait()

@@ -144,8 +144,7 @@ async def test_what_else_changes_the_stream_waits_for_the_line(tmp_path: Path) -
         publisher = await publish(streams, dialect="claude-stream", agent="helper")
         await begin_huge(publisher, tasks)
         tasks.start_soon(streams.set_parent, "s", "toolu_7")
-        with anyio.fail_after(30):
-            await publisher.until(Ack(lines=3))
+        await publisher.until(Ack(lines=3))
         statistics = await streams.end("s")
         found = await events(journal_of(streams))
 

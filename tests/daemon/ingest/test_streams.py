@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.daemon.publishing import Clock, Publisher, daemon, events, journal_of, publish, streams_on
+from tests.daemon.publishing import TIMEOUT, Clock, Publisher, daemon, events, journal_of, publish, streams_on
 from tooltap.daemon.journal.interface import Commit, JournalError, StoredStream
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.protocol.frames import Ack, Done, ErrorFrame, FrameError, Ingesting, Suspended
@@ -79,6 +79,13 @@ class Gate(SqliteJournal):
         await super().commit(commit)
 
 
+async def until_abandoned(publisher: Publisher) -> None:
+    """Wait until another connection takes the stream over, for which it first loads the stream, in a thread."""
+    with anyio.fail_after(TIMEOUT):
+        while not publisher.ingest._abandoned:
+            await anyio.sleep(0.001)
+
+
 @pytest.fixture
 async def slow(path: Path) -> Any:
     journal = await Gate.open(path)
@@ -104,6 +111,7 @@ async def test_takeover_discards_uncommitted_lines(slow: Gate) -> None:
             taken_over.set()
 
         tasks.start_soon(take_over)
+        await until_abandoned(older)
         await anyio.wait_all_tasks_blocked()
         assert newer == []
         slow.gate.set()
@@ -159,7 +167,7 @@ async def test_superseded_end_is_not_done(slow: Gate) -> None:
         tasks.start_soon(lambda: older.record(op="end"))
         await anyio.wait_all_tasks_blocked()
         tasks.start_soon(publish, streams)
-        await anyio.wait_all_tasks_blocked()
+        await until_abandoned(older)
         slow.gate.set()
         await older.ingest.over.wait()
 
