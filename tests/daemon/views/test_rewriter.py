@@ -40,7 +40,7 @@ def is_gone(pid: int) -> bool:
     """The process has ended, or is a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second if it ends while its file is read
         return True
 
 
