@@ -6,8 +6,9 @@ import json
 import os
 import select
 import socket
+import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import anyio
 import pytest
 
 from tests.daemon.events import commit, message
-from tests.daemon.running import Running, Wire, running
+from tests.daemon.running import TIMEOUT, Running, Wire, running
 from tooltap import __version__
 from tooltap.daemon.journal.interface import Commit
 
@@ -37,12 +38,18 @@ def tapped(line: str) -> bytes:
     return json.dumps({"t": 1_700_000_000_000, "dir": "out", "line": line}).encode() + b"\n"
 
 
-def send_until_stuck(wire: Wire, data: bytes) -> int:
-    """Bytes that a socket takes while the other end does not read."""
+def send_until_stuck(wire: Wire, data: bytes, is_stuck: Callable[[], bool]) -> int:
+    """Bytes that a socket takes before the other end stops reading, and then."""
     sent = 0
-    while select.select([], [wire.socket], [], 0.2)[1]:
-        sent += wire.socket.send(data[sent : sent + 65_536], socket.MSG_DONTWAIT)
-    return sent
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        was_stuck = is_stuck()
+        while select.select([], [wire.socket], [], 0)[1]:
+            sent += wire.socket.send(data[sent : sent + 65_536], socket.MSG_DONTWAIT)
+        if was_stuck:
+            return sent
+        assert time.monotonic() < deadline, sent
+        time.sleep(0.001)
 
 
 def refusal(wire: Wire) -> str:
@@ -221,7 +228,13 @@ def test_backpressure_reaches_the_socket(tmp_path: Path) -> None:
             await commit_really(commit)
 
         journal.commit = commit_when_opened  # type: ignore[method-assign]
-        sent = send_until_stuck(wire, data)
+        [connection] = daemon.daemon.server._connections
+        ingest = daemon.daemon._streams.connections["s"]
+
+        def is_stuck() -> bool:
+            return ingest._waiting > ingest._setting.in_flight_bytes and not connection._transport.is_reading()
+
+        sent = send_until_stuck(wire, data, is_stuck)
         assert 65_536 < sent < 2_000_000
         daemon.call(opened.set)
         wire.write(data[sent:])
