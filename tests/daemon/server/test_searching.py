@@ -9,6 +9,7 @@ import pytest
 
 from tests.daemon.events import commit, event, message
 from tests.daemon.running import Running, Wire, running
+from tests.daemon.search.conftest import patient as patient
 from tooltap.protocol.events import SessionEvent, Turn
 
 
