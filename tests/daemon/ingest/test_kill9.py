@@ -93,6 +93,12 @@ def check(lives: Lives, publishers: list[Publisher]) -> None:
     assert lives.seen == [found] * SUBSCRIBERS
 
 
+def until_seen(lives: Lives, publishers: list[Publisher]) -> None:
+    """Wait until the subscribers have everything: a daemon that is told to stop waits for them only for a moment."""
+    streams = {one.stream for one in publishers}
+    lives.until_seen(sum(one["stream"] in streams for one in unbroken()[0]))
+
+
 @pytest.mark.parametrize("snapshot_bytes", SNAPSHOTS)
 @pytest.mark.parametrize(
     ("failpoint", "nth", "kills"),
@@ -115,6 +121,7 @@ def test_killed_at_a_failpoint(tmp_path: Path, failpoint: str, nth: int, kills: 
             lives.start(f"{failpoint}:{nth}" if len(lives.died) < kills else "")
             try:
                 publisher.publish(wait_for_ack)
+                until_seen(lives, [publisher])
                 lives.stop()
             except Gone:
                 pass
@@ -152,6 +159,8 @@ def test_killed_at_any_moment(tmp_path: Path, seed: int, snapshot_bytes: int) ->
             with ThreadPoolExecutor(len(publishers)) as pool:
                 futures = [pool.submit(one.publish, count_down) for one in publishers if not one.done]
             assert all(isinstance(one.exception(), Gone | None) for one in futures)
+            if all(one.done for one in publishers):
+                until_seen(lives, publishers)
             lives.stop()
             lives.wait()
 

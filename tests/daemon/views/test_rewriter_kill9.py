@@ -45,6 +45,7 @@ def check(lives: Lives) -> None:
     while len(outcomes(lives)) < sum(RESULTS.values()):
         assert time.monotonic() < deadline, "a view is missing"
         time.sleep(0.02)
+    lives.until_seen(len(events(lives)))
     lives.stop()
     lives.wait()
     seen = [json.loads(line) for line in lives.seen[0]]
