@@ -18,7 +18,7 @@ import pytest
 from tests.daemon.ingest.test_kill9 import KILLED, LINES, STREAMS, records, told_apart, unbroken
 from tests.daemon.lives import SUBSCRIBERS, Gone, Lives, Publisher, wait_for_ack
 from tests.daemon.nats_server import NatsServer
-from tests.daemon.running import Wire
+from tests.daemon.running import TIMEOUT, Wire
 from tooltap.daemon.journal.nats.place import NatsPlace
 
 
@@ -155,15 +155,24 @@ def test_daemons_and_server_killed_at_random(tmp_path: Path, seed: int) -> None:
             publishers = [Publisher(chance.choice(sides), stream, records(stream)) for stream in STREAMS]
             servers_killed = 0
             while left := [publisher for publisher in publishers if not publisher.done]:
-                sent = threading.Semaphore(0)
+                most = chance.randint(1, 15)
+                sent, unsent, killed = threading.Semaphore(0), threading.Semaphore(most), threading.Event()
 
-                def count(number: int, wire: Wire, sent: threading.Semaphore = sent) -> None:
+                def count(
+                    number: int,
+                    wire: Wire,
+                    sent: threading.Semaphore = sent,
+                    unsent: threading.Semaphore = unsent,
+                    killed: threading.Event = killed,
+                ) -> None:
                     sent.release()
                     wait_for_ack(number, wire)
+                    if not unsent.acquire(blocking=False):
+                        killed.wait(TIMEOUT)
 
                 with ThreadPoolExecutor(len(left)) as pool:
                     futures = [pool.submit(one.publish, count) for one in left]
-                    for _ in range(chance.randint(1, 15)):
+                    for _ in range(most):
                         while not sent.acquire(timeout=0.02) and not all(future.done() for future in futures):
                             pass
                     if chance.random() < 0.5:
@@ -173,8 +182,10 @@ def test_daemons_and_server_killed_at_random(tmp_path: Path, seed: int) -> None:
                     victim = left[0]._lives
                     if one.died.count(KILLED) + other.died.count(KILLED) < 5:
                         victim.kill()
+                        killed.set()
                         victim.wait()
                         victim.start()
+                    killed.set()
                 for future in futures:
                     if not isinstance(future.exception(), Gone | None):
                         raise future.exception()  # type: ignore[misc]
