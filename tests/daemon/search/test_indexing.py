@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -42,12 +43,16 @@ def _texts(count: int) -> list[StoredEvent]:
     ]
 
 
-def _index_all(path: str, count: int, batch: int, part: int, ready: object) -> None:
-    """The child process: continue where the index is, and tell how far it is."""
+def _index_all(path: str, count: int, batch: int, part: int, most: int, ready: object) -> None:
+    """The child process: continue where the index is, and tell how far it is. After `most` batches it waits until it is
+    killed, for a parent that a busy machine holds up."""
     index_module.PART_DOCUMENTS = part
     index = Index(Path(path), "journal")
     events = _texts(count)
     while index.upto < count:
+        if not most:
+            signal.pause()
+        most -= 1
         index.add(events[index.upto : index.upto + batch], min(index.upto + batch, count))
         ready.send(index.upto)  # type: ignore[attr-defined]
     index.close()
@@ -62,12 +67,13 @@ def test_an_indexer_that_is_killed_makes_the_same_index(tmp_path: Path) -> None:
     killed = 0
     while True:
         reading, sending = _processes.Pipe(duplex=False)
-        process = _processes.Process(target=_index_all, args=(str(path), count, batch, part, sending))
+        batches = chosen.randint(1, 9) if killed < KILLS else count
+        process = _processes.Process(target=_index_all, args=(str(path), count, batch, part, batches + 1, sending))
         process.start()
         sending.close()
         upto = 0
         try:
-            for _ in range(chosen.randint(1, 9) if killed < KILLS else count):
+            for _ in range(batches):
                 upto = reading.recv()  # at any moment after this it is in the middle of the next batch
         except EOFError:
             pass
@@ -78,7 +84,7 @@ def test_an_indexer_that_is_killed_makes_the_same_index(tmp_path: Path) -> None:
         if upto == count:
             break
     reading, sending = _processes.Pipe(duplex=False)
-    process = _processes.Process(target=_index_all, args=(str(tmp_path / "clean"), count, 600, part, sending))
+    process = _processes.Process(target=_index_all, args=(str(tmp_path / "clean"), count, 600, part, count, sending))
     process.start()
     process.join()
     assert killed == KILLS
