@@ -8,16 +8,24 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemon.constants import VARIABLE
 from tests.daemon.processes import DaemonProcess
+from tests.daemon.running import TIMEOUT
 
 LINE = json.dumps({"t": 1_700_000_000_000, "dir": "out", "line": "not JSON"}).encode() + b"\n"
 INGEST = b'{"op":"ingest","stream":"s","framing":"tapped","dialect":"claude-stream"}\n'
+PATIENT = {VARIABLE: json.dumps({"shutdown_timeout": TIMEOUT})}
+"""For a daemon that is to end cleanly on a busy machine, too."""
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_signal_ends_the_daemon_cleanly(tmp_path: Path, number: signal.Signals, code: int) -> None:
     """Lines are committed and acknowledged, publishers and subscribers have all frames, the socket is removed."""
-    with DaemonProcess(tmp_path) as daemon, daemon.wait_ready().connect() as publisher, daemon.connect() as reader:
+    with (
+        DaemonProcess(tmp_path, **PATIENT) as daemon,
+        daemon.wait_ready().connect() as publisher,
+        daemon.connect() as reader,
+    ):
         reader.send("subscribe", after="start")
         reader.until("live")
         publisher.write(INGEST + LINE * 3)
@@ -37,7 +45,11 @@ def test_signal_ends_the_daemon_cleanly(tmp_path: Path, number: signal.Signals, 
 
 def test_signal_during_a_slow_read_loses_nothing(tmp_path: Path) -> None:
     """A subscriber that reads only then still gets everything, and the daemon ends without an error."""
-    with DaemonProcess(tmp_path) as daemon, daemon.wait_ready().connect() as publisher, daemon.connect() as reader:
+    with (
+        DaemonProcess(tmp_path, **PATIENT) as daemon,
+        daemon.wait_ready().connect() as publisher,
+        daemon.connect() as reader,
+    ):
         reader.send("subscribe", after="start")
         reader.until("live")
         publisher.write(INGEST + LINE * 3_000)
@@ -91,7 +103,9 @@ def test_streams_resume_after_a_kill(tmp_path: Path) -> None:
 
 
 def test_log_is_json_lines_without_a_terminal(tmp_path: Path) -> None:
-    with DaemonProcess(tmp_path) as daemon:
+    config = tmp_path / "tooltap.toml"
+    config.write_text("stall_seconds = 600\n")  # else the log of a busy machine says that the event loop was held
+    with DaemonProcess(tmp_path, "--config", config, **PATIENT) as daemon:
         daemon.wait_ready()
         daemon.process.terminate()
         daemon.wait()
@@ -104,7 +118,9 @@ def test_log_is_json_lines_without_a_terminal(tmp_path: Path) -> None:
 def test_environment_switches_traces_on(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     with (
-        DaemonProcess(tmp_path, HAPPIER_STACK_TOOL_TRACE="1", HAPPIER_STACK_TOOL_TRACE_FILE=str(trace)) as daemon,
+        DaemonProcess(
+            tmp_path, HAPPIER_STACK_TOOL_TRACE="1", HAPPIER_STACK_TOOL_TRACE_FILE=str(trace), **PATIENT
+        ) as daemon,
         daemon.wait_ready().connect() as publisher,
     ):
         publisher.write(INGEST + LINE * 2 + b'{"op":"end"}\n')
