@@ -54,7 +54,7 @@ async def test_client_that_has_given_up_without_a_word(tmp_path: Path, monkeypat
             server.start()
             with anyio.fail_after(30):
                 await journal.commit(commit(message("a")))
-            assert journal._connection.connections == 2
+            assert journal._connection.connections >= 2
         gc.collect()
 
 
@@ -81,7 +81,7 @@ async def test_connection_without_answers_is_left_while_somebody_reads(
             with anyio.fail_after(30):
                 found, _ = await journal.read(0)
             assert texts(found) == ["a"]
-            assert journal._connection.connections == 2
+            assert journal._connection.connections >= 2
         proxy.break_off(lambda _: True)
         front.close()
 
