@@ -47,17 +47,18 @@ def texts(wire: Wire) -> Iterator[str]:
 def test_killed_publisher_resumes(process: DaemonProcess, subscriber: Wire, tmp_path: Path) -> None:
     recording = tmp_path / "recording.txt"
     recording.write_text("".join(f"line {number}\n" for number in range(LINES)))
-    command = ("ingest", "--dialect", "claude-stream", "--socket", process.path, recording)
+    command = ("ingest", "--dialect", "claude-stream", "--socket", process.path, "--stream", "s")
     chance = random.Random(1)
     seen: list[str] = []
     arriving = texts(subscriber)
-    for _ in range(5):
-        with start(*command) as publisher:
+    for life in range(1, 6):
+        with start(*command, "-") as publisher:  # its input does not end before it is killed
+            publisher.write(b"".join(b"line %d\n" % number for number in range(LINES * life // 6)))
             seen += itertools.islice(arriving, chance.randint(1, 2_500))
             publisher.kill()
             assert publisher.process.returncode == -signal.SIGKILL
 
-    with start(*command) as publisher:
+    with start(*command, recording) as publisher:
         assert publisher.end()[0] == 0
     seen += itertools.islice(arriving, LINES - len(seen))
 
