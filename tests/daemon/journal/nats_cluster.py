@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ import orjson
 from tests.daemon.ingest.test_kill9 import records, told_apart, unbroken
 from tests.daemon.lives import Gone, Lives, Publisher, wait_for_ack
 from tests.daemon.nats_server import NatsServer
-from tests.daemon.running import Wire
+from tests.daemon.running import TIMEOUT, Wire
 from tooltap.daemon.journal.nats.place import NatsOptions, NatsPlace
 
 __all__ = ["Cluster", "Outcome", "endure"]
@@ -50,15 +51,17 @@ cluster {{
   routes: [{routes}]
 }}
 """
+ROUTES = re.compile(r"route connections on \S+:(\d+)")
 NAME = re.compile(rb'"(?:server_)?name":"(n\d)"')
 
 
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+def route_port(log: Path) -> int:
+    """The free port on which a server that has just started listens for the others."""
+    deadline = time.monotonic() + TIMEOUT
+    while (found := ROUTES.search(log.read_text())) is None:
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.002)
+    return int(found[1])
 
 
 class Proxy:
@@ -67,7 +70,7 @@ class Proxy:
 
     def __init__(self, me: str, listening: socket.socket, port: int, cuts: set[frozenset[str]]) -> None:
         self._me = me
-        self._port = port
+        self.port = port
         self._cuts = cuts
         self._listening = listening
         self._mute = False
@@ -98,7 +101,7 @@ class Proxy:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._port)
+            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self.port)
         except OSError:
             writer.transport.abort()
             return
@@ -136,20 +139,21 @@ class Cluster:
         self._cuts: set[frozenset[str]] = set()
         self._loop = asyncio.new_event_loop()
         self.servers: list[NatsServer] = []
-        routes = free_ports(SERVERS)
         sockets = [self._listening() for _ in range(SERVERS)]
         addresses = [one.getsockname()[1] for one in sockets]
-        self._routes = [Proxy(f"n{number}", sockets[number], port, self._cuts) for number, port in enumerate(routes)]
-        for number, port in enumerate(routes):
+        self._routes = [Proxy(f"n{number}", one, 0, self._cuts) for number, one in enumerate(sockets)]
+        for number, proxy in enumerate(self._routes):
             folder = directory / str(number)
             folder.mkdir(parents=True)
             others = ", ".join(f'"nats://127.0.0.1:{one}"' for one in addresses if one != addresses[number])
-            config = CONFIG.format(
-                number=number, store=folder / "js", port=port, advertised=addresses[number], routes=others
+            config = partial(
+                CONFIG.format, number=number, store=folder / "js", advertised=addresses[number], routes=others
             )
-            (folder / "nats.conf").write_text(config)
+            (folder / "nats.conf").write_text(config(port=-1))
             server = NatsServer(folder, "-c", str(folder / "nats.conf"), jetstream=False)
             self.servers.append(self._stack.enter_context(server))
+            proxy.port = route_port(folder / "server.log")
+            (folder / "nats.conf").write_text(config(port=proxy.port))  # for its next life
         fronts = [self._listening() for _ in range(SERVERS)]
         ports = [int(server.url.rpartition(":")[2]) for server in self.servers]
         self.fronts = [Proxy("", one, port, set()) for one, port in zip(fronts, ports, strict=True)]
