@@ -98,7 +98,7 @@ async def test_tls_with_client_certificate(tmp_path: Path) -> None:
         journal = await NatsJournal.open(parse_nats_url(f"{url}?tls_ca={tmp_path / 'ca.cert'}{shown}"))
         await journal.close()
         with pytest.raises(JournalError, match=r"cannot be reached: .*certificate verify failed"):
-            await NatsJournal.open(parse_nats_url(f"{url}?connect_timeout=0.5{shown}"))
+            await NatsJournal.open(parse_nats_url(f"{url}?connect_timeout=2{shown}"))
 
 
 def make_keys(directory: Path) -> None:
@@ -159,15 +159,15 @@ def serve(directory: Path, journal: str, *python: str) -> tuple[int, str]:
         [*command, "--journal", journal], capture_output=True, text=True, check=False, timeout=TIMEOUT
     )
     # A busy machine may hold the event loop, which the log says.
-    said = [line for line in finished.stderr.splitlines(keepends=True) if '"the event loop was held"' not in line]
+    said = [line for line in finished.stderr.splitlines(keepends=True) if '"the event loop ' not in line]
     return finished.returncode, "".join(said)
 
 
 def test_unreachable_server_is_one_sentence(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"nats://127.0.0.1:{free.getsockname()[1]}"
-    code, said = serve(tmp_path, f"{url}?connect_timeout=0.5")
+    with socket.socket() as silent:  # bound, so that nobody else listens there
+        silent.bind(("127.0.0.1", 0))
+        url = f"nats://127.0.0.1:{silent.getsockname()[1]}"
+        code, said = serve(tmp_path, f"{url}?connect_timeout=2")
 
     assert code == 1
     assert re.fullmatch(rf"tooltap: the journal {url}/tooltap cannot be reached: Connection refused\n", said), said
@@ -177,7 +177,7 @@ def test_server_without_jetstream_is_one_sentence(tmp_path: Path) -> None:
     config = tmp_path / "nats.conf"
     config.write_text("")
     with NatsServer(tmp_path, "-c", str(config), jetstream=False) as server:
-        code, said = serve(tmp_path, f"{server.url}?connect_timeout=0.5")
+        code, said = serve(tmp_path, f"{server.url}?connect_timeout=2")
 
     assert code == 1
     assert said.endswith("cannot be reached: JetStream does not answer; is it enabled on the server?\n")
