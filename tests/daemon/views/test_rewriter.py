@@ -346,11 +346,11 @@ def test_view_of_a_deleted_result_is_forgotten(tmp_path: Path) -> None:
     with viewing(tmp_path, rewriting("sleep 1000"), shutdown_timeout=0.2) as daemon:
         publish(daemon, BASH, PRINTED)
         wait_idle(daemon, running=1)
-    with viewing(tmp_path, {}) as daemon:
         with daemon.connect() as wire:
             session = wire.ask("sessions")["sessions"][0]["session"]
             wire.ask("remove", session=session)
         assert history(daemon) == []
+    assert len(pending(tmp_path)) == 1
     with viewing(tmp_path, rewriting("echo shown")) as daemon:
         until(lambda: not pending(tmp_path), "nothing is missing")
         assert (history(daemon), daemon.stats()["rewriting"]["shown"]) == ([], 0)
