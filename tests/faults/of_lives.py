@@ -57,7 +57,10 @@ class Create(Start):
 
 
 class Shutdown(Start):
-    """A daemon stops while streams are being published and read."""
+    """A daemon stops while streams are being published and read. It is given time, or it would end as it is on a busy
+    machine."""
+
+    settings: ClassVar = f"shutdown_timeout = 10.0\n{Scenario.settings}"
 
     def before(self) -> None:
         place = self.place
