@@ -24,6 +24,8 @@ from tooltap.protocol.inputs import Line, looks_tapped, read_tapped
 
 FIXTURES = Path(__file__).parent / "fixtures"
 PUBLISH = Path(__file__).parent / "publish.py"
+PATIENCE = 4 * TIMEOUT
+"""Seconds for all publishers: there are some dozens of them."""
 BY_RECEIPT = ("seq", "ts", "durationMs")
 """Fields that differ between runs if a recording has no times."""
 
@@ -114,7 +116,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             assert one.stdin is not None
             one.stdin.write("begin\n")
             one.stdin.flush()
-        done = [json.loads(line) for one in publishers for line in one.communicate(timeout=TIMEOUT)[0].splitlines()]
+        done = [json.loads(line) for one in publishers for line in one.communicate(timeout=PATIENCE)[0].splitlines()]
         assert [one["op"] for one in done] == ["done"] * len(recordings())
         live = [subscriber.line() for _ in range(sum(one["events"] for one in done))]
         yield Served(daemon, recordings(), live)
