@@ -229,10 +229,11 @@ def test_backpressure_reaches_the_socket(tmp_path: Path) -> None:
 
         journal.commit = commit_when_opened  # type: ignore[method-assign]
         [connection] = daemon.daemon.server._connections
-        ingest = daemon.daemon._streams.connections["s"]
 
         def is_stuck() -> bool:
-            return ingest._waiting > ingest._setting.in_flight_bytes and not connection._transport.is_reading()
+            ingest = daemon.daemon._streams.connections.get("s")
+            is_full = ingest is not None and ingest._waiting > ingest._setting.in_flight_bytes
+            return is_full and not connection._transport.is_reading()
 
         sent = send_until_stuck(wire, data, is_stuck)
         assert 65_536 < sent < 2_000_000
