@@ -35,10 +35,9 @@ def environment(**changes: str) -> dict[str, str]:
 
 def tooltap(*arguments: object, stdin: bytes = b"", **changes: str) -> subprocess.CompletedProcess[bytes]:
     """Run the command to its end. `changes`: environment variables."""
-    command = [*COMMAND, *map(str, arguments)]
-    return subprocess.run(
-        command, input=stdin, capture_output=True, timeout=TIMEOUT, env=environment(**changes), check=False
-    )
+    env = environment(**changes)
+    command = [sys.executable, "-m", program(env), *map(str, arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT, env=env, check=False)
 
 
 def here(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:

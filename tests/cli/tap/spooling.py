@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command import COMMAND, TIMEOUT, Child, environment, serving, start
-from tests.daemon.constants import write_settings
+from tests.cli.command import TIMEOUT, Child, environment, serving, start
+from tests.daemon.constants import program, write_settings
 from tests.daemon.running import Wire
 
 POLL = 0.01
@@ -43,10 +44,11 @@ class Place:
         self, *arguments: object, file_kib: int | None = None, **changes: str
     ) -> subprocess.CompletedProcess[bytes]:
         """Run a command. `file_kib`: the size limit of files; beyond it, writing fails as on a full disk."""
-        command = [*COMMAND, "run", "--socket", self.socket, "--dialect", "claude-stream", *arguments]
+        variables = environment(**self.variables, **changes)
+        options = ["--socket", self.socket, "--dialect", "claude-stream"]
+        command = [sys.executable, "-m", program(variables), "run", *options, *arguments]
         if file_kib is not None:
             command = ["bash", "-c", f'ulimit -f {file_kib}; exec "$@"', "bash", *command]
-        variables = environment(**self.variables, **changes)
         return subprocess.run(
             list(map(str, command)), capture_output=True, input=b"", timeout=TIMEOUT, env=variables, check=False
         )

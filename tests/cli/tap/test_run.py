@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import CLAUDE, sentence, serving, start, tooltap
+from tests.daemon.constants import VARIABLE
 from tests.daemon.running import Running
 
 LINE = b'{"type":"nonsense"}\n'
@@ -166,8 +167,9 @@ def test_unknown_dialect_is_reported_at_the_end(daemon: Running) -> None:
     assert "5 of 5 lines wait in the spool: there is no dialect 'klingon'" in sentence(finished)
 
 
-def test_stuck_daemon_does_not_delay_the_agent(tmp_path: Path) -> None:
+def test_stuck_daemon_does_not_delay_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The daemon accepts the connection and never reads; the agent prints 8 MB, more than a socket holds."""
+    monkeypatch.delenv(VARIABLE)  # it is waited for in vain
     path = tmp_path / "stuck.sock"
     with sockets.socket(sockets.AF_UNIX) as stuck:
         stuck.bind(str(path))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.command import CLAUDE, COMMAND, TIMEOUT, environment
+from tests.cli.command import CLAUDE, TIMEOUT, environment
 from tests.cli.tap.spooling import Daemon, Place, until
+from tests.daemon.constants import program
 
 FLAGS = ["--output-format", "stream-json", "--verbose"]
 LONG = "Fix it, please! " * 3_000
@@ -32,12 +34,14 @@ def place(tmp_path: Path) -> Place:
 def run(place: Place, *command: str, stdin: Any = subprocess.DEVNULL, **changes: str) -> bytes:
     """Run the agent, and return what it has read from standard input."""
     agent, *arguments = command
+    env = environment(**place.variables, **changes)
+    publisher = [sys.executable, "-m", program(env), "run", "--socket", str(place.socket)]
     finished = subprocess.run(
-        [*COMMAND, "run", "--socket", place.socket, "--", place.folder / "bin" / agent, *arguments],
+        [*publisher, "--", str(place.folder / "bin" / agent), *arguments],
         stdin=stdin,
         capture_output=True,
         timeout=TIMEOUT,
-        env=environment(**place.variables, **changes),
+        env=env,
         check=True,
     )
     return finished.stderr
@@ -113,8 +117,9 @@ def test_daemon_that_is_restarted(place: Place) -> None:
     hold = place.folder / "hold"
     subprocess.run(["mkfifo", hold], check=True)
     claude = str(place.folder / "bin" / "claude")
-    command = [*COMMAND, "run", "--socket", str(place.socket), "--", claude, "-p", "Fix it", *FLAGS]
     variables = environment(**place.variables, HOLD=f"cat {hold}")
+    publisher = [sys.executable, "-m", program(variables), "run", "--socket", str(place.socket)]
+    command = [*publisher, "--", claude, "-p", "Fix it", *FLAGS]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=variables) as agent:
         with place.serving() as daemon:
             until(lambda: daemon.lines() == 2)

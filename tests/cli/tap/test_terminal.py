@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from tests.cli.command import COMMAND, environment
+from tests.cli.command import environment
 from tests.cli.screen import Screen, started
 from tests.cli.tap.test_run import agent, tapped
+from tests.daemon import constants
 from tests.daemon.running import Running
 
 
 @contextmanager
 def at_a_terminal(daemon: Running, program: str, *, size: tuple[int, int] = (24, 80)) -> Iterator[Screen]:
-    command = [*COMMAND, "run", "--socket", str(daemon.path), *agent(program)]
+    env = environment()
+    command = [sys.executable, "-m", constants.program(env), "run", "--socket", str(daemon.path), *agent(program)]
     command.remove("-u")  # Python decides itself whether to hold its output back
-    with started(command, environment(), size=size) as screen:
+    with started(command, env, size=size) as screen:
         yield screen
 
 
