@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -60,9 +61,12 @@ class Response:
 
 
 class HttpServer:
-    """HTTP server that calls `respond` in a thread for each request."""
+    """HTTP server that calls `respond` in a thread for each request. `port`: 0 for any; `bound`: a socket that has a
+    port and does not listen yet, which is closed with the server."""
 
-    def __init__(self, respond: Callable[[Request, Response], None], port: int = 0) -> None:
+    def __init__(
+        self, respond: Callable[[Request, Response], None], port: int = 0, *, bound: socket.socket | None = None
+    ) -> None:
         self.requests: list[Request] = []
         self.connected = threading.Event()
         """Set when the head of a request has arrived."""
@@ -92,7 +96,12 @@ class HttpServer:
             def log_message(self, *arguments: object) -> None:
                 pass
 
-        self._server = _Server(("127.0.0.1", port), Handler)
+        self._server = _Server(("127.0.0.1", port), Handler, bind_and_activate=bound is None)
+        if bound is not None:
+            self._server.socket.close()
+            self._server.socket = bound
+            self._server.server_port = bound.getsockname()[1]
+            self._server.server_activate()
         self._server.daemon_threads = True
         self.port = self._server.server_port
         self.url = f"http://127.0.0.1:{self.port}"

@@ -134,8 +134,6 @@ def test_reconnect_reports_possible_loss(daemon: Running) -> None:
 
 
 def test_attach_waits_for_the_server(daemon: Running) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
     over = threading.Event()
 
     def say_and_wait(request: Request, answer: Response) -> None:
@@ -143,13 +141,16 @@ def test_attach_waits_for_the_server(daemon: Running) -> None:
         answer.chunk(sse([CONNECTED]))
         over.wait(30)
 
-    with start("attach", "opencode", f"http://127.0.0.1:{port}", "--socket", daemon.path) as attached:
-        assert "onnect" in log(attached, "not attached")["reason"]
-        with HttpServer(say_and_wait, port=port):
-            log(attached, "attached")
-            until(lambda: lines(daemon) == 1)
-            stop(attached)
-            over.set()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # it refuses connections, and nobody else gets its port
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with start("attach", "opencode", url, "--socket", daemon.path) as attached:
+            assert "onnect" in log(attached, "not attached")["reason"]
+            with HttpServer(say_and_wait, bound=taken):
+                log(attached, "attached")
+                until(lambda: lines(daemon) == 1)
+                stop(attached)
+                over.set()
 
     assert events_of(daemon) == []  # no loss before the first connection
 
