@@ -37,7 +37,7 @@ def test_sessions_continue_with_the_next_attach(number: signal.Signals, between:
                 until(lambda: daemon.lines() == half)
                 attached.send_signal(number)
                 attached.end()
-            until(lambda: daemon.ask("stats")["streams"]["suspended"] == 1)
+            daemon.wait_until_ended(1, "suspended")  # a spool that the daemon reads cannot be resumed
             left = daemon.events()
             if between == "nothing":
                 with start(*attach, env=variables) as attached:
