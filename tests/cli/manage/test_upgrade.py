@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -13,6 +14,7 @@ import pytest
 from tests.cli.command import CLAUDE, Child
 from tests.cli.tap.spooling import Place, until
 from tests.cli.tap.test_run import agent
+from tests.daemon.constants import VARIABLE
 from tooltap.daemon.ingest.live_stream import SNAPSHOT_FORMAT, Snapshot
 
 LINES = CLAUDE.read_bytes().splitlines(keepends=True)
@@ -42,12 +44,16 @@ def written_by_another_version(journal: Path) -> None:
             database.execute("UPDATE snapshots SET data=? WHERE stream=?", (msgspec.msgpack.encode(snapshot), stream))
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("name", PUBLISHERS)
 def test_upgrade_mid_stream_is_reported_and_loses_no_line(name: str, tmp_path: Path) -> None:
     place = Place(tmp_path)
     lines = 2 if name == "proxy" else 1  # for each line of the agent
+    # `ingest` gives up a daemon that is away for 10 s; the next one may start slowly.
+    changes = {VARIABLE: json.dumps({"source.patience": 60.0})} if name == "ingest" else {}
+    publishing = place.start(*PUBLISHERS[name], command=name, **changes)
 
-    with place.serving("snapshot_bytes = 0") as daemon, place.start(*PUBLISHERS[name], command=name) as publisher:
+    with place.serving("snapshot_bytes = 0") as daemon, publishing as publisher:
         for line in LINES[:OPEN]:
             publish(publisher, name, line)
         until(lambda: daemon.lines() == OPEN * lines)

@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command import CLAUDE, CODEX, here, sentence, serving, start, tooltap
+from tests.cli.command import CLAUDE, CODEX, environment, here, sentence, serving, start, tooltap
+from tests.daemon.constants import VARIABLE
 from tests.daemon.running import Running
 from tooltap.daemon.taps.stream_ids import recording_id
 
@@ -170,7 +171,8 @@ def test_restarted_daemon_gets_each_line_once(tmp_path: Path) -> None:
     with ExitStack() as stack:
         with serving(socket, tmp_path) as daemon:
             arguments = ["--socket", socket, "--dialect", "acp", "--stats-json", "--stream", "big"]
-            ingest = stack.enter_context(start("ingest", *arguments))
+            patient = environment(**{VARIABLE: json.dumps({"source.patience": 60.0})})  # the next one may start slowly
+            ingest = stack.enter_context(start("ingest", *arguments, env=patient))
             with start("tail", "--socket", socket, "--mode", "json", "--after", "start") as tail:
                 ingest.write(b"".join(lines[:10_000]))
                 assert json.loads(tail.line())["line"] == 1
