@@ -27,6 +27,16 @@ SESSION = "101730e3-98ed-4d2b-8e93-5caa86bfc39f"
 """The session of the recording."""
 CLEAR_LINE = "\x15"
 HEAVY = {"anyio", "asyncio", "msgspec", "orjson", "rich", "structlog"}
+PATIENCE = 60.0
+"""Seconds that a completion waits for the daemon, in place of 0.1."""
+TOOLTAP = f"""
+import os
+if "_TOOLTAP_COMPLETE" in os.environ:
+    from tooltap.cli.common import completion
+    completion.TIMEOUT = {PATIENCE}
+from tooltap.cli.main import main
+main()
+"""
 
 
 @pytest.fixture
@@ -34,7 +44,9 @@ def home(tmp_path: Path) -> Path:
     """A home with `tooltap` and an agent on the path."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, line in (("tooltap", f'exec {shlex.quote(sys.executable)} -m tooltap.cli "$@"'), ("claude", "exit 1")):
+    (tmp_path / "patient.py").write_text(TOOLTAP)
+    tooltap = shlex.join([sys.executable, str(tmp_path / "patient.py")])
+    for name, line in (("tooltap", f'exec {tooltap} "$@"'), ("claude", "exit 1")):
         (programs / name).write_text(f"#!/bin/sh\n{line}\n")
         (programs / name).chmod(0o755)
     return tmp_path
@@ -136,7 +148,8 @@ def test_names_are_completed(words: list[str], wanted: list[str]) -> None:
     assert complete(*words) == wanted
 
 
-def test_session_with_shell_characters_is_not_offered(daemon: Running) -> None:
+def test_session_with_shell_characters_is_not_offered(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tooltap.cli.common.completion.TIMEOUT", PATIENCE)
     for number, name in enumerate(("plain", "$(reboot)", "two\nlines", "one,two")):
         arguments = ["--stream", str(number), "--session", name, "--dialect", "acp"]
         assert here("ingest", "--socket", daemon.path, *arguments, stdin=b"x\n").returncode == 0
