@@ -52,7 +52,7 @@ COMMANDS = {
     "tail --no-follow --after start --mode verbose": ["✗ Bash", "> long value", "── gemini"],
     "stats": ["lines (", "streams: "],
     "top": ["tooltap · ", "waiting", "asks: "],
-    "doctor --timeout 5": ["the web page is at", "ok "],
+    "doctor --timeout 60": ["the web page is at", "ok "],
     "serve status": ["web: http://127.0.0.1:", "journal "],
     "serve sessions": ["LOGIN", "BROWSER"],
 }
