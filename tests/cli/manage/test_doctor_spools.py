@@ -49,7 +49,7 @@ def test_spool_of_a_daemon_elsewhere_is_named(place: Place) -> None:
     )
     assert advice.startswith(f"Run tooltap serve --socket {elsewhere} once: it takes them in.")
     with place.serving() as daemon:
-        until(lambda: daemon.ask("stats")["spools"]["perSpool"] != [])
+        until(lambda: [one["state"] for one in daemon.ask("stats")["spools"]["perSpool"]] == ["of another daemon"])
         [one] = statistics(place)["perSpool"]
         assert (one["stream"], one["state"], one["socket"]) == (spool.stem, "of another daemon", str(elsewhere))
         assert found(place)[0][1] == text
@@ -112,8 +112,8 @@ def test_spool_whose_lines_are_lost_is_named(place: Place) -> None:
     for name in ("one", "other"):
         (folder / f"{name}.spool").write_bytes(bytes(10_000))
     with place.serving():
-        until(lambda: statistics(place)["quarantined"]["files"] == 2)
-        assert sorted(statistics(place)["quarantined"]["unread"]) == ["one.spool", "other.spool"]
+        until(lambda: sorted(statistics(place)["quarantined"]["unread"]) == ["one.spool", "other.spool"])
+        assert statistics(place)["quarantined"]["files"] == 2
         printed = tooltap("stats", "--socket", place.socket).stdout.decode()
         assert "  one.spool: no part of it can be read; its lines are lost\n" in printed
 
