@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,9 @@ from typing import Any
 import pytest
 
 from tests.cli.command import COMMAND, TIMEOUT, sentence
+from tests.daemon.constants import VARIABLE, program
 from tests.newcomer import Home, fill, measure, stored, up
+from tests.test_layout import ROOT
 from tooltap.cli.common import terminal
 from tooltap.cli.manage.up import Progress, describe
 from tooltap.daemon.client.blocking import ask
@@ -39,13 +43,15 @@ def test_newcomer_sees_all_sessions(tmp_path: Path) -> None:
 
 
 class Terminal:
-    """`tooltap up` at a terminal, which is read."""
+    """`tooltap up` at a terminal, which is read. Its daemon has time to end: usually 1.7 s."""
 
     def __init__(self, home: Home, *options: str, **changes: str) -> None:
         ours, theirs = pty.openpty()
+        patient = {VARIABLE: json.dumps({"shutdown_timeout": 60.0}), "PYTHONPATH": str(ROOT)}
+        env = home.environment | {"TERM": "xterm"} | patient | changes
         self.process = subprocess.Popen(
-            [*COMMAND, "up", *options],
-            env=home.environment | {"TERM": "xterm"} | changes,
+            [sys.executable, "-m", program(env), "up", *options],
+            env=env,
             cwd=home.path,
             stdin=theirs,
             stdout=theirs,
