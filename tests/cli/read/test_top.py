@@ -82,8 +82,9 @@ def frame(screen: Screen) -> list[str]:
     """The lines of the next frame."""
     screen.shown = b""
     screen.until(b"\x1b[H")
+    screen.shown = screen.shown.partition(b"\x1b[H")[2]  # before it may be the end of another frame
     screen.until(b"\x1b[J")
-    drawn = screen.shown.decode(errors="replace").partition("\x1b[H")[2].partition("\x1b[J")[0]
+    drawn = screen.shown.decode(errors="replace").partition("\x1b[J")[0]
     return CONTROLS.sub("", drawn).splitlines()
 
 
