@@ -99,6 +99,7 @@ def test_filters_that_are_set_are_shown(three: Browser) -> None:
     assert [one.attributes["value"] for one in page.one("main").all("input", type="hidden")] == ["gemini"]
 
 
+@pytest.mark.usefixtures("three")  # whose events are the first, whichever test is
 def test_older_hits_are_a_link(common: tuple[Running, Browser]) -> None:
     daemon, browser = common
     many = [message("frequent", "many", session="many", ts=NOW + one) for one in range(100)]
