@@ -188,7 +188,7 @@ def test_form_is_bounded(browser: Browser) -> None:
 
 def test_slow_form_is_refused(tmp_path: Path) -> None:
     head = "POST /api/stats HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
-    with browsed(tmp_path, {"patience": 0.5}) as (_, browser):
+    with browsed(tmp_path, {"patience": 2.0}) as (_, browser):
         answer = browser.say(f"{head}Authorization: Bearer {browser.token}\r\n\r\nhalf".encode())
 
     assert answer.startswith(b"HTTP/1.1 408 ")

@@ -38,7 +38,7 @@ def test_stop_is_prompt_with_stuck_browsers(tmp_path: Path) -> None:
         begun = time.monotonic()
     took = time.monotonic() - begun
 
-    assert took < 5.0  # `shutdown_timeout` is 2; a slow machine adds to it
+    assert took < 20.0  # `shutdown_timeout` is 1, and a busy machine adds to it; the browsers have a minute
     assert list(reading) == []
     assert ended(idle)
     for stream in (*streams, reading):
@@ -105,7 +105,7 @@ def test_stalled_request_is_closed(tmp_path: Path, begun: bytes) -> None:
 
 
 def test_stalled_second_request_is_closed(tmp_path: Path) -> None:
-    with browsed(tmp_path, {"patience": 0.5}) as (_, browser), browser.connect() as connection:
+    with browsed(tmp_path, {"patience": 2.0}) as (_, browser), browser.connect() as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = b""
         while not answer.endswith(b"}"):
