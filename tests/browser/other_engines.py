@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 
 from tests.browser.chromium import TIMEOUT
+from tests.daemon.web.browsing import free_port
 
 __all__ = ["ENGINES", "Engine", "Key"]
 
@@ -168,7 +169,7 @@ class WebKit(Engine):
     MISSING = "" if DRIVER and XVFB and BROWSER else "WebKitWebDriver, MiniBrowser or Xvfb is not installed"
 
     def __init__(self, profile: Path) -> None:
-        display, port = profile / "display", _free_port()
+        display, port = profile / "display", free_port()
         with display.open("wb") as file:
             self._screen = subprocess.Popen(
                 [self.XVFB, "-displayfd", "1", "-screen", "0", SCREEN], stdout=file, stderr=subprocess.DEVNULL
@@ -223,10 +224,3 @@ def _content(path: Path) -> str:
         assert time.monotonic() < deadline, f"{path} is empty"
         time.sleep(0.05)  # between looks
     return text
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port

@@ -30,15 +30,15 @@ def arrived(page: Page) -> None:
 
 
 class Site:
-    """A daemon that serves browsers. `directory`: of its files; `settings`: lines of its configuration. After `kill` or
-    `stop`, `start` restarts it with the same files."""
+    """A daemon that serves browsers. `directory`: of its files; `settings`: lines of its configuration; `port`: 0 for
+    any. After `kill`, `start` restarts it with the same files, at the same port."""
 
-    def __init__(self, directory: Path, *settings: str) -> None:
+    def __init__(self, directory: Path, *settings: str, port: int = 0) -> None:
         self.directory = directory
         self._config = directory / "tooltap.toml"
         self._constants = write_settings(self._config, "\n".join(settings))
         self._wires: list[Wire] = []
-        self._listen = "127.0.0.1:0"
+        self._listen = f"127.0.0.1:{port}"
         self.start()
 
     def start(self) -> None:

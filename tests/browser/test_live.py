@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.chromium import Tab
 from tests.browser.recordings import CLAUDE, CLAUDE_TRANSCRIPT, assistant_message, lines, recording
 from tests.browser.serving import Publisher, Site
+from tests.daemon.web.browsing import free_port
 
 LIVE = re.compile("Live")
 AWAY = re.compile("reconnecting|away")
@@ -149,7 +150,7 @@ def test_page_resumes_after_daemon_was_killed(tmp_path: Path, tab: Tab) -> None:
     tab.expected = "net::ERR"
     messages = tab.page.locator("article.message .prose")
     state = tab.page.locator("#connection")
-    with Site(tmp_path, *settings) as site:
+    with Site(tmp_path, *settings, port=free_port()) as site:
         site.enter(tab.page, "/events")
         site.publish("before", "claude-stream").write(assistant_message("said before", 1))
         expect(messages).to_have_text(["said before"])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.daemon.events import commit, message
 from tests.daemon.running import Running
-from tests.daemon.web.browsing import Browser, browsed
+from tests.daemon.web.browsing import Browser, browsed, free_port
 from tests.daemon.web.http.test_guard import assert_refused
 
 NAVIGATION = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "none"}
@@ -187,12 +187,13 @@ def test_end_of_login_ends_its_feeds(tmp_path: Path, address: str, kind: str) ->
 
 
 def test_browsers_stay_logged_in_after_restart(tmp_path: Path) -> None:
-    with browsed(tmp_path) as (_, browser):
+    listen = {"listen": f"127.0.0.1:{free_port()}"}
+    with browsed(tmp_path, listen) as (_, browser):
         known, gone = browser.log_in(), browser.log_in()
         name = gone["Cookie"].partition("=")[2].partition(".")[0]
         browser.get(f"/api/logins/{name}", method="DELETE")
         link = browser.link()
-    with browsed(tmp_path, {"listen": f"127.0.0.1:{browser.port}"}) as (_, again):
+    with browsed(tmp_path, listen) as (_, again):
         assert again.get("/api/stats", known).status == 200
         assert_refused(again.get("/api/stats", gone))
         assert entered(again, link.partition("=")[2]) == (403, "used", USED)
