@@ -15,8 +15,8 @@ from tooltap.normalizers.catalog.registry import stores
 NAME = "tooltap.service"
 BOOTED = Path("/run/systemd/system")
 """Exists where systemd runs (sd_booted(3))."""
-PATIENCE = 5.0
-"""Timeout in seconds for a query to the system."""
+PATIENCE = 30.0
+"""Timeout in seconds for a query to the system: on a busy machine even a quick one takes a while."""
 MARK = "# Written by `tooltap service install`, which writes it anew."
 
 _PLAIN = re.compile(r"[\w@%$+=:,./-]+")
