@@ -10,11 +10,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from playwright.sync_api import Page
+from playwright.sync_api import CDPSession, Page
 
 from tests.browser.chromium import Tab, launched
 from tests.browser.long_session import SESSION, rounds
@@ -67,6 +68,8 @@ class Measured(NamedTuple):
     """Durations of long tasks while it was scrolled, layout and parsing included."""
     script: list[float]
     """Time of our scripts in long frames, including the layout that they forced."""
+    work: list[float]
+    """Processor time of the page's main thread for each step of the scrolling, in milliseconds."""
     seen: int
     """Number of cards that were scrolled past."""
     elements: int
@@ -92,12 +95,16 @@ def measure(site: Site, tab: Tab, steps: int) -> Measured:
     begun = page.evaluate("performance.now()")
     elements, oldest = page.evaluate(ELEMENT_COUNT), _oldest(page)
     newest = oldest
+    devtools = tab.context.new_cdp_session(page)
+    devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
+    worked = [_worked(devtools)]
     for _ in range(steps):
         if page.evaluate(STEP) == 0:
             page.locator("#feed[aria-busy=false]").wait_for()
             if page.locator("#older").is_hidden():
                 break
         elements = max(elements, page.evaluate(ELEMENT_COUNT))
+        worked.append(_worked(devtools))
     oldest = _oldest(page)
     tasks: list[list[float]] = page.evaluate("tasks")
     frames: list[list[float]] = page.evaluate("frames_")
@@ -107,9 +114,16 @@ def measure(site: Site, tab: Tab, steps: int) -> Measured:
         [duration for start, duration in tasks if start < begun],
         [duration for start, duration in tasks if start >= begun],
         [duration for start, *scripts in frames if start >= begun for duration in scripts],
+        [after - before for before, after in pairwise(worked)],
         newest - oldest,
         elements,
     )
+
+
+def _worked(devtools: CDPSession) -> float:
+    """Return how long the page's main thread has worked so far, in milliseconds."""
+    metrics = {one["name"]: one["value"] for one in devtools.send("Performance.getMetrics")["metrics"]}
+    return 1_000 * float(metrics["TaskDuration"])
 
 
 def _oldest(page: Page) -> int:

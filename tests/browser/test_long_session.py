@@ -13,8 +13,9 @@ from tests.browser.long_session import SESSION
 from tests.browser.serving import Site
 
 EVENTS = 3_000
-BUSY = 8
-"""How many times as long a task may take here as on a quiet machine."""
+BUSY = 4
+"""How many times as long a step may take here as a task on a quiet machine: it has several, and each takes longer where
+others use the caches, too."""
 FILLED = "#feed > section:not([data-empty])"
 EMPTIED = "#feed > section[data-empty]"
 UPWARDS = f"""() => {{
@@ -65,12 +66,11 @@ def test_end_that_was_left_is_reached_again(site: Site, page: Page) -> None:
 
 
 def test_scrolling_never_stops(site: Site, tab: Tab) -> None:
-    """A busy machine makes every task longer: `scale.py` measures without that allowance."""
+    """As far as it is up to the page: `scale.py` measures how long tasks take, which a busy machine makes longer."""
     measured = scale.measure(site, tab, steps=60)
 
     assert measured.seen > 500
-    assert max(measured.script, default=0) < BUSY * scale.LONG
-    assert max(measured.scrolling, default=0) < BUSY * scale.LONG
+    assert 0 < max(measured.work) < BUSY * scale.LONG
     assert measured.elements < scale.ELEMENTS
 
 
