@@ -133,6 +133,7 @@ def test_filter_form(site: Site, page: Page, name: str, value: str, like_it: str
     page.locator("#filters").get_by_role("button", name="Show").click()
 
     expect(page).to_have_url(re.compile(f"[?&]{name}="))
+    page.wait_for_load_state()  # with all cards
     cards = page.locator("#feed > section > article")
     expect(cards.first).to_be_visible()
     expect(cards).to_have_count(page.locator(f"#feed > section > {like_it}").count())
