@@ -235,14 +235,14 @@ def test_stream_resumes_after_kill_9(tmp_path: Path) -> None:
         json.dumps({"t": 1, "line": json.dumps({"type": "text", "id": str(number), "text": f"m{number}"})}).encode()
         for number in range(60)
     ]
-    with Lives(tmp_path, web=web) as lives:
+    with Lives(tmp_path, web=web, shutdown_timeout=60.0) as lives:
         publisher = Publisher(lives, "s", records)
         for life in range(4):
             lives.start()
             browser = Browser(f"http://127.0.0.1:{port}", token)
             header = {"Last-Event-ID": seen[-1].id or ""} if seen else {}
             with browser.stream("/api/events?after=start", header) as stream:
-                stream.until("live")
+                seen += [one for one in stream.until("live") if one.event == "message"]  # durable before the kill
                 if life < 3:
                     _publish_until(publisher, 15 * (life + 1), lives)
                     lives.kill()
