@@ -100,7 +100,13 @@ def _start(opens: bool, socket: Path | None) -> None:
             showing.start()
 
         try:
-            run(settings, ready, show_link=show_link)
+            try:
+                run(settings, ready, show_link=show_link)
+            except ListenError:
+                other = _settings(socket)
+                if other.web.listen == settings.web.listen:
+                    raise
+                run(other, ready, show_link=show_link)  # the port was taken since it was found free
         finally:
             ended.set()
             if showing.is_alive():

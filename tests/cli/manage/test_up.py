@@ -10,19 +10,23 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click import ClickException
 
 from tests.cli.command import COMMAND, TIMEOUT, sentence
 from tests.daemon.constants import VARIABLE, program
 from tests.newcomer import Home, fill, measure, stored, up
 from tests.test_layout import ROOT
 from tooltap.cli.common import terminal
+from tooltap.cli.manage import up as product
 from tooltap.cli.manage.up import Progress, describe
 from tooltap.daemon.client.blocking import ask
-from tooltap.daemon.config import load_config
+from tooltap.daemon.config import Config, load_config
+from tooltap.daemon.system.listener import ListenError
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SLOW = 90.0
@@ -123,6 +127,24 @@ def test_daemon_without_a_page_is_one_sentence(home: Home) -> None:
 
     assert finished.returncode == 1
     assert "serves no page: end it with `tooltap serve stop`" in sentence(finished)
+
+
+@pytest.mark.parametrize(("found", "used"), [(["127.0.0.1:1", "127.0.0.1:2"], True), (["127.0.0.1:1"] * 2, False)])
+def test_port_that_was_taken_meanwhile(found: list[str], used: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def run(config: Config, *_: object, **__: object) -> None:
+        tried.append(config.web.listen)
+        if len(tried) == 1:
+            raise ListenError("Address already in use")
+
+    monkeypatch.setattr("tooltap.daemon.process.run", run)
+    left = iter(found)
+    monkeypatch.setattr("tooltap.cli.manage.up._free_address", lambda: next(left))
+    with nullcontext() if used else pytest.raises(ClickException, match="Address already in use"):
+        product._start(opens=False, socket=None)
+
+    assert tried == (found if used else found[:1])
 
 
 def test_settings_of_the_user_win(tmp_path: Path) -> None:
