@@ -444,10 +444,12 @@ class Queues:
         """A heap of files that had changed before the start, newest first. Files that were moved to `_fresh` remain in
         it and are skipped: their entries are not `is_old`."""
         self._later: list[tuple[float, str]] = []
-        """A heap of retries: (monotonic time, path)."""
+        """A heap of retries: (monotonic time, path). Those that are not in `_due` were replaced, and are skipped."""
+        self._due: dict[str, float] = {}
+        """Path -> monotonic time of its retry. A file has one, however often it changes until then."""
 
     def clear(self) -> None:
-        for queue in (self._fresh, self._backlog, self._later):
+        for queue in (self._fresh, self._backlog, self._later, self._due):
             queue.clear()
 
     def add(self, path: str, entry: Entry) -> None:
@@ -463,13 +465,16 @@ class Queues:
         heapq.heappush(self._backlog, (-entry.found.mtime, path))
 
     def add_later(self, path: str, seconds: float) -> None:
-        heapq.heappush(self._later, (time.monotonic() + seconds, path))
+        """Schedule the file's retry, in place of the one that it may have."""
+        self._due[path] = time.monotonic() + seconds
+        heapq.heappush(self._later, (self._due[path], path))
 
     def pop_fresh(self) -> str | None:
         """Return the next file that has changed since the start, or is due for a retry."""
         now = time.monotonic()
-        while self._later and self._later[0][0] <= now:
+        while (due := self.due) is not None and due <= now:
             _, path = heapq.heappop(self._later)
+            del self._due[path]
             if (entry := self._entries.get(path)) is not None:
                 self.add(path, entry)
         return self._fresh.popleft() if self._fresh else None
@@ -487,11 +492,13 @@ class Queues:
     @property
     def due(self) -> float | None:
         """Monotonic time of the next retry, or None."""
+        while self._later and self._due.get(self._later[0][1]) != self._later[0][0]:
+            heapq.heappop(self._later)
         return self._later[0][0] if self._later else None
 
     @property
     def postponed(self) -> int:
-        return len(self._later)
+        return len(self._due)
 
 
 class Backfill:

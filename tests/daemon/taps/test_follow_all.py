@@ -133,6 +133,19 @@ def test_old_session_that_changes_does_not_wait_in_the_backlog() -> None:
     assert [queues.pop_old(), queues.pop_old(), queues.pop_old()] == ["new", "old", None]
 
 
+def test_file_that_changes_while_it_waits_is_retried_once() -> None:
+    """Each change is another attempt, which finds that the file must wait."""
+    place = Root("claude", stores()["claude"], "/projects")
+    entry = Entry(place, Found("/projects/a.jsonl", 1, 1), Seen(0, None))
+    queues = Queues({"a": entry})
+    for seconds in (3_600.0, 0.0, 1_800.0):
+        queues.add_later("a", seconds)
+
+    assert (queues.postponed, queues.due is None, queues.pop_fresh()) == (1, False, None)
+    queues.add_later("a", 0.0)
+    assert (queues.pop_fresh(), queues.pop_fresh(), queues.postponed, queues.due) == ("a", None, 0, None)
+
+
 def test_progress_of_the_backfill(tmp_path: Path) -> None:
     """Also after a restart: only what the journal does not have is found again."""
     follower = Everything(tmp_path, backfill="7d")
