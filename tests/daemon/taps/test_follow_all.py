@@ -43,6 +43,11 @@ def done(stats: dict[str, Any]) -> bool:
     return bool(stats["following"]["backfill"]["complete"])
 
 
+def files(stats: dict[str, Any]) -> int:
+    """Of a moment before the streams that these statistics list."""
+    return int(stats["following"]["files"])
+
+
 def test_store_that_appears_later_is_followed(tmp_path: Path) -> None:
     follower = Everything(tmp_path)
     early = follower.home / ".claude" / "projects" / "-ws" / CLAUDE.name
@@ -50,10 +55,12 @@ def test_store_that_appears_later_is_followed(tmp_path: Path) -> None:
     early.parent.mkdir(parents=True)
     shutil.copy(CLAUDE, early)
     with follower:
-        first = follower.wait_stats(lambda stats: len(stats["perStream"]) == 1)["following"]["agents"]
+        first = follower.wait_stats(lambda stats: len(stats["perStream"]) == files(stats) == 1)["following"]["agents"]
         late.parent.mkdir(parents=True)
         shutil.copy(CODEX, late)
-        stats = follower.wait_stats(lambda stats: len(stats["perStream"]) == 2 and not stats["following"]["waiting"])
+        stats = follower.wait_stats(
+            lambda stats: len(stats["perStream"]) == files(stats) == 2 and not stats["following"]["waiting"]
+        )
         events = follower.events_when(lambda events: len({event["stream"] for event in events}) == 2)
 
     assert first == {"claude": 1}

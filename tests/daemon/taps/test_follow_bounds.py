@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,11 @@ def wait(daemon: Running, until: Callable[[dict[str, Any]], bool]) -> dict[str, 
 
 def at_rest(files: int) -> Callable[[dict[str, Any]], bool]:
     return lambda stats: stats["following"]["files"] >= files and not stats["following"]["waiting"]
+
+
+def warnings(log: Iterable[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]:
+    """Those of the follower: on a busy machine the event loop may be held as well."""
+    return [entry for entry in log if entry["log_level"] == "warning" and entry["area"] == "follow"]
 
 
 def session_files(folder: Path) -> list[str]:
@@ -151,9 +156,9 @@ def test_files_are_not_held_open(projects: Path, tmp_path: Path) -> None:
         append(projects / f"{number}.jsonl", [LINES[2]])
     with following(tmp_path) as daemon:
         wait(daemon, lambda stats: stats["following"]["open"] == 20 and at_rest(20)(stats))
-        held = {status.st_ino for status in map(_status, range(256)) if status is not None}
+        held = {(status.st_dev, status.st_ino) for status in map(_status, range(256)) if status is not None}
 
-    assert not held & {path.stat().st_ino for path in projects.iterdir()}
+    assert not held & {(status.st_dev, status.st_ino) for status in (path.stat() for path in projects.iterdir())}
 
 
 def _status(descriptor: int) -> os.stat_result | None:
@@ -190,7 +195,7 @@ def test_unreadable_folder_is_one_warning(tmp_path: Path) -> None:
     with follower:
         append(tmp_path / "elsewhere" / "secret.jsonl", [LINES[2]])
         append(follower.session, [LINES[2]])
-        stats = follower.wait_stats(lambda stats: bool(stats["perStream"]))
+        stats = follower.wait_stats(lambda stats: bool(stats["perStream"] and stats["following"]["files"]))
 
     assert [one["stream"] for one in stats["perStream"]] == [recording_id(str(follower.session))]
     assert stats["following"]["files"] == 1
@@ -210,9 +215,12 @@ def test_unreadable_file_is_one_warning(projects: Path, tmp_path: Path, monkeypa
         for number in range(3):
             append(path, [LINES[2]])
             append(projects / f"{number}.jsonl", [LINES[2]])
-            stats = wait(daemon, lambda stats, number=number: len(stats["perStream"]) == number + 1)  # type: ignore[misc]
+            stats = wait(
+                daemon,
+                lambda stats, number=number: len(stats["perStream"]) == number + 1 <= stats["following"]["open"],  # type: ignore[misc]
+            )
 
-    assert [entry for entry in log if entry["log_level"] == "warning"] == [
+    assert warnings(log) == [
         {"event": "cannot be followed", "file": str(path), "reason": "Permission denied", "log_level": "warning"}
         | {"area": "follow"}
     ]
@@ -232,7 +240,7 @@ def test_unwatchable_folder_is_polled(projects: Path, tmp_path: Path, monkeypatc
         append(projects / "a.jsonl", [prompt_line("More", 0)])
         wait(daemon, lambda stats: stats["perStream"][0]["lines"] == 2)
 
-    [warning] = [entry for entry in log if entry["log_level"] == "warning"]
+    [warning] = warnings(log)
     assert warning["file"] == str(projects.parent)
     assert "OS file watch limit reached" in warning["reason"]
 
