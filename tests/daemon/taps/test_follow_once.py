@@ -15,6 +15,7 @@ from tests.daemon.taps.following import (
     Follower,
     append,
     lines_of,
+    make_old,
     moved_to_now,
     prompt_line,
     publish,
@@ -92,12 +93,13 @@ def test_run_takes_over_followed_session(tmp_path: Path) -> None:
 
 def test_earlier_run_is_not_ingested_again(tmp_path: Path) -> None:
     """Only events from before the run are ingested."""
-    follower = Follower(tmp_path, backfill="all", grace=2.0)
+    follower = Follower(tmp_path, backfill="all", grace=30.0)
     agents = follower.settings["follow"].pop("agents")
     with follower:
         with follower.connect() as wire:
             publish(wire, "run-1", PRINT)
             append(follower.session, [prompt_line("Before", -60), *moved_to_now(LINES)])
+            make_old(follower.session, 40)  # no new file, which would wait
             wire.send("end")
             wire.until("done")
         follower.settings["follow"]["agents"] = agents
@@ -123,28 +125,38 @@ def test_file_waits_for_suspended_publisher(tmp_path: Path) -> None:
     assert last_of_run < min(event["seq"] for event in events if event["stream"] != "run-1")
 
 
-def test_new_file_waits_for_a_run(tmp_path: Path) -> None:
-    with Follower(tmp_path, grace=4.0) as follower, follower.connect() as wire:
-        append(follower.session, moved_to_now(LINES))
-        publish(wire, "run-1", PRINT)
+def waits_for_a_run(directory: Path, *parts: list[bytes]) -> None:
+    """The file waits for an hour, so however late the run comes. To the next daemon it is no longer new, and yet its
+    last change is near enough to the run."""
+    follower = Follower(directory, grace=3_600.0)
+    with follower:
+        with follower.connect() as wire:
+            for number, lines in enumerate(parts):
+                append(follower.session, lines)
+                append(follower.projects / f"{number}.jsonl", LINES[2:3])  # noticed no earlier than the session
+                files = number + 2
+                follower.wait_stats(
+                    lambda stats, files=files: stats["following"]["files"] == stats["following"]["waiting"] == files  # type: ignore[misc]
+                )
+            publish(wire, "run-1", PRINT)
+            wire.send("end")
+            wire.until("done")
+        make_old(follower.session, grace := 30.0)
+        follower.settings["follow"]["grace"] = grace
+        follower.restart(follower.stop)
         left_out = follower.read(follower.session, len(LINES))
 
     assert left_out["events"] == 1
+
+
+def test_new_file_waits_for_a_run(tmp_path: Path) -> None:
+    waits_for_a_run(tmp_path, moved_to_now(LINES))
 
 
 def test_new_file_waits_as_long_when_it_is_written_again(tmp_path: Path) -> None:
     """A second write does not end the waiting time."""
-    with Follower(tmp_path, grace=4.0) as follower, follower.connect() as wire:
-        lines = moved_to_now(LINES)
-        append(follower.session, lines[:3])
-        follower.wait_stats(lambda stats: stats["following"]["waiting"] == 1)
-        append(follower.session, lines[3:20])
-        follower.wait_stats(lambda stats: stats["following"]["waiting"] == 1)
-        append(follower.session, lines[20:])
-        publish(wire, "run-1", PRINT)
-        left_out = follower.read(follower.session, len(LINES))
-
-    assert left_out["events"] == 1
+    lines = moved_to_now(LINES)
+    waits_for_a_run(tmp_path, lines[:3], lines[3:20], lines[20:])
 
 
 def stream(name: str, state: Any = "ended", first: int = 100, last: int = 200, dialect: str = "claude-stream") -> Any:
