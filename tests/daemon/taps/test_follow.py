@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -166,10 +168,12 @@ def test_replaced_file_is_a_new_stream(follower: Follower) -> None:
     old, new = lines_of(CODEX), lines_of(CODEX.parent / "picture.jsonl")
     append(path, old[:5])
     follower.events_when(lambda events: bool(events))
+    os.kill(follower.pid, signal.SIGSTOP)  # it is not to look while there is no file at the path
     with path.open("ab") as file:
         path.rename(path.with_suffix(".jsonl.1"))
         file.write(b"".join(old[5:]))
     append(path, new)
+    os.kill(follower.pid, signal.SIGCONT)
     wanted = [
         *events_of(recording_id(str(path)), "codex-rollout", old, "01a1ffd9-ba6f-7181-86d4-0540301f722d"),
         *(new_ids := events_of("?", "codex-rollout", new, "01a1ffd9-a3ea-79f1-ac96-1f2b84218d36")),
