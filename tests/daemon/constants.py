@@ -36,6 +36,7 @@ CONSTANTS = {
     "output_ttl": (APP,),
     "recent_bytes": (APP,),
     "retention_interval": (APP,),
+    "shutdown_grace": (APP, "tooltap.daemon.process"),
     "shutdown_timeout": (APP, "tooltap.daemon.process"),
     "silent_lines": (APP,),
     "snapshot_bytes": (APP,),

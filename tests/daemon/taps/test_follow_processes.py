@@ -194,14 +194,13 @@ def test_workers_end_with_killed_daemon(tmp_path: Path) -> None:
 
 def test_shutdown_does_not_wait_for_workers(tmp_path: Path) -> None:
     follower = Follower(tmp_path, turn_bytes=TURN, jobs=2)
+    follower.settings["shutdown_grace"] = 3_600.0  # nothing ends the daemon if it waits
     lines = long_session(follower, 100)
     with follower:
         workers = until(lambda: workers_of(follower.pid))
         os.kill(workers[0], signal.SIGSTOP)  # it never gives a result
-        start = time.monotonic()
         follower.stop()
         follower.wait()
-        took = time.monotonic() - start
         with suppress(ProcessLookupError):  # one that had not begun ends by itself
             os.kill(workers[0], signal.SIGCONT)
         until(lambda: not any(map(is_running, workers)))
@@ -209,7 +208,6 @@ def test_shutdown_does_not_wait_for_workers(tmp_path: Path) -> None:
         events = follower.events_after_title(follower.session, "After")
 
     assert follower.died == [0]
-    assert took < 2.0
     assert ids(events) == expected(follower.session, "claude-transcript", lines)
 
 
@@ -258,24 +256,28 @@ def test_covered_file_is_read_by_the_daemon_itself(tmp_path: Path) -> None:
     assert told == [f"Prompt {number}" for number in range(400)]
 
 
+STUCK = """
+import os, sys
+if "anyio.to_process" in sys.orig_argv:
+    from tooltap.daemon.taps.follow import backfill_worker
+    backfill_worker.normalize = lambda request: os.read(0, 1)
+"""
+"""Makes a worker give no result, from its first task on, for as long as the daemon lives."""
+
+
 def test_backfill_reads_few_files_at_once_and_delays_no_new_line(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(STUCK)
     follower = Follower(tmp_path, turn_bytes=TURN, jobs=2)
+    follower.environment["PYTHONPATH"] = str(tmp_path)
     sessions = [str(uuid.uuid5(uuid.NAMESPACE_URL, str(number))) for number in range(20)]
     for session in sessions:
         path = follower.projects / f"{session}.jsonl"
         append(path, session_lines(session, 20))
         make_old(path, 60)
     with follower:
-        workers = until(lambda: found if len(found := workers_of(follower.pid)) == 2 else None)
-        for worker in workers:
-            os.kill(worker, signal.SIGSTOP)  # it never gives a result
+        until(lambda: len(workers_of(follower.pid)) == 2)
         follower.events_after_title(follower.session, "New")
         statistics = follower.stats()["following"]
-        follower.kill()
-        follower.wait()
-        for worker in workers:
-            with suppress(ProcessLookupError):
-                os.kill(worker, signal.SIGCONT)
 
     assert statistics["files"] == len(sessions) + 1
     assert statistics["open"] == AHEAD * 2 + 1
