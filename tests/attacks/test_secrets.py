@@ -12,6 +12,7 @@ import pytest
 from tests.cli.command import CLAUDE, here
 from tests.secrets.shapes import Fake, fakes
 from tests.traces.recording.tracing import put
+from tooltap.traces.recording import writer as module
 from tooltap.traces.recording.redact import Redactor
 from tooltap.traces.recording.secrets import mask_lines
 from tooltap.traces.recording.writer import TraceRecord, TraceWriter
@@ -25,7 +26,8 @@ def line_of(fake: Fake) -> bytes:
     return json.dumps({"type": "tool_result", "content": [{"type": "text", "text": inner}]}).encode()
 
 
-def test_no_kind_of_secret_reaches_a_trace(tmp_path: Path) -> None:
+def test_no_kind_of_secret_reaches_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLOSE_TIMEOUT", 60.0)  # it writes all of them
     path = tmp_path / "trace.jsonl"
     writer = TraceWriter(path, print, file_bytes=2**20, total_bytes=2**24, buffer_bytes=2**20)
     lines = [line_of(fake) for fake in FAKES]

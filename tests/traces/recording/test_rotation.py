@@ -42,8 +42,7 @@ def test_next_daemon_continues_file_and_numbers(tmp_path: Path) -> None:
 def test_oldest_files_are_removed_beyond_budget(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     writer = writer_to(path, file_bytes=4_096, total_bytes=16_384)
-    for n in range(1, 101):
-        put(writer, record(n, b"x" * 850))
+    put(writer, *(record(n, b"x" * 850) for n in range(1, 101)))
     writer.close()
 
     left = numbers(parts(path))

@@ -151,7 +151,7 @@ def test_tracing_resumes_after_disk_error(tmp_path: Path, monkeypatch: pytest.Mo
     path.mkdir()
     writer = writer_to(path, warn=lambda _: warned.set())
     put(writer, record(1, b"one"))
-    assert warned.wait(10)
+    assert warned.wait(60)
     path.rmdir()
     put(writer, record(2, b"two"))
     writer.close()
@@ -168,7 +168,8 @@ def test_stuck_disk_delays_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     os.mkfifo(path)
     warnings: list[str] = []
     writer = writer_to(path, warn=warnings.append, buffer_bytes=200_000)
-    for n in range(1, 101):
+    put(writer, *(record(n, b"x" * 10_000) for n in range(1, 11)))  # whenever they are taken, the pipe cannot hold them
+    for n in range(11, 101):
         put(writer, record(n, b"x" * 10_000))
     writer.close()
 

@@ -33,9 +33,9 @@ def put(writer: TraceWriter, *records: TraceRecord) -> None:
 
 
 def trace(path: Path, *records: TraceRecord, **options: Any) -> TraceWriter:
-    """Write all records and close, like one run of a daemon."""
+    """Write all records and close, like one run of a daemon. The writer gets them together, as how it divides them into
+    files depends on that."""
     writer = writer_to(path, **options)
-    for one in records:
-        put(writer, one)
+    put(writer, *records)
     writer.close()
     return writer
