@@ -79,13 +79,13 @@ def hold(place: Any, count: int) -> int:
     return len(held)
 
 
-def flood(path: str, seconds: float) -> int:
-    """Connect to a Unix socket as often as possible."""
+def flood(path: str, seconds: float, least: int) -> int:
+    """Connect to a Unix socket as often as possible, and at least so many times."""
     import socket
     import time
 
     count, end = 0, time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end or count < least:
         with socket.socket(socket.AF_UNIX) as connection:
             try:
                 connection.connect(path)

@@ -20,7 +20,7 @@ from tooltap.daemon.taps.mcp import keeper
 
 SYSTEMD = "/usr/lib/systemd/systemd"
 SESSION = Path(__file__).parents[1] / "fixtures/claude-transcript/claude-code-2.1.330/mcp.jsonl"
-PATIENCE = 20.0
+PATIENCE = 100.0
 RUNTIME = Path(f"/run/user/{NOBODY.pw_uid}")
 BOOT = f"""
 set -eu

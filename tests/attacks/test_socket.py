@@ -63,7 +63,7 @@ def test_others_take_no_connection(daemon: Running, lasting_stranger: Stranger) 
 
 def test_flood_of_others_leaves_the_daemon_to_its_user(daemon: Running, lasting_stranger: Stranger) -> None:
     open_up(daemon)
-    lasting_stranger.begin(flood, daemon.path, 1.0)
+    lasting_stranger.begin(flood, daemon.path, 1.0, 21)
     for _ in range(20):
         assert daemon.stats()["connections"]["open"] == 1
     assert lasting_stranger.result() > 20
