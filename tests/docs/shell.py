@@ -42,6 +42,11 @@ class Shell:
         """Run a script with Bash and return its output. Fails the test if the exit code is not `code`."""
         return self.execute("bash", "-euo", "pipefail", "-c", script, code=code)
 
+    def wait_for_the_trace(self) -> None:
+        """Wait until the trace has everything that was published: it is written a moment after the events."""
+        while not is_traced(self.run("tooltap stats --json")):
+            pass
+
     def execute(self, *command: str, code: int = 0) -> str:
         path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
         variables = environment(PATH=path, HOME=str(self.folder), TOOLTAP_SOCKET=str(self.socket))
@@ -51,6 +56,13 @@ class Shell:
         assert finished.returncode == code, f"{command[-1]}\n{finished.stderr}"
         assert "tooltap: " not in NOTHING.sub("", finished.stderr), finished.stderr
         return finished.stdout
+
+
+def is_traced(statistics: str) -> bool:
+    """Whether a trace has all lines, and the marks of all ends. `statistics`: of its daemon, as JSON."""
+    stats = json.loads(statistics)
+    records: int = sum(one["lines"] for one in stats["perStream"]) + stats["streams"]["ended"]
+    return bool(records) and stats["trace"]["records"] >= records
 
 
 def write_program(path: Path, command: str) -> None:

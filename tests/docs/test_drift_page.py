@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.command import environment
 from tests.docs.pages import DOCS, Block, assert_printed, blocks_of
+from tests.docs.shell import is_traced
 from tests.test_layout import FOLDERS, ROOT
 
 TIMEOUT = 60
@@ -74,7 +75,7 @@ class Copy:
 
     def wait_for_the_trace(self) -> None:
         """A trace is written a moment after the events; a person is slower than that."""
-        while ": 0 records" in self.run("tooltap stats").stdout:
+        while not is_traced(self.run("tooltap stats --json").stdout):
             pass
 
 

@@ -118,8 +118,7 @@ def test_up_is_run_as_shown(page: Path) -> None:
 
 
 def test_trace_is_replayed_and_compared(usual: Shell) -> None:
-    while " 0 records" in usual.run("tooltap stats"):
-        pass
+    usual.wait_for_the_trace()
     assert usual.run(tagged(DOCS / "how-to" / "fixtures.md", "trace")).endswith("no difference\n")
 
 
