@@ -16,6 +16,7 @@ from tests.bench.harness import Figure, Options, alternate, median
 from tests.bench.processes.children import Child
 from tests.bench.processes.load import TEXT, message_line, open_stream
 from tests.bench.processes.readers import readers
+from tests.daemon.constants import VARIABLE
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Wire
 
@@ -26,6 +27,8 @@ PERIOD = 0.001
 LINES = 3_000
 WARM_UP = 200
 """First lines, which are not timed."""
+PATIENT = '{"shutdown_timeout": 60.0}'
+"""Constants of the daemon, which ends when the readers have everything."""
 PERCENTILES = {1: {50: 3.0, 99: None}, 100: {50: None, 99: 20.0}}
 """Subscribers -> percentile -> target."""
 
@@ -48,7 +51,7 @@ def daemon(subscribers: int, lines: int) -> list[int]:
     """The latencies in nanoseconds, sorted."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        DaemonProcess(Path(folder)).wait_ready() as process,
+        DaemonProcess(Path(folder), **{VARIABLE: PATIENT}).wait_ready() as process,
         readers(process.path, subscribers, frame={"op": "subscribe"}, stamps=True) as reading,
     ):
         with open_stream(process, "s") as wire:
