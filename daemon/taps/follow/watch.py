@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from watchfiles import watch
+from watchfiles import Change, watch
 
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.taps.follow.stores import Database, Found, Root, look_at, scan, state_of
@@ -97,7 +97,8 @@ class Watch(NamedTuple):
             if time.monotonic() - listed >= self.rescan:
                 listed = time.monotonic()
                 self.found(scan(self.root, path, self.trouble))
-            if _identity(path) != identity:
+            # A new folder may have got the number of the deleted one.
+            if (Change.deleted, path) in changes or _identity(path) != identity:
                 return
 
     def _run_database(self, database: Database) -> None:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, MutableMapping
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from tests.daemon.running import Running, running
+from tests.daemon.running import TIMEOUT, Running, running
 from tests.daemon.taps.following import CLAUDE, CLAUDE_SESSION, Follower, append, lines_of, make_old, prompt_line
 from tooltap.daemon.taps.follow import stores
 from tooltap.daemon.taps.follow import watch as follow_watch
+from tooltap.daemon.taps.follow.stores import Found, Root
+from tooltap.daemon.taps.follow.watch import Watch
 from tooltap.daemon.taps.stream_ids import recording_id
+from tooltap.normalizers.catalog.registry import stores as stores_of_agents
 
 LINES = lines_of(CLAUDE)
 DAY = 24 * 3600
@@ -243,6 +249,41 @@ def test_unwatchable_folder_is_polled(projects: Path, tmp_path: Path, monkeypatc
     [warning] = warnings(log)
     assert warning["file"] == str(projects.parent)
     assert "OS file watch limit reached" in warning["reason"]
+
+
+def test_folder_with_the_number_of_a_deleted_one_is_watched(projects: Path) -> None:
+    """It is there before anybody looks whether the old one is. Most file systems give the number away at once."""
+    reports: SimpleQueue[list[Found]] = SimpleQueue()
+    is_replaced, stop = threading.Event(), threading.Event()
+
+    def note(files: Iterable[Found]) -> None:
+        found = list(files)
+        reports.put(found)
+        if any(not one.size for one in found):  # it was deleted
+            is_replaced.wait(TIMEOUT)
+
+    def report() -> list[str]:
+        return [Path(one.path).name for one in reports.get(timeout=TIMEOUT)]
+
+    append(projects / "a.jsonl", [LINES[2]])
+    root = Root("claude", stores_of_agents()["claude"], str(projects.parent))
+    watching = threading.Thread(target=Watch(root, False, 3_600.0, stop, note, lambda _: None).run)
+    watching.start()
+    try:
+        for _ in range(2):  # when it was listed again, it is watched
+            assert report() == ["a.jsonl"]
+        (projects / "a.jsonl").unlink()
+        assert report() == ["a.jsonl"]
+        shutil.rmtree(projects.parent)
+        projects.mkdir(parents=True)
+        is_replaced.set()
+        assert report() == []
+        append(projects / "b.jsonl", [LINES[2]])
+        while "b.jsonl" not in report():
+            pass
+    finally:
+        stop.set()
+        watching.join()
 
 
 def test_polling_finds_changes(projects: Path, tmp_path: Path) -> None:
