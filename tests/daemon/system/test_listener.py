@@ -187,6 +187,10 @@ def test_environment_names_the_socket(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert socket_path().name == "tooltap.sock"
 
 
+CLIENTS = 20
+"""More than there are files that the daemon may have open for a moment."""
+
+
 def test_too_many_open_files_stop_nobody_for_long(tmp_path: Path) -> None:
     """Clients wait, the log has one sentence, and everybody is served later."""
     with DaemonProcess(tmp_path) as daemon:
@@ -198,11 +202,11 @@ def test_too_many_open_files_stop_nobody_for_long(tmp_path: Path) -> None:
             most = max(map(int, os.listdir(f"/proc/{pid}/fd"))) + 1
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, usual[1]))
             with ExitStack() as stack:
-                clients = [stack.enter_context(Wire(daemon.path)) for _ in range(3)]
+                clients = [stack.enter_context(Wire(daemon.path)) for _ in range(CLIENTS)]
                 refused = _entry(daemon, "no connection can be accepted; clients wait")
                 assert first.ask("ping") == {}
                 resource.prlimit(pid, resource.RLIMIT_NOFILE, usual)
-                assert [one.read()["op"] for one in clients] == ["welcome"] * 3
+                assert [one.read()["op"] for one in clients] == ["welcome"] * CLIENTS
                 _entry(daemon, "connections are accepted again")
         daemon.process.terminate()
         assert daemon.wait() == 0

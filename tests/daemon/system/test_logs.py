@@ -22,15 +22,15 @@ from tooltap.daemon.system.logs import MAX_FIELD, LineWriter
 HOSTILE_FIELDS = """
 from pathlib import Path
 from tests.cli.hostile.texts import HOSTILE, LONG
-from tooltap.daemon.system.logs import configure, flush, get_logger
-configure()
-log = get_logger("x")
+from tooltap.daemon.system import logs
+logs.configure()
+log = logs.get_logger("x")
 log.warning("texts", name=HOSTILE, names=[HOSTILE, b"\\x9b"], table={HOSTILE: LONG}, place=Path(HOSTILE), long=LONG)
 try:
     raise ValueError(LONG) from KeyError(HOSTILE)
 except ValueError:
     log.exception("an error")
-flush()
+logs._writer.flush(60.0)
 """
 
 
@@ -111,7 +111,6 @@ def test_a_daemon_serves_although_nobody_reads_its_log(tmp_path: Path) -> None:
     config = tmp_path / "tooltap.toml"
     config.write_text("")
     with DaemonProcess(tmp_path, "--config", config) as daemon, daemon.wait_ready().connect() as wire:
-        wire.socket.settimeout(5)
         for _ in range(1_000):  # each is a line of the log, and a pipe holds less than all of them
             daemon.process.send_signal(signal.SIGHUP)
             assert wire.ask("ping") == {}
@@ -147,14 +146,15 @@ def test_fields_are_bounded_in_a_pipe() -> None:
 
 FAULTS = """
 import sqlite3, sys
-from tooltap.daemon.system.logs import configure, faults
+from tooltap.daemon.system import logs
 
-configure()
+logs.configure()
 for place, path in (("disk", sys.argv[1]), ("code", ":memory:")):
     try:
         sqlite3.connect(path).execute("SELECT nonsense FROM sqlite_master")
     except sqlite3.Error as error:
-        faults.note("it failed", place, error)
+        logs.faults.note("it failed", place, error)
+logs._writer.flush(60.0)
 """
 
 

@@ -52,6 +52,7 @@ def dying(item: int) -> Iterator[int]:
 
 def leaving(item: int, *, folder: Path) -> Iterator[int]:
     """Wait for ever after the first value; say that it was cleaned up."""
+    workers.PATIENCE = 60.0  # in this process, too
     here = folder / str(os.getpid())
     here.touch()
     try:
