@@ -10,13 +10,16 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import anyio
 import pytest
 from structlog.testing import capture_logs
 
 from tests.daemon.running import TIMEOUT
+from tooltap.daemon.system import loop
 from tooltap.daemon.system.loop import Watchdog, Work, name_task
 from tooltap.protocol.stats import LoopStatistics, Stall
 
@@ -25,7 +28,10 @@ pytestmark = pytest.mark.timing
 LIMIT = 0.02
 
 
-def watched(work: Callable[[Watchdog], Awaitable[None]], limit: float = LIMIT) -> LoopStatistics:
+def watched(
+    work: Callable[[Watchdog], Awaitable[None]], limit: float = LIMIT, clock: Callable[[], float] = time.perf_counter
+) -> LoopStatistics:
+    """`clock`: `time.process_time` where a pause of this process would make something seem longer than the rest."""
     watchdog = Watchdog(limit)
 
     async def run() -> None:
@@ -34,7 +40,9 @@ def watched(work: Callable[[Watchdog], Awaitable[None]], limit: float = LIMIT) -
             await work(watchdog)
             await anyio.sleep(0)
 
-    anyio.run(run, backend="asyncio", backend_options={"loop_factory": watchdog.new_loop})
+    clocks = SimpleNamespace(perf_counter=clock, thread_time=time.thread_time)
+    with mock.patch.object(loop, "time", clocks):
+        anyio.run(run, backend="asyncio", backend_options={"loop_factory": watchdog.new_loop})
     return watchdog.statistics()
 
 
@@ -50,40 +58,53 @@ def hold(seconds: float) -> None:
         pass
 
 
+def until_seen(watchdog: Watchdog) -> None:
+    """Hold the loop until the watchdog's thread has looked what does so."""
+    while watchdog._seen is None or watchdog._seen[0] != watchdog._began:
+        hold(LIMIT)
+
+
 @contextmanager
 def crowded() -> Iterator[None]:
     """This thread has to share one processor with others."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
-    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8)]
+    script = "print(flush=True)\nwhile True: pass"
+    others = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) for _ in range(8)]
     try:
+        for one in others:
+            assert one.stdout is not None
+            assert one.stdout.readline()
         yield
     finally:
         os.sched_setaffinity(0, before)
         for one in others:
             one.kill()
-            one.wait()
+            one.communicate()
 
 
 def test_work_is_named_with_how_far_it_is() -> None:
     lines = [0]
 
-    async def work(_: Watchdog) -> None:
+    async def work(watchdog: Watchdog) -> None:
         with Work("stream", "s\x1b1", lambda: f"line {lines[0]}"):
             for lines[0] in range(1, 8):
                 hold(LIMIT)
+            until_seen(watchdog)
 
     [stall] = held(watched(work))
 
     assert re.fullmatch("stream s\N{REPLACEMENT CHARACTER}1 line [1-7]", stall.what)
     assert stall.ms >= 7 * LIMIT * 1000
-    assert re.search(r"test_watchdog.py:\d+ hold < test_watchdog.py:\d+ work < ", stall.place)
+    place = r"test_watchdog.py:\d+ hold < (test_watchdog.py:\d+ until_seen < )?test_watchdog.py:\d+ work < "
+    assert re.search(place, stall.place)
 
 
 def test_task_is_named_where_no_work_is() -> None:
-    async def work(_: Watchdog) -> None:
+    async def work(watchdog: Watchdog) -> None:
         name_task("request sessions")
         hold(10 * LIMIT)
+        until_seen(watchdog)
 
     assert [one.what for one in held(watched(work))] == ["request sessions"]
 
@@ -94,7 +115,7 @@ def test_longest_work_of_a_turn_is_named() -> None:
             with Work("commit of stream", name):
                 hold(times * LIMIT)
 
-    assert [one.what for one in held(watched(work))] == ["commit of stream b"]
+    assert [one.what for one in held(watched(work, clock=time.process_time))] == ["commit of stream b"]
 
 
 def test_many_short_turns_are_no_stall() -> None:
@@ -115,7 +136,7 @@ def test_machine_that_is_busy_is_no_stall() -> None:
                 pass
 
     async def block(_: Watchdog) -> None:
-        time.sleep(0.6)
+        time.sleep(3.0)  # much longer than this thread has had to wait for the processor until then
 
     with crowded():
         assert watched(work, limit=0.3).stalls == 0
@@ -130,13 +151,15 @@ def test_waiting_is_no_stall() -> None:
 
 
 def test_stalls_are_counted_and_the_longest_is_kept() -> None:
-    async def work(_: Watchdog) -> None:
+    async def work(watchdog: Watchdog) -> None:
         for times in (2, 50, *[2] * 30):
             name_task(f"{times} times")
             hold(times * LIMIT)
+            if times == 50:
+                until_seen(watchdog)
             await anyio.sleep(0)
 
-    found = watched(work)
+    found = watched(work, clock=time.process_time)
 
     assert found.stalls >= 32
     assert len(found.recent) == 20
@@ -167,17 +190,19 @@ def test_what_does_not_end_is_reported_while_it_holds_the_loop() -> None:
 
 
 def test_stacks_are_written_when_not_even_the_thread_can_run() -> None:
+    """Again and again, because the thread must have run shortly before."""
     script = (
         "import anyio, sys, re\n"
         "from tooltap.daemon.system import loop as module\n"
         "module.LAST_RESORT = 0.3\n"
         "async def run():\n"
-        "    with watchdog: await anyio.sleep(0.2); re.match('(a|a)*$', 'a' * 40 + 'b')\n"
+        "    with watchdog:\n"
+        "        while True: await anyio.sleep(0.2); re.match('(a|a)*$', 'a' * 25 + 'b')\n"
         "watchdog = module.Watchdog(0.05)\n"
         "anyio.run(run, backend_options={'loop_factory': watchdog.new_loop})\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
-    killer = threading.Timer(TIMEOUT, process.kill)
+    killer = threading.Timer(3 * TIMEOUT, process.kill)
     killer.start()
     try:
         assert process.stderr is not None
