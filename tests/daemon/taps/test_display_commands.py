@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tooltap.daemon.taps.mcp.commands import Commands
+from tooltap.daemon.taps.mcp.commands import Commands, Ran
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
@@ -55,11 +55,27 @@ async def test_command_has_empty_stdin(tmp_path: Path) -> None:
     assert (await Commands(tmp_path, timeout=LONG, max_bytes=9).run("cat")) == (b"", 0, None)
 
 
-async def test_timeout_kills_children(tmp_path: Path) -> None:
-    ran = await Commands(tmp_path, timeout=0.5, max_bytes=100).run("sleep 60 & echo $! ; wait")
+async def test_timeout_kills_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is up once there is a child, however long that takes."""
+    scopes: list[anyio.CancelScope] = []
+    limited = anyio.move_on_after
 
-    assert (ran.exit_code, ran.stopped) == (137, "time")
-    await wait_ended(int(ran.output))
+    def move_on_after(seconds: float) -> anyio.CancelScope:
+        scopes.append(limited(seconds))
+        return scopes[-1]
+
+    async def run() -> None:
+        ran.append(await Commands(tmp_path, timeout=LONG, max_bytes=100).run("sleep 60 & echo $! > pid; wait"))
+
+    ran: list[Ran] = []
+    monkeypatch.setattr(anyio, "move_on_after", move_on_after)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        child = await wait_pid(tmp_path / "pid")
+        scopes[0].deadline = anyio.current_time()
+
+    assert [(one.exit_code, one.stopped) for one in ran] == [(137, "time")]
+    await wait_ended(child)
 
 
 async def test_too_much_output_stops_command(tmp_path: Path) -> None:
