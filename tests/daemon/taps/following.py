@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.daemon.lives import Lives
+from tests.daemon.lives import Gone, Lives
 from tests.daemon.running import TIMEOUT, Wire
 from tests.test_layout import ROOT
 from tooltap.daemon.taps.stream_ids import recording_id
@@ -66,6 +66,21 @@ class Follower(Lives):
         end()
         self.wait()
         self.start()
+
+    def until_dead(self, lines: list[bytes]) -> list[bytes]:
+        """Wait until the daemon has met its failpoint. Return the lines of the session, which has these at first: on a
+        slow disk several commits become one, so that all lines may be read before; then it gets titles."""
+        while self._process.is_alive():
+            try:
+                has_all = any(one["lines"] == len(lines) for one in self.stats()["perStream"])
+            except (Gone, OSError, AssertionError):  # it is dying
+                continue
+            if has_all:
+                lines = [*lines, title_line(f"More than {len(lines)} lines")]
+                append(self.session, lines[-1:])
+            time.sleep(0.01)  # between questions
+        self.wait()
+        return lines
 
     def events_when(self, until: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
         """Return all events so far, once `until` holds for them."""

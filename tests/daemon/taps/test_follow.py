@@ -108,11 +108,11 @@ def test_kill_during_commit_ingests_each_line_once(tmp_path: Path, point: str) -
     follower = Follower(tmp_path, turn_bytes=1_000, jobs=1)
     append(follower.session, LINES)
     follower.start(f"{point}:3")
-    follower.wait()
+    lines = follower.until_dead(LINES)
     with follower:
         events = follower.events_after_title(follower.session, "the end")
 
-    assert ids(events) == expected(follower.session, "claude-transcript", LINES)
+    assert ids(events) == expected(follower.session, "claude-transcript", lines)
     assert follower.hits() == [point]
 
 
