@@ -35,7 +35,8 @@ WATCH = """
 if (!window.watched) {
     window.watched = true;
     const note = (words) => { sessionStorage.wrong = `${sessionStorage.wrong ?? ""}${words}\\n`; };
-    addEventListener("error", (event) => note(event.message));
+    // What a ResizeObserver makes of a resize that it has caused itself comes with the next frame: that is no error.
+    addEventListener("error", (event) => event.message.startsWith("ResizeObserver loop") || note(event.message));
     addEventListener("unhandledrejection", (event) => note(event.reason));
     addEventListener("securitypolicyviolation", (event) => note(`${event.violatedDirective} ${event.blockedURI}`));
     console.error = (...words) => note(words.join(" "));
