@@ -27,6 +27,7 @@ from tooltap.daemon.formats import counted, dollars, spent
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.sessions.row import title_of
 from tooltap.daemon.sessions.usage import Cost, Ledger, Spent, cost_of
+from tooltap.daemon.show.turn_naming import TurnNaming
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import EventHead, Usage
 
@@ -138,10 +139,7 @@ class SessionHistory:
         self._asked: dict[tuple[str, str], tuple[Wait, str]] = {}
         """(stream, permission id) -> the open request, and the id of its call."""
         self._tasks: dict[str, _Task] = {}
-        self._prompt = ""
-        """The beginning of the first user message since the last turn ended."""
-        self._is_said_before = False
-        """Whether the prompt of the last turn was said before it, and its own one may still come."""
+        self._naming = TurnNaming[str]()
         self._now = 0
 
     def add(self, events: Iterable[StoredEvent]) -> None:
@@ -224,8 +222,8 @@ class SessionHistory:
             number = 1 + (self.turns[-1].number if self.turns else 0)
             if self.turns and self.turns[-1].state == "started":
                 self.turns[-1].state, self.turns[-1].end = "", self._now
-            self.turns.append(TurnWork(number, seq, self._now, self._new_share(), prompt=self._prompt))
-            self._prompt, self._is_said_before = "", bool(self._prompt)
+            prompt = self._naming.start() or ""
+            self.turns.append(TurnWork(number, seq, self._now, self._new_share(), prompt=prompt))
             return
         turn = self._turn
         turn.state, turn.end, turn.duration = head.state or "", self._now, head.duration_ms
@@ -237,22 +235,20 @@ class SessionHistory:
         if head.agent is not None:
             return
         if head.role == "assistant":
-            self._is_said_before = False
+            self._naming.act()
             if not self._turn.answer:
                 self._turn.answer = title_of(head.text)
-        elif head.role != "user":
-            return
-        elif not self.turns or self.turns[-1].state != "started":
-            self._prompt = self._prompt or title_of(head.text)
-        elif (said := title_of(head.text)) and (not self.turns[-1].prompt or self._is_said_before):
-            self.turns[-1].prompt, self._is_said_before = said, False
+        elif head.role == "user" and (said := title_of(head.text)):
+            in_turn = bool(self.turns) and self.turns[-1].state == "started"
+            if (prompt := self._naming.say(said, in_turn=in_turn)) is not None:
+                self.turns[-1].prompt = prompt
 
     def _open_call(self, seq: int, head: EventHead) -> None:
         agent = head.agent or ""
         preview = (head.preview or head.title or "")[:NAME]
         call = TimedCall(seq, agent, (head.name or "")[:NAME], preview, self._now)
         self.calls.append(call)
-        self._is_said_before = False
+        self._naming.act()
         self._by_key[head.key] = call
         share = self._share(head)
         share.calls += 1

@@ -36,6 +36,7 @@ from tooltap.daemon.show.blocks import short
 from tooltap.daemon.show.bodies import NOTABLE
 from tooltap.daemon.show.facts import Fact
 from tooltap.daemon.show.shown import Fragment, Slot, card_key
+from tooltap.daemon.show.turn_naming import TurnNaming
 from tooltap.protocol.events import (
     AnyEvent,
     Event,
@@ -636,10 +637,7 @@ class Turns:
 
     def __init__(self) -> None:
         self.all: list[TurnOfSession] = []
-        self._said: Message | None = None
-        """The first user message since the last turn ended."""
-        self._is_said_before = False
-        """Whether the words of the last turn are those of a message before it, and its own prompt may still come."""
+        self._naming = TurnNaming[Message]()
 
     def add(self, event: AnyEvent) -> TurnOfSession | None:
         """Add an event. Return the turn that begins with it, if any."""
@@ -648,10 +646,7 @@ class Turns:
         begun = self._begun(event)
         is_open = bool(self.all) and self.all[-1].state == "started"
         if isinstance(event, Message) and event.role == "user" and event.agent is None:
-            if not is_open:
-                self._said = self._said or event
-            elif not self.all[-1].words or self._is_said_before:
-                self._name(event, before=False)
+            self._name(self._naming.say(event, in_turn=is_open))
         if not self.all:
             return None
         turn = self.all[-1]
@@ -661,9 +656,9 @@ class Turns:
         match event:
             case ToolCall():
                 turn.calls += 1
-                self._is_said_before = False
+                self._naming.act()
             case Message(role="assistant", agent=None):
-                self._is_said_before = False
+                self._naming.act()
             case ToolResult(is_error=True):
                 turn.failed += 1
                 if len(turn.errors) < ERRORS:
@@ -680,12 +675,11 @@ class Turns:
             return None
         seq = event.seq or 0
         self.all.append(TurnOfSession(len(self.all) + 1, seq, seq))
-        if self._said is not None:
-            self._name(self._said, before=True)
+        self._name(self._naming.start())
         return self.all[-1]
 
-    def _name(self, message: Message, *, before: bool) -> None:
-        """Name the last turn by its own prompt, or until that comes by what was said before it."""
-        turn = self.all[-1]
-        turn.words, turn.anchor = short(message.text, WORDS), message.seq or 0
-        self._said, self._is_said_before = None, before
+    def _name(self, message: Message | None) -> None:
+        """Name the last turn by a message, if there is one."""
+        if message is not None:
+            turn = self.all[-1]
+            turn.words, turn.anchor = short(message.text, WORDS), message.seq or 0

@@ -32,6 +32,7 @@ from tooltap.daemon.show.diff import DiffHunk, FileDiff, cut, hunks_of_diff
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.show.tools.files import TAGS
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
+from tooltap.daemon.show.turn_naming import TurnNaming
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, row_of, template
@@ -216,10 +217,7 @@ async def turns_of(journal: Journal, session: str) -> Turns:
 class _Found:
     def __init__(self) -> None:
         self.turns: list[Turn] = []
-        self._said: Said | None = None
-        """The first prompt since the last turn ended."""
-        self._is_said_before = False
-        """Whether the prompt of the last turn was said before it, and its own one may still come."""
+        self._naming = TurnNaming[Said]()
 
     @property
     def is_full(self) -> bool:
@@ -235,25 +233,23 @@ class _Found:
         is_main = event.agent is None
         prompts = is_main and event.kind == "message" and event.role == "user" and bool(title_of(event.text))
         if event.starts_turn:
-            self.turns.append(Turn(len(self.turns) + 1, seq, event.ts, prompt=self._said))
-            self._said, self._is_said_before = None, self._said is not None
+            self.turns.append(Turn(len(self.turns) + 1, seq, event.ts, prompt=self._naming.start()))
         elif not self.turns or (prompts and self.turns[-1].ended):
             if prompts:
-                self._said = self._said or Said.of(event.text, seq, PROMPT)
+                self._naming.say(Said.of(event.text, seq, PROMPT), in_turn=False)
             return
         turn = self.turns[-1]
         turn.last = event.ts if event.ts is not None else turn.last
         if event.kind == "tool-call":
             turn.families[family_of(event.name)] += 1
-            self._is_said_before = False
+            self._naming.act()
         elif event.kind == "tool-result":
             turn.errors += event.is_error
         elif prompts:
-            if turn.prompt is None or self._is_said_before:
-                turn.prompt, self._is_said_before = Said.of(event.text, seq, PROMPT), False
+            turn.prompt = self._naming.say(Said.of(event.text, seq, PROMPT), in_turn=True) or turn.prompt
         elif event.kind == "message" and is_main and event.role == "assistant" and event.text.strip():
             turn.answer = Said.of(event.text, seq, ANSWER)
-            self._is_said_before = False
+            self._naming.act()
         elif event.kind == "turn" and is_main and not event.starts_turn:
             turn.ended = True
             turn.errors += event.state == "failed"
