@@ -223,8 +223,8 @@ class Turn(Event, tag="turn"):
 
 
 def is_turn_start(state: str | None, agent: str | None) -> bool:
-    """Return whether a `turn` event starts a turn of the main agent. The turns of a session are these, numbered from 1.
-    A message between two turns belongs to none; in a replay, nothing does."""
+    """Return whether a `turn` event starts a turn of the main agent. These turns are numbered from 1 in each session. A
+    message between two turns belongs to neither. Replayed history has no turns."""
     return state == "started" and agent is None
 
 

@@ -130,7 +130,7 @@ class Setting:
     trouble: Trouble
     """Begins when commits to the journal fail, ends when they succeed again."""
     rewrite: Callable[[Sequence[Rewrite]], None]
-    """Called with durable results that are to be rewritten by commands. Must not block."""
+    """Called with durable results that commands will rewrite. Must not block."""
     trace: TraceWriter | None
     offload: Offload
     turns: TimeSlices

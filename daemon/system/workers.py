@@ -48,7 +48,7 @@ MAX_MEMORY = 1 << 26
 MAX_FILE = 1 << 32
 """Most bytes of buffered out-of-order results, in memory and on disk."""
 PATIENCE = 3.0
-"""Seconds for a worker to clean up after it was told to end, before it is killed."""
+"""Seconds for a worker to clean up after a request to end, before it is killed."""
 CHECK = 1.0
 """Longest wait in seconds: a signal that arrives right before waiting begins is noticed only afterwards."""
 STOPPING = (signal.SIGINT, signal.SIGTERM)

@@ -399,7 +399,7 @@ READ = 500
 
 
 class PendingViews(NamedTuple):
-    """Results whose views are pending, by what is to be done."""
+    """Results whose views are pending, by the next step."""
 
     rewrites: list[Rewrite]
     without_rule: list[ToolResult]

@@ -24,7 +24,7 @@ TIMEOUT = 60
 NOTHING = re.compile(
     r"^tooltap: (no event has|nothing found|events after \d+ are not|according to its events, the session) .*\n", re.M
 )
-"""Matches an error that is to be expected here: there is one session, which may not be indexed yet, and changed no
+"""Matches an error that is expected here: there is one session, which may not be indexed yet, and changed no
 file."""
 SPOOLED = re.compile(r"^tooltap: \d+ of \d+ lines wait in the spool: .*\n", re.M)
 """Matches what `run` and `proxy` remark if the daemon stands still when their agent ends, as on a busy machine."""

@@ -17,7 +17,7 @@ ingest connection stay separate.
 Only the newest chains are in memory. An evicted one is recovered from the last message of its stream: if that is a
 commit of this daemon with the same position and the expected number of lines, it is the end of the chain. When the
 journal is replaced (`identity.py`), all chains are forgotten. A stream that is the same in the new journal continues;
-for any other, the publisher is told its number of lines in the new journal, and resumes there.
+for any other, the publisher gets its number of lines in the new journal, and resumes there.
 """
 
 from __future__ import annotations

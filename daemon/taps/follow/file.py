@@ -294,7 +294,7 @@ class FollowedFile:
         return await (self._read_document() if is_document(self.path) else self._read_lines())
 
     async def request(self) -> Request | None:
-        """Return the next request for a backfill worker, or None if `turn` is to be called instead. Raises like
+        """Return the next request for a backfill worker, or None if `turn` must be called instead. Raises like
         `open_file`."""
         live = self._ingest.live
         if not self.is_backfill or live.info.state == "ended":

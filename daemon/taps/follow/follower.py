@@ -349,7 +349,7 @@ class Follower:
 
     async def _hand_out(self, path: str, entry: Entry, file: FollowedFile) -> bool:
         """Pass the next portion of a backfilled file to a worker, after ingesting the result of the previous one.
-        Return False if the file is to be read in this process."""
+        Return False if the file must be read in this process."""
         if entry.result is not None:
             result, entry.result = entry.result, None
             await file.adopt(*result)

@@ -302,7 +302,7 @@ def test_unwritable_trace_does_not_stop_events(socket: Path, tmp_path: Path) -> 
         _, _, log = daemon.end()
 
     assert json.loads(fed.stderr)["events"] == 8
-    assert b"cannot be written" not in log  # it is told once
+    assert b"cannot be written" not in log  # it is logged once
 
 
 def test_stuck_trace_disk_stops_neither_events_nor_shutdown(socket: Path, tmp_path: Path) -> None:

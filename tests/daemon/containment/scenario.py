@@ -102,8 +102,8 @@ class Reader:
 
 
 def published_of(paths: Sequence[Path], limit: int) -> list[Published]:
-    """Return streams of recordings in `tests/fixtures`. The dialect of the second is to be recognized; the last one is
-    left suspended."""
+    """Return streams of recordings in `tests/fixtures`. The dialect of the second is recognized; the last one is left
+    suspended."""
     found = []
     for number, path in enumerate(paths):
         lines = path.read_bytes().splitlines()[:limit]

@@ -94,7 +94,7 @@ def check(lives: Lives, publishers: list[Publisher]) -> None:
 
 
 def until_seen(lives: Lives, publishers: list[Publisher]) -> None:
-    """Wait until the subscribers have everything: a daemon that is told to stop waits for them only for a moment."""
+    """Wait until the subscribers have everything: a daemon that stops waits only briefly for them."""
     streams = {one.stream for one in publishers}
     lives.until_seen(sum(one["stream"] in streams for one in unbroken()[0]))
 
