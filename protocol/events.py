@@ -176,7 +176,7 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel", ta
     synthetic: bool = False
     """tooltap inferred the event: a start that was never seen, a call that was open at the end."""
     replay: bool = False
-    """The agent sent history again."""
+    """History: the agent sent it again, or copied it from another session. It is in no turn, and counts nowhere."""
     outputs: dict[str, OutputRef] | None = None
     """JSON pointer into this event -> where to find the whole of the string that was cut there."""
 
@@ -202,6 +202,12 @@ class SessionEvent(Event, tag="session"):
     """Each `{name, status?}`."""
     alias: str | None = None
     """The name of this session in earlier events, if its id arrived late."""
+    forked_from: str | None = None
+    """The session whose history this one begins with, because the user forked or branched it."""
+    parent_session: str | None = None
+    """The session that started this one, if it is not one of its subagents."""
+    resumes: str | None = None
+    """The session that this one continues under a new id."""
 
 
 class Turn(Event, tag="turn"):
@@ -215,6 +221,10 @@ class Turn(Event, tag="turn"):
     reason: str | None = None
     """As the provider states it (`end_turn`, `error_max_turns`, …); `interrupted` if work was open at the end."""
     duration_ms: int | None = None
+    provisional: bool = False
+    """Nothing has followed the answer for some seconds, so the turn seems to have ended. If it goes on, its events
+    follow, and another end with the same `turn`.
+    """
 
     @property
     def starts(self) -> bool:
@@ -374,6 +384,19 @@ class Usage(Event, tag="usage"):
     """
     models: list[ModelUsage] | None = None
     """Each model's share of the tokens, if the stream states it."""
+    request: str | None = None
+    """Identity of the request, if the stream states it. A journal counts a request once, whatever streams report it; an
+    event that reports it again is a `replay`.
+    """
+    counter: Literal["process", "session", "lineage"] | None = None
+    """Only with scope `session`: what the total covers. `process`: it began at 0 with the agent's process. `session`:
+    it goes on when the session is resumed. `lineage`: it also includes the sessions that this one was forked from.
+    Absent: not known.
+    """
+    replaces: str | None = None
+    """Id of the usage event that this one corrects, and whose figures no longer count."""
+    estimated_output_tokens: int | None = None
+    """Present if the recorded text shows that `output_tokens` is only a lower bound: an estimate from the text."""
 
 
 class Notice(Event, tag="notice"):

@@ -77,6 +77,12 @@ class Session(_Result, kw_only=True):
     """The folder of the repository in which the session started, or else the folder in which it started."""
     branch: str | None = None
     """The branch of this repository."""
+    forked_from: str | None = None
+    """The session whose history this one begins with."""
+    parent: str | None = None
+    """The session that started this one."""
+    resumes: str | None = None
+    """The session that this one continues under a new id."""
     state: StreamState
     """`suspended`: its publisher is disconnected and may return."""
     status: SessionStatus | None = None
@@ -131,6 +137,10 @@ class Session(_Result, kw_only=True):
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     """Included in `output_tokens`."""
+    estimated_output_tokens: int | None = None
+    """Present if `output_tokens` is only a lower bound, because the agent stores figures that its own text refutes: an
+    estimate from the text.
+    """
     context_used: int | None = None
     """Tokens in the main agent's context window."""
     context_size: int | None = None

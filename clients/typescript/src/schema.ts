@@ -308,7 +308,7 @@ export interface Event {
   turn?: string;
   /** tooltap inferred the event: a start that was never seen, a call that was open at the end. */
   synthetic?: boolean;
-  /** The agent sent history again. */
+  /** History: the agent sent it again, or copied it from another session. It is in no turn, and counts nowhere. */
   replay?: boolean;
   /** JSON pointer into this event -> where to find the whole of the string that was cut there. */
   outputs?: Record<string, OutputRef>;
@@ -336,6 +336,12 @@ export interface SessionEvent extends Event {
   mcpServers?: Record<string, unknown>[];
   /** The name of this session in earlier events, if its id arrived late. */
   alias?: string;
+  /** The session whose history this one begins with, because the user forked or branched it. */
+  forkedFrom?: string;
+  /** The session that started this one, if it is not one of its subagents. */
+  parentSession?: string;
+  /** The session that this one continues under a new id. */
+  resumes?: string;
 }
 
 /** A turn started or ended: from a prompt to the end of the answer to it. */
@@ -350,6 +356,11 @@ export interface Turn extends Event {
   /** As the provider states it (`end_turn`, `error_max_turns`, …); `interrupted` if work was open at the end. */
   reason?: string;
   durationMs?: number;
+  /**
+   * Nothing has followed the answer for some seconds, so the turn seems to have ended. If it goes on, its events
+   * follow, and another end with the same `turn`.
+   */
+  provisional?: boolean;
 }
 
 /** One whole block of text by one author; with `partial`, a live part of it. */
@@ -499,6 +510,21 @@ export interface Usage extends Event {
   model?: string;
   /** Each model's share of the tokens, if the stream states it. */
   models?: ModelUsage[];
+  /**
+   * Identity of the request, if the stream states it. A journal counts a request once, whatever streams report it;
+   * an event that reports it again is a `replay`.
+   */
+  request?: string;
+  /**
+   * Only with scope `session`: what the total covers. `process`: it began at 0 with the agent's process.
+   * `session`: it goes on when the session is resumed. `lineage`: it also includes the sessions that this one was
+   * forked from. Absent: not known.
+   */
+  counter?: "lineage" | "process" | "session";
+  /** Id of the usage event that this one corrects, and whose figures no longer count. */
+  replaces?: string;
+  /** Present if the recorded text shows that `outputTokens` is only a lower bound: an estimate from the text. */
+  estimatedOutputTokens?: number;
 }
 
 /** Something that the user may want to know: a retry, a rate limit, a compaction. */
@@ -941,6 +967,12 @@ export interface Session {
   project?: string;
   /** The branch of this repository. */
   branch?: string;
+  /** The session whose history this one begins with. */
+  forkedFrom?: string;
+  /** The session that started this one. */
+  parent?: string;
+  /** The session that this one continues under a new id. */
+  resumes?: string;
   /** `suspended`: its publisher is disconnected and may return. */
   state: "ended" | "open" | "suspended";
   /**
@@ -999,6 +1031,11 @@ export interface Session {
   cacheWriteTokens?: number;
   /** Included in `outputTokens`. */
   reasoningTokens?: number;
+  /**
+   * Present if `outputTokens` is only a lower bound, because the agent stores figures that its own text refutes:
+   * an estimate from the text.
+   */
+  estimatedOutputTokens?: number;
   /** Tokens in the main agent's context window. */
   contextUsed?: number;
   /** Size of the context window, in tokens. */
