@@ -126,7 +126,9 @@ class Fragments:
         last = {
             head.stream: stored.seq
             for stored, head, level in requests
-            if head.replaces is not None and self._cached.get((stored.seq, level)) is None
+            if head.kind == "tool-result"
+            and head.replaces is not None
+            and self._cached.get((stored.seq, level)) is None
         }
         found: dict[str, bool] = {}
         for stream, before in last.items():
