@@ -411,8 +411,10 @@ class Calls:
         final: bool = False,
         synthetic: bool = False,
         replaces: str | None = None,
+        ts: int | None = None,
     ) -> None:
-        """Emit a result. The call's state changes last, so a result that cannot be made leaves the call open."""
+        """Emit a result. The call's state changes last, so a result that cannot be made leaves the call open. `ts`: the
+        result's time, if not that of the line."""
         value, shown = by_view(answer.value)
         output = tool_output(call.name, value, call.raw_name)
         status = self._status(call, output, answer.status)
@@ -455,7 +457,7 @@ class Calls:
             outputs = answer.outputs
         elif answer.outputs is not None:
             outputs.update(answer.outputs)
-        event = self._emit_of(call, ToolResult, fields, synthetic, outputs)
+        event = self._emit_of(call, ToolResult, fields, synthetic, outputs, ts)
         if is_async:
             call.acknowledged = True
             self._take_from_turn(call)
@@ -502,11 +504,16 @@ class Calls:
 
     # -- ends -----------------------------------------------------------------------------------------------------
 
-    def close_turn(self, session: str, turn_id: str | None, agent: str | None, status: str) -> None:
-        """Close the open calls of a turn (None: of no turn); background calls and subagents' calls stay open."""
+    def close_turn(
+        self, session: str, turn_id: str | None, agent: str | None, status: str, *, stopped: bool = False
+    ) -> None:
+        """Close the open calls of a turn (None: of no turn); background calls and subagents' calls stay open.
+        `stopped`: the current line states that the work of the turn was stopped, and with it the calls."""
         if not self._state.open:
             return
         for call in self._ending_with(session, turn_id, agent):
+            if stopped:
+                call.ts = self._writer.ts
             self._close(call, status)
 
     def close_all(self) -> None:
@@ -523,8 +530,9 @@ class Calls:
             self._interrupt(call, status)
 
     def _interrupt(self, call: OpenCall, status: str) -> None:
+        """Close a call that has no result, at the time of its last event."""
         value, outputs = self._unfinished(call)
-        self._result(call, Answer(value, status, outputs=outputs), None, synthetic=True)
+        self._result(call, Answer(value, status, outputs=outputs), None, synthetic=True, ts=call.ts)
 
     def _bury(self, call: OpenCall, synthetic_result: str | None) -> None:
         state = self._state
@@ -625,12 +633,16 @@ class Calls:
         fields: dict[str, Any],
         synthetic: bool = False,
         outputs: dict[str, OutputRef] | None = None,
+        ts: int | None = None,
     ) -> Produced:
-        """Emit an event of a call with the scope of the call, not that of the line."""
+        """Emit an event of a call with the scope of the call, not that of the line. `ts`: its time, if not that of the
+        line."""
         writer = self._writer
+        if ts is None and (ts := writer.ts) is not None:
+            call.ts = ts
         protocol, provider = call.origin or writer.origin or (writer.protocol, writer.provider)
         scope = call.session, call.agent, call.parent, call.turn, protocol, provider
-        return writer.emit_in(kind, fields, scope, writer.ts, writer.replay, synthetic, outputs)
+        return writer.emit_in(kind, fields, scope, ts, writer.replay, synthetic, outputs)
 
     def _with_meta(
         self, field: str, payload: dict[str, Any], call: OpenCall, raw: Any, synthetic: bool = False

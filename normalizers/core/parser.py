@@ -24,7 +24,7 @@ from tooltap.normalizers.core.calls import Calls
 from tooltap.normalizers.core.items import Context, Item
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.permissions import Permissions
-from tooltap.normalizers.core.state import OpenCall, OpenTurn, State
+from tooltap.normalizers.core.state import OpenCall, OpenTurn, State, Times
 from tooltap.normalizers.core.texts import Texts
 from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.wire.decode import FRAMING, OPENING_BYTES, Documents, decode_line, is_clean
@@ -71,11 +71,16 @@ class Parser(Writer):
     """Whether an object may be printed over many lines, as in files that are JSON documents."""
     ARRAYS: ClassVar[bool] = True
     """Whether the stream may be one array, printed over many lines."""
+    STATES_TIMES: ClassVar[bool] = False
+    """Whether the lines state when they were written, as those of stored files do. One that does not was written when
+    the one before it was, whenever it is read."""
 
     OF_LINE = frozenset({"repaired"})
 
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, self.state_type() if state is None else state)
+        if self.STATES_TIMES:
+            self.state.times.past = True
         self.calls = Calls(self, self.state.calls, lambda call: self.unfinished(call))
         self.permissions = Permissions(self, self.calls, self.state.permissions)
         self.texts = Texts(self, self.state.texts)
@@ -107,7 +112,9 @@ class Parser(Writer):
         state.line += 1
         # The same as `_begin`.
         self.session = state.session or self._publishers_name
-        self.agent, self.parent, self.replay, self.ts, self.origin = context.agent, context.parent, False, t, None
+        times: Times = state.times
+        self.ts = start = times.stated if times.past else t
+        self.agent, self.parent, self.replay, self.origin = context.agent, context.parent, False, None
         self.direction = direction
         self.repaired = False
         if self.GLANCES and (reason := self.glance(line)) is not None:
@@ -127,7 +134,14 @@ class Parser(Writer):
             return self._read_unclean(line, t)
         if self.watch is not None or type(value) is not dict:
             return self._read(value, line, t)
-        return self.read(value)
+        skip = self.read(value)
+        # The same as `_note_time`.
+        if self.ts is not start:
+            if not self.replay:
+                times.note(self.ts, t, always=self.STATES_TIMES)
+        elif start is not None:
+            times.latest = start
+        return skip
 
     def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:
         """Read a line that exceeds the limit, of which only the head is known."""
@@ -156,7 +170,7 @@ class Parser(Writer):
         """End the stream: pending texts, open calls and open turns end here. Lines may still follow later."""
         self._reset_scope(t)
         self._restart_numbers("c")
-        self._closing = True
+        self._begin_end()
         self._abandon_document()
         self.finish(reason)
         self._end_everything()
@@ -166,7 +180,7 @@ class Parser(Writer):
         """End everything that is open, as at the end of the stream, but between two lines; the state must not be used
         afterwards. `index`: number of the first event."""
         self.begin_between_lines(index, t)
-        self._closing = True
+        self._begin_end()
         self._abandon_document()
         self.finish("reset")
         self._end_everything()
@@ -315,7 +329,7 @@ class Parser(Writer):
             self._give_up(state.turns[0])
         # What is open changes after its event: nothing is open of which no event says so.
         self.emit(Turn, turn=turn_id, state="started", synthetic=synthetic)
-        state.turns.append(OpenTurn(turn_id, self.session, self.agent, self.origin))
+        state.turns.append(OpenTurn(turn_id, self.session, self.agent, self.origin, ts=self.ts))
         return turn_id
 
     def ensure_turn(self) -> None:
@@ -339,15 +353,23 @@ class Parser(Writer):
         `outcome`: completed, failed or cancelled. `ended_by`: evidence of the end; by default `provider` (the wire
         states it), or for a `synthetic` end `answer` if the turn's last item is an answer, else `eof` (nothing
         follows). `before`: events (diff, usage) between the closed calls and the turn's own event.
+
+        An end that the provider states has the time of the line; any other, that of the turn's last work.
         """
         turns = self.state.turns
         turn = next((one for one in turns if one.session == self.session and turn_id in (None, one.id)), None)
         if turn is None:
             turn = OpenTurn(turn_id or f"t{max(self.state.turn_count, 1)}", self.session, origin=self.origin)
+        stated = not synthetic and ended_by not in ("answer", "eof")
         self.texts.flush_turn(self.session, turn.id)
-        self.permissions.expire_turn(turn.session, turn.id)
-        stopped = outcome == "cancelled" and not synthetic  # stated by the provider, not concluded by us
-        self.calls.close_turn(turn.session, turn.id, turn.agent, "cancelled" if stopped else "interrupted")
+        self.permissions.expire_turn(turn.session, turn.id, stated=stated)
+        # A synthetic end was not stated by the provider, but concluded by us.
+        status = "cancelled" if outcome == "cancelled" and not synthetic else "interrupted"
+        stopped = stated and outcome != "completed"
+        self.calls.close_turn(turn.session, turn.id, turn.agent, status, stopped=stopped)
+        ts = self.ts
+        if not stated and turn.ts is not None:
+            self.ts = turn.ts
         self.before_turn_end()
         for kind, fields in before:
             self.emit(kind, turn=turn.id, **fields)
@@ -363,6 +385,7 @@ class Parser(Writer):
             agent=turn.agent,
             **origin,
         )
+        self.ts = ts
         if turn in turns:
             turns.remove(turn)
 
@@ -372,6 +395,22 @@ class Parser(Writer):
             self._give_up(turn)
 
     # -- internals ------------------------------------------------------------------------------------------------
+
+    def _note_time(self, start: int | None, t: int | None) -> None:
+        """Keep when the line, or an object on it, was written. `start`: its time if it states none."""
+        times: Times = self.state.times
+        if self.ts is not start:
+            if not self.replay:
+                times.note(self.ts, t, always=self.STATES_TIMES)
+        elif start is not None:
+            times.latest = start
+
+    def _begin_end(self) -> None:
+        """Prepare to emit what follows from the end: it happened when the last line was written."""
+        latest = self.state.times.latest
+        if latest is not None:
+            self.ts = latest
+        self._closing = True
 
     def _begin(self, t: int | None) -> None:
         self.state.line += 1
@@ -406,11 +445,14 @@ class Parser(Writer):
         return best(outcomes)
 
     def _read(self, value: Any, line: bytes, t: int | None) -> Skip:
-        if isinstance(value, dict):
-            if self.watch is not None:
-                self.watch(value, self.direction)
-            return self.read(value)
-        return self.read_other(value, line, t)
+        if not isinstance(value, dict):
+            return self.read_other(value, line, t)
+        if self.watch is not None:
+            self.watch(value, self.direction)
+        start = self.ts
+        skip = self.read(value)
+        self._note_time(start, t)
+        return skip
 
     def _collect(self, line: bytes) -> bytes | None:
         """Collect an object that spans several lines. Returns the whole object at its last line, a line outside any

@@ -52,6 +52,7 @@ class Permissions:
             agent=writer.agent,
             origin=writer.origin,
             allowing=[str(one.get("id")) for one in options or [] if str(one.get("kind")).startswith(_ALLOW)],
+            ts=writer.ts,
         )
         if call is not None and type == "permission":
             self._calls.set_status(call, "awaiting-permission")
@@ -114,23 +115,26 @@ class Permissions:
         """Whether a request of a turn has no answer yet."""
         return any((one.session, one.turn) == (session, turn_id) for one in self._state.pending.values())
 
-    def expire_turn(self, session: str, turn_id: str) -> None:
-        """Expire the requests that are open when their turn ends."""
+    def expire_turn(self, session: str, turn_id: str, *, stated: bool) -> None:
+        """Expire the requests that are open when their turn ends. `stated`: the current line states that it ends."""
         if not self._state.pending:
             return
         for permission_id, pending in list(self._state.pending.items()):
             if (pending.session, pending.turn) == (session, turn_id):
-                self._expire(permission_id)
+                self._expire(permission_id, stated=stated)
 
     def expire_all(self) -> None:
         """Expire the requests that are open when the stream ends."""
         for permission_id in list(self._state.pending):
             self._expire(permission_id)
 
-    def _expire(self, permission_id: str) -> None:
+    def _expire(self, permission_id: str, *, stated: bool = False) -> None:
+        """Expire a request. `stated`: the current line states its end; else nothing is known after it was asked."""
         pending = self._state.pending[permission_id]
         writer = self._writer
-        scope = writer.session, writer.agent, writer.origin
+        scope = writer.session, writer.agent, writer.origin, writer.ts
         writer.session, writer.agent, writer.origin = pending.session, pending.agent, pending.origin
+        if not stated and pending.ts is not None:
+            writer.ts = pending.ts
         self.answer(permission_id, "expired", synthetic=True)
-        writer.session, writer.agent, writer.origin = scope
+        writer.session, writer.agent, writer.origin, writer.ts = scope

@@ -15,6 +15,7 @@ import msgspec
 from tooltap.normalizers.core.items import Context, Item, OutputChunk
 from tooltap.normalizers.wire.decode import Documents
 from tooltap.protocol.events import OutputRef
+from tooltap.protocol.inputs import LATEST_MS
 
 SHORT = 4_096
 """Maximum length of a name, title or path that is remembered, in characters."""
@@ -171,6 +172,8 @@ class OpenCall(Known, kw_only=True, omit_defaults=True, gc=False):
     """The dialect's memory of the call, needed to read later lines about it. Dropped, oldest call first, once the
     memory of all calls exceeds the limit."""
     memory_bytes: int = 0
+    ts: int | None = None
+    """Time of the last event that belongs to it: its own, or one of the subagent it spawned."""
     denied: bool = False
     acknowledged: bool = False
     """Runs in the background: the first result only stated that."""
@@ -231,6 +234,13 @@ class OpenTurn(msgspec.Struct, omit_defaults=True):
     """(protocol, provider), where it is not the stream's."""
     answered: bool = False
     """True if the last item of the turn is a whole message of its agent: the answer, if nothing follows."""
+    ts: int | None = None
+    """Time of the last event of its work, or of its start."""
+
+    def worked(self, ts: int | None) -> None:
+        """Note when its agent worked."""
+        if ts is not None and (self.ts is None or ts > self.ts):
+            self.ts = ts
 
 
 class PendingPermission(msgspec.Struct, omit_defaults=True):
@@ -241,6 +251,8 @@ class PendingPermission(msgspec.Struct, omit_defaults=True):
     origin: tuple[str, str] | None = None
     allowing: list[str] = []
     """Ids of the options that allow."""
+    ts: int | None = None
+    """When it was asked."""
 
 
 class PermissionsState(msgspec.Struct, omit_defaults=True):
@@ -258,12 +270,15 @@ class OpenText(msgspec.Struct, omit_defaults=True):
     parent: str | None = None
     turn: str | None = None
     ts: int | None = None
+    """Time of the first chunk."""
     message_id: str | None = None
     block: int | None = None
     replay: bool = False
     preview: bool = False
     """True if a later line was expected to bring the whole block. If the block is emitted from its chunks instead, the
     event is synthetic."""
+    last: int | None = None
+    """Time of the last chunk."""
 
 
 class TextsState(msgspec.Struct, omit_defaults=True):
@@ -271,8 +286,43 @@ class TextsState(msgspec.Struct, omit_defaults=True):
     """Key (session, agent and the block, if the dialect interleaves blocks) -> the block being received."""
 
 
+LATE = 60_000
+"""How much later than it was written a line of a live stream may be received, in milliseconds."""
+
+
+class Times(msgspec.Struct, omit_defaults=True):
+    """Times of a stream's lines, in milliseconds since the epoch.
+
+    A line was written when it says, else when it was received. But if a stream is read after it was written, as a
+    stored file is, the time of receipt means nothing: a line that states no time was written when the last one was that
+    did. So is a stream read until a line states a time after the reading began.
+    """
+
+    past: bool = False
+    """Whether the lines are read after they were written."""
+    stated: int | None = None
+    """The latest time that a line states."""
+    latest: int | None = None
+    """When the last line was written."""
+    received: int | None = None
+    """When the first line was received that states a time."""
+
+    def note(self, stated: Any, received: int | None, *, always: bool) -> None:
+        """Note the time that a line states, and when it was received. `always`: all of the stream's times are
+        stated."""
+        if type(stated) is not int or not 0 <= stated < LATEST_MS:
+            return
+        if self.stated is None:
+            self.received = received
+        if self.stated is None or stated > self.stated:
+            self.stated = stated
+        self.past = always or self.received is None or self.stated + LATE < self.received
+        self.latest = self.stated if self.past else stated
+
+
 class State(msgspec.Struct, kw_only=True):
     line: int = 0
+    times: Times = msgspec.field(default_factory=Times)
     session: str | None = None
     """The provider's own id of the root session, once seen."""
     named: bool = False

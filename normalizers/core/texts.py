@@ -58,6 +58,7 @@ class Texts:
                 preview,
             )
             self._open[full_key] = current
+        current.last = writer.ts
         if writer.partials:
             kind, fields = self._kind(current)
             writer.emit_partial(kind, text=text, offset=current.buffer.chars, **fields)
@@ -115,7 +116,7 @@ class Texts:
         protocol, provider = self._writer.origin_of_line()
         scope = text.session, text.agent, text.parent, text.turn, protocol, provider
         outputs = text.buffer.outputs("/text", "text/plain")
-        self._writer.emit_in(kind, fields, scope, text.ts, text.replay, text.preview, outputs)
+        self._writer.emit_in(kind, fields, scope, text.ts, text.replay, text.preview, outputs, text.last)
         del self._open[key]
 
 
@@ -154,6 +155,8 @@ class LiveOutput:
         text = decoder.decode(data)
         output.tails[stream] = decoder.getstate()[0]
         buffer = output.buffers.setdefault(stream, TextBuffer())
+        if self._writer.ts is not None:
+            call.ts = self._writer.ts
         if self._writer.partials:
             self._writer.emit_partial(
                 ToolUpdate,

@@ -16,8 +16,22 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, get_args
 import msgspec
 
 from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
-from tooltap.normalizers.core.state import CallsState, OpenTurn, State
-from tooltap.protocol.events import AnyEvent, Attachment, Chunk, Event, Message, OutputRef, PermissionRequest, ToolCall
+from tooltap.normalizers.core.state import CallsState, OpenTurn, State, Times
+from tooltap.protocol.events import (
+    AnyEvent,
+    Attachment,
+    Chunk,
+    Event,
+    Message,
+    Notice,
+    OutputRef,
+    PermissionRequest,
+    PermissionResponse,
+    Reasoning,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+)
 from tooltap.protocol.inputs import LATEST_MS, Direction
 
 Scope: TypeAlias = tuple[str, str | None, str | None, str | None, str, str]
@@ -39,6 +53,8 @@ class _Kind(NamedTuple):
     """The payload field (`input` or `output`), whose `_happy` holds the tool's raw name."""
     answers: bool
     """True if events of this kind change whether the turn's last item is an answer."""
+    works: bool
+    """True if an event of this kind is of a turn's work, so that the turn was going on when it happened."""
 
 
 def _kind_of(event: type[Event]) -> _Kind:
@@ -54,7 +70,9 @@ def _kind_of(event: type[Event]) -> _Kind:
     )
     names = {one.name for one in own}
     payload = next((name for name in ("input", "output") if name in names), None)
-    return _Kind(tag, fields, "name" in names, payload, event in (Message, ToolCall, PermissionRequest))
+    answers = event in (Message, ToolCall, PermissionRequest)
+    works = answers or event in (Reasoning, ToolUpdate, ToolResult, PermissionResponse, Notice)
+    return _Kind(tag, fields, "name" in names, payload, answers, works)
 
 
 _KINDS: dict[type[Event], _Kind] = {event: _kind_of(event) for event in get_args(AnyEvent)}
@@ -251,17 +269,23 @@ class Writer:
         replay: bool,
         synthetic: bool = False,
         outputs: dict[str, OutputRef] | None = None,
+        until: int | None = None,
     ) -> Produced:
-        """Make an event and append it to the line's items."""
+        """Make an event and append it to the line's items. `until`: the time of its last part, where it has several."""
         numbers = self._numbers
         if numbers.line != self._numbered.line:
             numbers.begin(self._numbered.line)
+        if type(ts) is not int or not 0 <= ts < LATEST_MS:  # what an agent states may be anything
+            ts = None
+        name, struct, names_tool, payload_field, answers, works = _KINDS[kind]
         partial = "partial" in fields
         if partial:
             event_id = numbers.partial()
         else:
             event_id = f"{numbers.place}{numbers.events}"
             numbers.events += 1
+            if works:
+                self._note_work(kind, scope, fields, answers, ts if until is None else until)
         if self.id_prefix:
             scope = self._prefix(scope, fields)
         envelope = self._envelopes.get(scope)
@@ -269,17 +293,12 @@ class Writer:
             envelope = self._envelope(scope)
         before, after = envelope
         shown_id = event_id if self._is_plain else _text(event_id)[1:-1]
-        if type(ts) is not int or not 0 <= ts < LATEST_MS:  # what an agent states may be anything
-            ts = None
         stamp = "" if ts is None else f',"ts":{ts}'
         if synthetic or replay or outputs is not None:
             after += _notes(synthetic, replay, outputs)
-        name, struct, names_tool, payload_field, answers = _KINDS[kind]
         own = struct(**fields)
         text = f',"v":2,"id":"{shown_id}","stream":{self._stream_text},"line":{numbers.line}{before}{stamp}{after}}}'
         session, agent, parent, turn, _, provider = scope
-        if answers and turn is not None and not partial:
-            self._note_answer(scope, fields.get("role") == "assistant")
         tool = raw_tool = None
         if names_tool:
             tool = fields.get("name")
@@ -321,19 +340,37 @@ class Writer:
     def goes_on(self) -> None:
         """Note that the agent's last message was not its answer, because the wire announces a call or another
         message."""
-        scope = self.session, self.agent, None, self.turn, "", ""
-        self._note_answer(scope, False)
+        turn = self._turn_of(self.session, self.turn)
+        if turn is not None and turn.agent == self.agent:
+            turn.answered = False
 
     # -- internals ----------------------------------------------------------------------------------------------
 
-    def _note_answer(self, scope: Scope, answered: bool) -> None:
-        """Keep whether the last thing of a turn is a message of its agent, not of a subagent."""
-        session, agent, _, turn_id, _, _ = scope
-        for turn in reversed(self.state.turns):
+    def _note_work(
+        self, kind: type[Event], scope: Scope, fields: dict[str, Any], answers: bool, ts: int | None
+    ) -> None:
+        """Keep when a turn, and the call that spawned a subagent, went on; and whether the last thing of the turn is a
+        message of its agent, not of a subagent."""
+        session, agent, parent, turn_id, _, _ = scope
+        if turn_id is not None and (turn := self._turn_of(session, turn_id)) is not None:
+            is_own = turn.agent == agent
+            # After the answer, subagents work in the background, and notices report of something else.
+            if not turn.answered or (is_own and kind is not Notice):
+                turn.worked(ts)
+            if is_own and answers:
+                turn.answered = fields.get("role") == "assistant" and not self._closing
+        if parent is not None and ts is not None:
+            call = self.state.calls.open.get(parent)
+            if call is not None and (call.ts is None or ts > call.ts):
+                call.ts = ts
+
+    def _turn_of(self, session: str, turn_id: str | None) -> OpenTurn | None:
+        """The open turn with this id."""
+        turns: list[OpenTurn] = self.state.turns
+        for turn in reversed(turns):
             if turn.id == turn_id and turn.session == session:
-                if turn.agent == agent:
-                    turn.answered = answered and not self._closing
-                return
+                return turn
+        return None
 
     def _envelope(self, scope: Scope) -> tuple[str, str]:
         """Encode the envelope's parts with this scope: (before the time, after it)."""
@@ -374,8 +411,13 @@ class Writer:
         self.agent = context.agent
         self.parent = context.parent
         self.replay = False
-        self.ts = t
+        self.ts = self._time_of_line(t)
         self.origin = None
+
+    def _time_of_line(self, t: int | None) -> int | None:
+        """When a line that was received at `t` was written, unless it says."""
+        times: Times = self.state.times
+        return times.stated if times.past else t
 
     def _take(self) -> list[Item]:
         items, self.items = self.items, []

@@ -30,6 +30,7 @@ class Toy(Parser):
         self.agent = value.get("agent", self.agent)
         self.parent = value.get("parent", self.parent)
         self.session = value.get("in_session", self.session)
+        self.ts = value.get("at", self.ts)
 
     @line("say")
     def _say(self, value: Line) -> None:

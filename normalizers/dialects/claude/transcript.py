@@ -192,6 +192,8 @@ class MessageInProgress(msgspec.Struct):
     parent: str | None
     counts: dict[str, int]
     model: str | None = None
+    ts: int | None = None
+    """Time of its last line."""
 
 
 class MessagesInProgress(msgspec.Struct):
@@ -257,6 +259,7 @@ class TranscriptMessages(ClaudeMessages):
 class ClaudeTranscript(Parser):
     dialect = "claude-transcript"
     protocol = default_provider = "claude"
+    STATES_TIMES = True
     SKIPS = ClaudeMessages.SKIPS | {QUEUE, "attachment", "hook-progress", "stale-progress", "stale-turn"}
     line = Lines("type", skip={kind: reason for kind, reason in BOOKKEEPING.items() if kind != QUEUE})
     system = Lines("subtype", reports=Reports.transcript)
@@ -414,11 +417,12 @@ class ClaudeTranscript(Parser):
         counts = without_nulls(message_tokens(usage))
         if step is not None and step.message_id == message_id:
             step.counts |= {name: max(count, step.counts.get(name, 0)) for name, count in counts.items()}
+            step.ts = self.ts
             return
         self._emit_step(agent)
         if counts and message_id not in self.state.blocks.messages:  # else it was counted before
             steps[agent] = MessageInProgress(
-                message_id, self.agent, self.session, self.turn, self.parent, counts, model
+                message_id, self.agent, self.session, self.turn, self.parent, counts, model, self.ts
             )
             while len(steps) > AGENTS:
                 self._emit_step(next(iter(steps)))
@@ -428,7 +432,7 @@ class ClaudeTranscript(Parser):
         step = self.state.steps.open.pop(agent, None)
         if step is not None:
             place = {"session": step.session, "turn": step.turn, "agent": step.agent, "parent": step.parent}
-            self.emit(Usage, scope="step", **place, **step.counts, model=step.model)
+            self.emit(Usage, scope="step", ts=step.ts, **place, **step.counts, model=step.model)
 
     @line("user")
     def _user(self, value: Line) -> Skip:

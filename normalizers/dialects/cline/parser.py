@@ -322,6 +322,7 @@ class ClineSession(Parser):
 
     dialect = "cline-session"
     protocol = default_provider = "cline"
+    STATES_TIMES = True
     DOCUMENTS = True
     SKIPS = frozenset({"unchanged"})
     message = Lines("role")

@@ -34,6 +34,7 @@ class CodexRolloutState(CodexState, kw_only=True):
 
 class CodexRollout(CodexParser):
     dialect = "codex-rollout"
+    STATES_TIMES = True
     SKIPS = CodexParser.SKIPS | {
         "history",  # the parent thread's own beginning, in a subagent's file
         "legacy-state",  # `record_type: state`, to 0.31

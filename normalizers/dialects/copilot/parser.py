@@ -106,6 +106,7 @@ _DENIED_BY = {
 class CopilotJson(Parser):
     dialect = "copilot-json"
     protocol = default_provider = "copilot"
+    STATES_TIMES = True
     SKIPS = frozenset({"empty", "repeated", "step", "unchanged"})
     line = Lines("type", skip={kind: reason for reason, kinds in _SKIPPED.items() for kind in kinds.split()})
     state_type = CopilotState

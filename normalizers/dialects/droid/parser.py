@@ -36,6 +36,7 @@ class DroidSession(Parser):
 
     dialect = "droid-session"
     protocol = default_provider = "droid"
+    STATES_TIMES = True
     SKIPS = frozenset({"empty", "prompt-context", "unchanged"})
     line = Lines("type", skip={"todo_state": "settings", "session_end": "ended"})
     block = Lines("type", skip={"redacted_thinking": "empty"})

@@ -212,6 +212,7 @@ class GeminiChat(Parser):
 
     dialect = "gemini-chat"
     protocol = default_provider = "gemini"
+    STATES_TIMES = True
     SKIPS = frozenset({"metadata", "prompt-context", "unchanged"})
     state_type = GeminiChatState
     state: GeminiChatState

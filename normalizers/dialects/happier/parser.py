@@ -361,6 +361,7 @@ class _Transcript(ClaudeTranscript):
     else."""
 
     dialect = "legacy"
+    STATES_TIMES = False
     MESSAGES = _TranscriptMessages
 
     def read_decision(self, block: Line, t: int | None) -> None:

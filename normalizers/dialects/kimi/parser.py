@@ -182,6 +182,7 @@ class KimiSession(Parser):
 
     dialect = "kimi-session"
     protocol = default_provider = "kimi"
+    STATES_TIMES = True
     SKIPS = KimiMessages.SKIPS | {"unchanged"}
     line = Lines("type", skip={kind: reason for reason, kinds in _SKIPPED.items() for kind in kinds.split()})
     event = Lines("type", skip={"step.begin": "step"})

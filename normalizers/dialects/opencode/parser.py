@@ -506,6 +506,7 @@ class OpencodeDb(OpencodeBus):
     """
 
     dialect = "opencode-db"
+    STATES_TIMES = True
     line = OpencodeBus.line.copy()
 
     def read(self, value: Line) -> Skip:

@@ -431,6 +431,7 @@ class PiSession(PiJson):
     """
 
     dialect = "pi-session"
+    STATES_TIMES = True
     line = PiJson.line.copy(skip=_SESSION_SKIPPED)
     message = PiJson.message.copy()
     state_type = PiSessionState

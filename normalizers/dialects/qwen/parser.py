@@ -141,6 +141,7 @@ class QwenChat(Parser):
 
     dialect = "qwen-chat"
     protocol = default_provider = "qwen"
+    STATES_TIMES = True
     SKIPS = frozenset({"empty", "unchanged", "system"})
     line = Lines("type")
     system = Lines("subtype", skip=_SKIPPED)

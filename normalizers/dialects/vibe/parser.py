@@ -227,6 +227,7 @@ class VibeSession(VibeJson):
 
     dialect = "vibe-session"
     protocol = default_provider = "vibe"
+    STATES_TIMES = True
     DOCUMENTS = True
     state_type = VibeSessionState
     state: VibeSessionState

@@ -199,7 +199,7 @@ def test_message_with_and_without_envelope() -> None:
 
     assert [(one.call_id, one.name, one.ts) for one in events if isinstance(one, ToolCall)] == [
         ("e", "Read", 1795293851000),
-        ("b", "Read", None),
+        ("b", "Read", 1795293851000),
     ]
 
 
