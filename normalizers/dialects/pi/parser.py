@@ -94,6 +94,7 @@ class PiJson(Parser):
     """
 
     dialect = "pi-json"
+    STATES_END = True
     protocol = default_provider = "pi"
     SKIPS = frozenset(
         {
@@ -431,6 +432,7 @@ class PiSession(PiJson):
     """
 
     dialect = "pi-session"
+    STATES_END = False
     line = PiJson.line.copy(skip=_SESSION_SKIPPED)
     message = PiJson.message.copy()
     state_type = PiSessionState
