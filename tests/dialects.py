@@ -19,7 +19,7 @@ from pathlib import Path
 from textwrap import fill
 
 from tests.kit.coverage import WRITTEN, page
-from tooltap.normalizers.catalog.registry import builtin, products, stores
+from tooltap.normalizers.catalog.registry import builtin, parser_class, products, stores
 from tooltap.traces.fixtures.fixtures import Fixtures
 from tooltap.traces.recording.whole_file import write_whole
 
@@ -62,8 +62,11 @@ def _agents() -> str:
 
 
 def _table_of_dialects() -> str:
-    rows = (f"| `{one.name}` | {one.reads} |" for one in builtin().values())
-    return "\n".join(["| dialect | what it reads |", "|---|---|", *rows])
+    rows = (
+        f"| `{one.name}` | {one.reads} | {'yes' if parser_class(one.name).STATES_END else 'no'} |"
+        for one in builtin().values()
+    )
+    return "\n".join(["| dialect | what it reads | states ends |", "|---|---|---|", *rows])
 
 
 def _table_of_providers() -> str:

@@ -74,6 +74,9 @@ class Parser(Writer):
     STATES_TIMES: ClassVar[bool] = False
     """Whether the lines state when they were written, as those of stored files do. One that does not was written when
     the one before it was, whenever it is read."""
+    STATES_END: ClassVar[bool] = False
+    """Whether the stream always states the end of a turn: then a turn without it was cut, however long it is silent.
+    Else an answer that nothing follows is the end."""
 
     OF_LINE = frozenset({"repaired"})
 
@@ -389,6 +392,15 @@ class Parser(Writer):
         if turn in turns:
             turns.remove(turn)
 
+    def seems_over(self, turn: OpenTurn) -> bool:
+        """Whether nothing more is to come of an open turn: its last item is an answer, no call or permission is open,
+        and the stream need not state the end."""
+        if self.STATES_END or not turn.answered:
+            return False
+        return not self.calls.is_open(turn.session, turn.id, turn.agent) and not self.permissions.is_open(
+            turn.session, turn.id
+        )
+
     def give_up_turns(self) -> None:
         """End every open turn, because the process that would have ended them is gone."""
         for turn in list(self.state.turns):
@@ -469,13 +481,10 @@ class Parser(Writer):
             documents.drop()
 
     def _give_up(self, turn: OpenTurn) -> None:
-        """End a turn whose end is not on the wire: completed if its last item is an answer and no call or permission is
-        open, else cancelled."""
+        """End a turn whose end is not on the wire: completed if it seems to be over (`seems_over`), else cancelled."""
         scope = self.session, self.agent, self.origin
         self.session, self.agent, self.origin = turn.session, turn.agent, turn.origin
-        place = turn.session, turn.id, turn.agent
-        answered = turn.answered and not self.calls.is_open(*place) and not self.permissions.is_open(*place[:2])
-        outcome, reason = ("completed", None) if answered else ("cancelled", "interrupted")
+        outcome, reason = ("completed", None) if self.seems_over(turn) else ("cancelled", "interrupted")
         self.end_turn(outcome, turn_id=turn.id, ended_by="eof", reason=reason, synthetic=True)
         self.session, self.agent, self.origin = scope
 

@@ -84,6 +84,7 @@ _ROLES = {
 
 class Acp(Parser):
     dialect = protocol = default_provider = "acp"
+    STATES_END = True
     SKIPS = frozenset({"echo", "empty", "extension", "late-update", "partial"})
     state_type = AcpState
     state: AcpState

@@ -86,6 +86,7 @@ class StreamMessages(ClaudeMessages):
 
 class ClaudeStream(Parser):
     dialect = "claude-stream"
+    STATES_END = True
     protocol = default_provider = "claude"
     SKIPS = ClaudeMessages.SKIPS | {"control", "echo", "partial", "status", "subagent-result"}
     line = Lines("type", skip={"keep_alive": "keep-alive"}, reports=Reports.lines, tasks=Tasks.lines)

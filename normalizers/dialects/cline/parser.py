@@ -58,6 +58,7 @@ class ClineJson(Parser):
     """
 
     dialect = "cline-json"
+    STATES_END = True
     protocol = default_provider = "cline"
     SKIPS = frozenset({"empty", "hook", "partial", "repeated", "unchanged"})
     line = Lines("type")

@@ -85,6 +85,7 @@ class CodexAppServerState(CodexState, kw_only=True):
 
 class CodexAppServer(CodexParser):
     dialect = "codex-app-server"
+    STATES_END = True
     SKIPS = CodexParser.SKIPS | {
         "request",  # of the client
         "answer",  # to a request that is about nothing the agent does

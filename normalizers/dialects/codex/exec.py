@@ -29,6 +29,7 @@ class CodexExecState(CodexState, kw_only=True):
 
 class CodexExec(CodexParser):
     dialect = "codex-exec"
+    STATES_END = True
     line = Lines()
     state_type = CodexExecState
     state: CodexExecState

@@ -42,6 +42,7 @@ class CodexMcpState(CodexState, kw_only=True):
 
 class CodexMcp(CodexParser):
     dialect = "codex-mcp"
+    STATES_END = True
     SKIPS = CodexParser.SKIPS | {
         "handshake",  # MCP's own methods and their answers
         "prompt",  # a request; the agent repeats its prompt

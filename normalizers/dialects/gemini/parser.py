@@ -45,6 +45,7 @@ class GeminiStream(Parser):
     """
 
     dialect = "gemini-stream"
+    STATES_END = True
     protocol = default_provider = "gemini"
     SKIPS = frozenset({"empty", "unchanged"})
     line = Lines("type")

@@ -42,6 +42,7 @@ class OpencodeRun(Parser):
     """
 
     dialect = "opencode-run"
+    STATES_END = True
     SKIPS = frozenset({"empty", "partial", "repeated", "step", "unchanged"})
     protocol = default_provider = "opencode"
     line = Lines("type")
@@ -142,6 +143,7 @@ class OpencodeBus(Parser):
     """
 
     dialect = "opencode-bus"
+    STATES_END = True
     SKIPS = frozenset({*_SKIPPED.values(), *_REASONS, FRAMING})
     protocol = default_provider = "opencode"
     line = Lines("type", skip={"server.heartbeat": "heartbeat"}, client=OpencodeClient.line)
@@ -507,6 +509,7 @@ class OpencodeDb(OpencodeBus):
 
     dialect = "opencode-db"
     STATES_TIMES = True
+    STATES_END = False
     line = OpencodeBus.line.copy()
 
     def read(self, value: Line) -> Skip:

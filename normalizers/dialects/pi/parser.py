@@ -94,6 +94,7 @@ class PiJson(Parser):
     """
 
     dialect = "pi-json"
+    STATES_END = True
     protocol = default_provider = "pi"
     SKIPS = frozenset(
         {
@@ -432,6 +433,7 @@ class PiSession(PiJson):
 
     dialect = "pi-session"
     STATES_TIMES = True
+    STATES_END = False
     line = PiJson.line.copy(skip=_SESSION_SKIPPED)
     message = PiJson.message.copy()
     state_type = PiSessionState

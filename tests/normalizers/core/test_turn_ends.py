@@ -53,6 +53,19 @@ def test_end_of_the_stream(lines: list[dict[str, Any]], end: tuple[Any, ...]) ->
     assert last_turn(*lines) == end
 
 
+def test_answer_is_no_end_where_the_stream_always_states_it() -> None:
+    class Stating(Toy):
+        STATES_END = True
+
+    parser = Stating(Context(stream="s"))
+    for line in (BEGIN, SAY):
+        parser.feed(orjson.dumps(line))
+    end = emitted(parser.close("end"))[-1]
+
+    assert isinstance(end, Turn)
+    assert (end.state, end.ended_by, end.reason, end.synthetic) == INTERRUPTED
+
+
 def test_end_on_the_wire() -> None:
     assert last_turn(BEGIN, SAY, {"do": "finish", "outcome": "completed"})[:2] == ("completed", "provider")
 

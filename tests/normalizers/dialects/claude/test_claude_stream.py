@@ -86,7 +86,7 @@ def test_new_session_ends_open_turns() -> None:
 
     assert [(turn.session, turn.state, turn.synthetic) for turn in of(Turn, found)] == [
         (SESSION, "started", False),
-        (SESSION, "completed", True),
+        (SESSION, "cancelled", True),
         ("other", "started", False),
         ("other", "completed", False),
     ]
