@@ -336,8 +336,8 @@ class Parser(Writer):
         return turn_id
 
     def ensure_turn(self) -> None:
-        """Open a synthetic turn for content outside any turn."""
-        if self.turn is None:
+        """Open a synthetic turn for content outside any turn. History is in none."""
+        if self.turn is None and not self.replay:
             self.start_turn(synthetic=True)
 
     def end_turn(

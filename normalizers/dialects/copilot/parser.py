@@ -22,6 +22,7 @@ from tooltap.normalizers.core.state import OpenCall, State, make_room
 from tooltap.normalizers.core.texts import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.copilot.answers import read_result
+from tooltap.normalizers.dialects.copilot.usage import CopilotUsage, CopilotUsageState
 from tooltap.normalizers.wire.values import first_string, milliseconds, record, records, string, whole
 from tooltap.protocol.events import Message, OutputRef, SessionEvent, Usage
 
@@ -87,6 +88,7 @@ class CopilotState(State, kw_only=True):
     reasoning is stated in pieces, and again as a whole with the message."""
     context: tuple[int | None, int | None] | None = None
     """Last emitted (used, size) of the context."""
+    usage: CopilotUsageState = msgspec.field(default_factory=CopilotUsageState)
 
 
 MANY_AGENTS = 1_024
@@ -115,6 +117,7 @@ class CopilotJson(Parser):
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
         self.running = LiveOutput(self, self.state.running)
+        self.usage = CopilotUsage(self, self.state.usage)
 
     def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.running.take(call.id)
@@ -146,6 +149,8 @@ class CopilotJson(Parser):
         state.cwd = string(place.get("cwd")) or state.cwd
         state.model = string(data.get("selectedModel")) or state.model
         what = "started" if value["type"] == "session.start" else "resumed"
+        if what == "resumed":
+            self.usage.resume()
         version = string(data.get("copilotVersion"))
         root, branch = string(place.get("gitRoot")), string(place.get("branch"))
         self.emit(
@@ -248,6 +253,7 @@ class CopilotJson(Parser):
         if kind == "error":
             self.state.outcome = self.state.outcome or "failed"
         self._end_open_turn()
+        self.usage.total(data)
 
     @line("result")
     def _result(self, value: Line, data: Line) -> Skip:
@@ -294,31 +300,13 @@ class CopilotJson(Parser):
 
     @line("assistant.usage", "model.call_finished")
     def _usage(self, value: Line, data: Line) -> Skip:
-        """Read the usage of one request. Copilot states tokens only for models that it serves itself, not for those
-        used with one's own API key."""
         self.state.live |= value.get("ephemeral") is True
-        return self._emit_usage(data)
+        return None if self.usage.request(data) else "model-call"
 
     @line("session.usage_record")
     def _stored_usage(self, value: Line, data: Line) -> Skip:
         """Read the usage of one request in a saved session."""
-        return self._emit_usage(record(data.get("usage")))
-
-    def _emit_usage(self, data: Line) -> Skip:
-        prompt, answer = whole(data.get("inputTokens")), whole(data.get("outputTokens"))
-        if prompt is None and answer is None:
-            return "model-call"
-        self.emit(
-            Usage,
-            scope="step",
-            input_tokens=prompt,
-            output_tokens=answer,
-            cache_read_tokens=whole(data.get("cacheReadTokens")),
-            cache_write_tokens=whole(data.get("cacheWriteTokens")),
-            reasoning_tokens=whole(data.get("reasoningTokens")),
-            model=string(data.get("model")),
-        )
-        return None
+        return None if self.usage.request(record(data.get("usage"))) else "model-call"
 
     @line("session.usage_info")
     def read_context(self, value: Line, data: Line, used: str = "currentTokens", size: str = "tokenLimit") -> Skip:
@@ -378,6 +366,9 @@ class CopilotJson(Parser):
         requests = records(data.get("toolRequests"))
         for request in requests:
             self._show(value, request, "name", "pending")
+        if self.agent is None:
+            self.uses_model(string(data.get("model")))
+        self.usage.message(data)
         if self.agent is None:
             self.state.answered = bool(text) and not requests
             if self.state.outcome == "failed":

@@ -82,13 +82,14 @@ class OpencodeRun(Parser):
         self.ensure_turn()
         part = record(value.get("part"))
         used, reason = read_usage(part), first_string(part, "reason")
+        usage = {"scope": "step", **(used or {}), "request": first_string(part, "id")}
         if reason not in _CONTINUES:
-            usage = ((Usage, {"scope": "step", **used}),) if used is not None else ()
-            self.end_turn(outcome_of(reason), reason=reason, ended_by="answer", before=usage)
+            before = ((Usage, usage),) if used is not None else ()
+            self.end_turn(outcome_of(reason), reason=reason, ended_by="answer", before=before)
         elif used is None:
             return "step"
         else:
-            self.emit(Usage, scope="step", **used)
+            self.emit(Usage, **usage)
         return None
 
     @line("error")
@@ -269,10 +270,13 @@ class OpencodeBus(Parser):
             return self.unparsed("unknown-type", properties)
         known = self.parts.message(message_id)
         known.role, known.model = role, model_name(message) or known.model
+        known.copied = self.sessions.is_copied(message)
         info = self.sessions.info
         if "path" in message:
             info.cwd = first_string(record(message["path"]), "cwd") or info.cwd
         self.state.cwd = info.cwd
+        if known.copied:
+            return "message"
         if isinstance(message.get("error"), dict) and self.turn is not None:
             return self._error(message)
         summary = message.get("summary")
@@ -299,7 +303,10 @@ class OpencodeBus(Parser):
     @line("message.part.updated")
     def _part(self, properties: Line) -> Skip:
         """Read the current version of a part."""
-        return self.part.read(self, record(properties.get("part")), line=properties)
+        part = record(properties.get("part"))
+        message = self.state.messages.get(first_string(part, "messageID") or "")
+        self.replay = message is not None and message.copied
+        return self.part.read(self, part, line=properties)
 
     @line("message.part.delta")
     def _delta(self, properties: Line) -> Skip:
@@ -371,7 +378,7 @@ class OpencodeBus(Parser):
         if _is_context(part):
             return "prompt-context"
         message = self.parts.message(first_string(part, "messageID") or "")
-        if message.echo is None:
+        if message.echo is None and not message.copied:
             info = self.sessions.info
             message.echo = info.prompts > 0
             if message.echo:
@@ -394,7 +401,8 @@ class OpencodeBus(Parser):
     def _step_finish(self, part: Line) -> Skip:
         if self.sessions.repeats(first_string(part, "id")):
             return "repeated"
-        self.sessions.info.step_reason = first_string(part, "reason")
+        if not self.replay:
+            self.sessions.info.step_reason = first_string(part, "reason")
         tokens = record(part.get("tokens"))
         has_total = whole(tokens.get("total")) is not None
         used = read_usage(part, apart=self.state.reasoning_apart and not has_total)
@@ -403,7 +411,9 @@ class OpencodeBus(Parser):
         if has_total and used["reasoning_tokens"]:
             self.state.reasoning_apart = used["output_tokens"] != whole(tokens.get("output"))
         writer = self.state.messages.get(first_string(part, "messageID") or "")
-        self.emit(Usage, scope="step", **used, model=None if writer is None else writer.model)
+        self.sessions.count_step(used)
+        model = None if writer is None else writer.model
+        self.emit(Usage, scope="step", **used, model=model, request=first_string(part, "id"))
         return None
 
     @part("retry")
@@ -436,7 +446,7 @@ class OpencodeBus(Parser):
         if call_id is not None and not calls.is_known(call_id):
             self._end_blocks()
         skip = self.parts.read_tool(part)
-        name = calls.name_of(call_id) if call_id is not None else None
+        name = calls.name_of(call_id) if call_id is not None and not self.replay else None
         if call_id is not None and name == "Task":
             if child := first_string(record(state.get("metadata")), "sessionId"):
                 self.sessions.spawned(call_id, child)
@@ -516,12 +526,19 @@ class OpencodeDb(OpencodeBus):
         kind, data = value.get("type"), value.get("data")
         if type(kind) is not str or type(data) is not dict:
             return self.unparsed("unknown-type", value)
+        if "forked_from" in value:
+            data = {**data, "forkedFrom": value["forked_from"]}
         return super().read({"type": _VERSION.sub("", kind), "properties": data})
 
     @line("message.updated")
     def _message(self, properties: Line) -> Skip:
         skip = super()._message(properties)
         message = record(properties.get("info"))
+        if (origin := first_string(properties, "forkedFrom")) is not None:
+            self.emit(SessionEvent, state="updated", forked_from=origin)
+            return None
+        if self.sessions.is_copied(message):
+            return skip
         finish = first_string(message, "finish")
         is_complete = whole(record(message.get("time")).get("completed")) is not None
         is_last = finish not in _CONTINUES or (finish is None and "error" in message)

@@ -47,6 +47,8 @@ class OpencodeMessage(msgspec.Struct, omit_defaults=True):
     """For prompts: whether the request that sent the prompt was seen; None until the first part arrives."""
     model: str | None = None
     """The model that writes it, as `provider/model`."""
+    copied: bool = False
+    """Another session's, which this session was forked from."""
 
 
 class OpencodeState(State, kw_only=True):
@@ -57,6 +59,21 @@ class OpencodeState(State, kw_only=True):
     running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
     servers: list[str] = msgspec.field(default_factory=list)
     """MCP servers that the stream named."""
+
+
+class OpencodeUsed(msgspec.Struct, array_like=True):
+    """The usage of several steps."""
+
+    tokens: dict[str, int] = msgspec.field(default_factory=dict)
+    """Count, as a usage event names it -> its sum."""
+    cost_usd: float = 0.0
+
+    def add(self, used: dict[str, Any]) -> None:
+        for count, value in used.items():
+            if count == "cost_usd":
+                self.cost_usd += value or 0.0
+            elif value:
+                self.tokens[count] = self.tokens.get(count, 0) + value
 
 
 class OpencodeSession(msgspec.Struct, omit_defaults=True):
@@ -74,6 +91,12 @@ class OpencodeSession(msgspec.Struct, omit_defaults=True):
     agent_version: str | None = None
     usage: list[Any] = []
     """Last emitted usage of the session."""
+    created: int | None = None
+    """When it was created, in ms since the epoch."""
+    copied: OpencodeUsed | None = None
+    """What the steps used that it has copied from another session; None if it has copied none."""
+    own: OpencodeUsed = msgspec.field(default_factory=lambda: OpencodeUsed())
+    """What its own steps have used."""
     prompts: int = 0
     """Number of prompts that were sent and have not appeared as messages yet."""
     outcome: list[str] = []
@@ -310,6 +333,19 @@ def read_usage(stated: Line, *, apart: bool = False) -> dict[str, Any] | None:
     return {**fields, "cost_usd": dollars(stated.get("cost"))}
 
 
+def _beyond(total: dict[str, Any], copied: OpencodeUsed, own: OpencodeUsed) -> dict[str, Any] | None:
+    """Return the total of a forked session without what it copied; None if that leaves nothing. 1.18.33 counts the
+    copies. A total that is less than the copies and its own steps together does not."""
+    rest = {**total, "cost_usd": max(0.0, round((total["cost_usd"] or 0.0) - copied.cost_usd, 12))}
+    for count, value in total.items():
+        if count == "cost_usd":
+            continue
+        rest[count] = None if value is None else value - copied.tokens.get(count, 0)
+        if (rest[count] or 0) < own.tokens.get(count, 0):
+            return total
+    return rest if rest["input_tokens"] or rest["output_tokens"] else None
+
+
 def model_name(stated: Line) -> str | None:
     """`provider/model`, as in OpenCode's own options; None where the object states neither."""
     provider = first_string(stated, "providerID")
@@ -385,6 +421,22 @@ class OpencodeSessions:
             info = self._info(child)
             info.root, info.call = self._parser.session, call_id
 
+    def is_copied(self, message: Line) -> bool:
+        """Return whether a message is a copy from the session that this one was forked from: it is older than its
+        session."""
+        written, created = whole(record(message.get("time")).get("created")), self.info.created
+        return written is not None and created is not None and written < created
+
+    def count_step(self, used: dict[str, Any]) -> None:
+        """Remember what a step used."""
+        info = self.info
+        if not self._parser.replay:
+            info.own.add(used)
+            return
+        if info.copied is None:
+            info.copied = OpencodeUsed()
+        info.copied.add(used)
+
     def begin_prompted_turn(self) -> None:
         """Start a prompt's turn. A subagent's prompt comes from the agent, and starts none."""
         if self._parser.agent is None:
@@ -408,6 +460,7 @@ class OpencodeSessions:
     def describe(self, session: Line, *, starts: bool) -> Skip:
         """Emit the changed fields of a session, which is always sent whole."""
         info = self.info
+        info.created = whole(record(session.get("time")).get("created")) or info.created
         new = learn(
             info,
             cwd=first_string(session, "directory"),
@@ -423,10 +476,12 @@ class OpencodeSessions:
         if starts or new:
             self._parser.emit(SessionEvent, state="started" if starts else "updated", **new)
         used = read_usage(session, apart=self._state.reasoning_apart)  # like the steps, it may exclude the reasoning
+        if used is not None and info.copied is not None:
+            used = _beyond(used, info.copied, info.own)
         if used is None or (usage := list(used.values())) == info.usage:
             return None if starts or new else "unchanged"
         info.usage = usage
-        self._parser.emit(Usage, scope="session", **used)
+        self._parser.emit(Usage, scope="session", **used, counter="session")
         return None
 
     def show_diff(self, files: list[Any]) -> Skip:

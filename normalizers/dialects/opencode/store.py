@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import re
 from collections.abc import Generator, Iterator, Mapping
 
 import orjson
@@ -22,6 +23,17 @@ _LAST = "SELECT aggregate_id, seq FROM event_sequence"
 _ID = "SELECT id FROM event WHERE aggregate_id = ? AND seq = ?"
 _FIRST = "SELECT data FROM event WHERE aggregate_id = ? AND seq = 0"
 _NEXT = "SELECT rowid, id, aggregate_id, seq, type, data FROM event WHERE aggregate_id = ? AND seq >= ? ORDER BY seq"
+_FIRST_MESSAGE = "SELECT min(seq) FROM event WHERE aggregate_id = ? AND type GLOB 'message.updated.*'"
+_PROJECTED = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('message', 'session')"
+_CREATED = "SELECT time_created, title FROM session WHERE id = ?"
+_OLDER = "SELECT time_created FROM message WHERE session_id = ? AND time_created < ? ORDER BY time_created LIMIT 32"
+_SHARING = """
+SELECT session.id, session.title, count(*) FROM message JOIN session ON session.id = message.session_id
+WHERE message.time_created IN ({}) AND session.id != ? AND session.time_created < ?
+GROUP BY session.id ORDER BY session.time_created
+"""
+"""Sessions that have messages of these times, the oldest first."""
+_FORK = re.compile(r"(?P<of>.+) \(fork #(?P<number>\d+)\)")
 _NUMBERS = "SELECT rowid, aggregate_id, seq FROM event WHERE aggregate_id = ? ORDER BY seq"
 
 
@@ -31,6 +43,8 @@ class OpencodeStore:
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
         """Session -> its parent session; empty if it has none. The parent never changes."""
+        self._first_messages: dict[str, int] = {}
+        """Session -> number of the row with its first message."""
 
     def sessions(self, query: Query, changed: int) -> Iterator[StoredSession]:
         found: dict[str, tuple[int, int]] = {}
@@ -51,7 +65,11 @@ class OpencodeStore:
         family = self._family(query, session)
         for row in heapq.merge(*(query(_NEXT, (one, taken.get(one, 0))) for one in family)):
             _, event, owner, seq, kind, data = row
-            head = json.dumps({"id": event, "aggregate_id": owner, "seq": seq, "type": kind})
+            stated = {"id": event, "aggregate_id": owner, "seq": seq, "type": kind}
+            if kind.startswith("message.updated") and seq == self._first_message(query, owner):
+                origin = _origin(query, owner)
+                stated |= {} if origin is None else {"forked_from": origin}
+            head = json.dumps(stated)
             line = f'{head[:-1]}, "data": {data}}}'.replace("\n", " ").encode(errors="replace")
             yield Row(owner, seq, line, _time(event, changed))
 
@@ -63,6 +81,15 @@ class OpencodeStore:
         if not family:
             raise SessionGoneError
         return family
+
+    def _first_message(self, query: Query, session: str) -> int:
+        """Return the number of the row with the first message of a session that has one."""
+        known = self._first_messages
+        if session not in known:
+            [(seq,)] = query(_FIRST_MESSAGE, (session,))
+            make_room(known, MOST_KNOWN)
+            known[session] = seq
+        return known[session]
 
     def _owners(self, query: Query, sessions: Mapping[str, int]) -> dict[str, str]:
         """Return session -> parent session, for those of these sessions that have one. A session's first row states
@@ -83,6 +110,30 @@ def _owner(data: str) -> str:
     except (orjson.JSONDecodeError, AttributeError, LookupError, TypeError):
         return ""
     return owner if isinstance(owner, str) else ""
+
+
+def _origin(query: Query, session: str) -> str | None:
+    """Return the session that this one was forked from, of which OpenCode only states the copied messages: they keep
+    their times, so they are older than the session. Of several sessions that share them, it is the one whose title the
+    fork's title is made of, else the oldest."""
+    if list(query(_PROJECTED)) != [(2,)]:
+        return None
+    for created, title in query(_CREATED, (session,)):
+        times = tuple(time for (time,) in query(_OLDER, (session, created)))
+        if not times:
+            return None
+        sharing = list(query(_SHARING.format(", ".join("?" * len(times))), (*times, session, created)))
+        most = max((count for _, _, count in sharing), default=0)
+        whole = [(one, named) for one, named, count in sharing if count == most]
+        named_after = [one for one, named in whole if title == _title_of_fork(named)]
+        return next(iter([*named_after, *(one for one, _ in whole)]), None)
+    return None
+
+
+def _title_of_fork(title: str) -> str:
+    """Return the title that OpenCode gives to a fork of a session with this title."""
+    found = _FORK.fullmatch(title)
+    return f"{title} (fork #1)" if found is None else f"{found['of']} (fork #{int(found['number']) + 1})"
 
 
 def _root(session: str, owners: Mapping[str, str]) -> str:
