@@ -62,6 +62,7 @@ _SKIPPED = {
     "auto_compaction_start": "compaction-start",
     "thinking_level_changed": "setting",
     "agent_settled": "settled",
+    "bash_execution_update": "partial",
     "entry_appended": "session-file",
     "summarization_retry_attempt_start": "retry-progress",
     "summarization_retry_finished": "retry-progress",
@@ -568,6 +569,12 @@ class PiSession(PiJson):
     def _summary(self, value: Line) -> None:
         self.notice("compaction" if value["type"] == "compaction" else "branch", string(value.get("summary")))
         self._usage(record(value.get("usage")))
+
+    @line("usage", usage=dict)
+    def _used(self, value: Line) -> Skip:
+        """A request that belongs to no message, such as one that keeps the cache warm."""
+        self._usage(value["usage"], string(value.get("model")))
+        return None if self.items else "empty"
 
     @line("custom_message")
     def _custom(self, value: Line) -> None:

@@ -196,7 +196,7 @@ def test_skipped_entry_that_rewinds_is_a_line_with_events() -> None:
     assert [one.code for one in of(Notice, found)] == ["rewound"]
 
 
-def test_compaction_and_tools_state_the_tokens_of_their_requests() -> None:
+def test_requests_beside_the_messages_are_counted() -> None:
     found = read(
         "pi-session",
         header(),
@@ -205,9 +205,10 @@ def test_compaction_and_tools_state_the_tokens_of_their_requests() -> None:
         result("c", "b", 3, usage=usage(0.01)),
         reply("d", "c", 4, text("One.")),
         entry("e", "d", 5, "compaction", summary="Sum.", firstKeptEntryId="d", usage=usage(0.03)),
+        entry("f", "e", 6, "usage", category="cache_warm", model="m", usage=usage(0.05)),
     )
 
-    assert [one.cost_usd for one in counted(found)] == [0.02, 0.01, 0.02, 0.03]
+    assert [one.cost_usd for one in counted(found)] == [0.02, 0.01, 0.02, 0.03, 0.05]
     assert {one.reasoning_tokens for one in counted(found)} == {4}
 
 
