@@ -312,14 +312,17 @@ class Parser(Writer):
         if model is None or model == self.state.model:
             return False
         self.state.model = model
-        self.emit(SessionEvent, state="updated", model=model)
+        self.update_session({"model": model})
         return True
 
     def update_session(self, changes: dict[str, Any]) -> Skip:
-        """Emit the session's changed fields, if any."""
+        """Emit the session's changed fields, if any. They hold for this session even where history states them."""
         if not changes:
             return "unchanged"
-        self.emit(SessionEvent, state="updated", **changes)
+        if self.replay:
+            self.emit(SessionEvent, state="updated", replay=False, **changes)
+        else:
+            self.emit(SessionEvent, state="updated", **changes)
         return None
 
     # -- turns ----------------------------------------------------------------------------------------------------

@@ -33,6 +33,16 @@ def first_string(value: dict[str, Any], *keys: str) -> str | None:
     return None
 
 
+_UNIQUE = 20
+"""Minimum length of a response's id that no other request has. Small servers count, or draw from a thousand numbers."""
+_LONGEST_ID = 200
+
+
+def request_id(response_id: Any) -> str | None:
+    """The id of a response as the identity of its request; None unless it is long enough to be unique."""
+    return response_id if type(response_id) is str and _UNIQUE <= len(response_id) <= _LONGEST_ID else None
+
+
 _MOST_DOLLARS = 1e9
 _MOST = 2**53
 """The largest integer that every client can hold; sums of a few still fit into the state and into events."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -37,6 +37,14 @@ class AcpSession(msgspec.Struct, omit_defaults=True):
     """CRC of the commands' names."""
     usage: tuple[int | None, int | None, float | None] = (None, None, None)
     """Context used, context size, cost in dollars, as last reported."""
+    inherited: float = 0.0
+    """The part of the reported cost that is of the session from which this one was forked, in dollars."""
+    counter: str | None = None
+    """What the reported cost covers, if the session showed it."""
+    prompted: bool = False
+    """A prompt was sent to it in this connection."""
+    total: dict[str, int] | None = None
+    """Tokens that the last answer to a prompt stated, by field, if answers state totals."""
     state: str | None = None
     """The session's state in the agent's word, as last reported."""
     own_turn: str | None = None
@@ -122,6 +130,24 @@ _LOGINS = {
     "qwen-oauth": "qwen",
 }
 """Id of a way to log in -> provider, for agents that do not state their name."""
+_Covers: TypeAlias = dict[str, tuple[tuple[tuple[int, ...], str], ...]]
+"""Provider -> (first version, what a figure covers), the newest version first."""
+_COSTS: _Covers = {
+    # The first with Claude Code 2.1.277 or later, which continues its counters, also in a fork.
+    "claude": (((0, 80), "lineage"), ((0,), "process")),
+    "codex": (((0,), "process"),),
+    "opencode": (((0,), "lineage"),),
+}
+"""What the cost of `usage_update` covers: a `counter`."""
+_ANSWERS: _Covers = {
+    "codex": (((2,), "turn"), ((0,), "step")),
+    "copilot": (((0,), "process"),),
+    "opencode": (((0,), "step"),),
+    "vibe": (((0,), "session"),),
+}
+"""What the tokens in the answer to a prompt cover: the turn, its last request (`step`), or all turns of the process or
+session. The protocol was changed from all turns to one."""
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 
 
@@ -131,6 +157,13 @@ def provider_name(agent: str) -> str:
     slug = _NOT_IN_SLUG.sub("-", agent.rpartition("/")[2].lower()).strip("-")
     slug = slug.removesuffix("-acp") or slug
     return _PROVIDERS.get(slug, slug)
+
+
+def covered(figures: _Covers, provider: str | None, version: str | None) -> str | None:
+    """What a figure of this version of an agent covers; None if that is not known."""
+    stated = tuple(int(part) for part in _NUMBER.findall(version or "")[:3])
+    known = figures.get(provider or "", ())
+    return next((covers for first, covers in known if stated >= first), None)
 
 
 class AcpSessions:
@@ -172,9 +205,16 @@ class AcpSessions:
             self._parser.set_session(session_id)
         else:
             self._parser.session = session_id
+        if self._parser.session not in state.sessions and self._is_forking:
+            self.info.loading = True
         info = self.info
         state.cwd = info.cwd
         self._parser.replay = info.loading
+
+    @property
+    def _is_forking(self) -> bool:
+        """Whether a new session can only be the fork that was asked for, as nothing was sent to it so far."""
+        return any(asked.method == "session/fork" for asked in self._state.requests.values())
 
     def expect(self, key: str, **params: Any) -> None:
         """Remember the parameters that the answer to this request will confirm."""
@@ -203,6 +243,7 @@ class AcpSessions:
         if info.own_turn is not None:
             self.end_running_turn("completed", info.own_turn, synthetic=True)
         info.stopping = info.cutting = False
+        info.prompted = True
         return self._parser.start_turn()
 
     def ensure_turn(self) -> None:
@@ -212,11 +253,28 @@ class AcpSessions:
 
     def end_stopped_turn(self, stated: Line, turn_id: str | None = None) -> None:
         """End a turn as the agent states it: its stop reason, and the tokens it used."""
-        reason, usage = stated.get("stopReason"), read_usage(stated, "turn")
+        reason, usage = stated.get("stopReason"), self._used_by_prompt(stated)
         before = ((Usage, usage),) if usage is not None else ()
         # Not every agent has the protocol's word for it.
         outcome = "cancelled" if self.info.cutting else _OUTCOMES.get(str(reason), "completed")
         self.end_running_turn(outcome, turn_id, reason=string(reason), before=before)
+
+    def _used_by_prompt(self, stated: Line) -> dict[str, Any] | None:
+        """The usage in the answer to a prompt. Of a total, what it has beyond the one before."""
+        usage, info = read_usage(stated, "turn"), self.info
+        covers = covered(_ANSWERS, self._parser.provider, self._state.agent_version)
+        if usage is None or covers in (None, "turn"):
+            return usage
+        if covers == "step":
+            return {**usage, "scope": covers}
+        total = {field: count for field, count in usage.items() if type(count) is int}
+        before = info.total
+        if before is None and covers == "session":
+            return {**usage, "scope": "session", "counter": covers}
+        info.total = total
+        rest = {field: count - (before or {}).get(field, 0) for field, count in total.items()}
+        fell = any(count < 0 for count in rest.values())
+        return usage if fell else {**usage, **rest}
 
     def end_running_turn(self, outcome: str, turn_id: str | None, **fields: Any) -> None:
         """End the named turn, else the oldest one. `fields`: those of `end_turn`."""
@@ -256,7 +314,16 @@ class AcpSessions:
         short, servers, cwd = [name for name in names if is_short(name)], self._state.servers, params.get("cwd")
         servers += [name for name in short if name not in servers]
         del servers[:-SERVERS]
-        self.expect(key, cwd=cwd if is_short(cwd) else None, servers=short)
+        # claude-agent-acp resumes and forks a session with the options of Claude Code's SDK, too.
+        options = record(record(record(params.get("_meta")).get("claudeCode")).get("options"))
+        resume = options.get("resume")
+        self.expect(
+            key,
+            cwd=cwd if is_short(cwd) else None,
+            servers=short,
+            resume=resume if is_short(resume) else None,
+            fork=options.get("forkSession") is True,
+        )
 
     @request("session/load", "session/resume")
     def _load(self, params: Line, key: str) -> None:
@@ -264,25 +331,44 @@ class AcpSessions:
             self.info.loading = True
         self._set_up(params, key)
 
-    @answer("session/new", "session/fork")
+    @answer("session/new")
     def _began(self, result: Line, asked: PendingRequest, key: str) -> None:
         self.enter(result.get("sessionId"))
-        self._emit_set_up("started", asked.params, result)
+        earlier = asked.params.get("resume")
+        if earlier is None:
+            self._emit_set_up("started", asked.params, result)
+        elif earlier == self._parser.session:
+            self._emit_set_up("resumed", asked.params, result)
+        else:
+            origin = "forked_from" if asked.params.get("fork") else "resumes"
+            self._emit_set_up("started", asked.params, result, **{origin: earlier})
+
+    @answer("session/fork")
+    def _forked(self, result: Line, asked: PendingRequest, key: str) -> None:
+        parent, cost = self._parser.session, self.info.usage[2]
+        self.enter(result.get("sessionId"))
+        if self.info.loading:
+            self.end_history()
+        if self._counter == "lineage":
+            self.info.inherited = cost or 0.0
+        self._emit_set_up("started", asked.params, result, forked_from=parent)
 
     @answer("session/load", "session/resume")
     def _loaded(self, result: Line, asked: PendingRequest, key: str) -> None:
-        self.enter(result.get("sessionId"))
+        wanted = self._parser.session
         self.end_history()
-        self._emit_set_up("resumed", asked.params, result)
+        self.enter(result.get("sessionId"))
+        resumes = wanted if asked.session is not None and wanted != self._parser.session else None
+        self._emit_set_up("resumed", asked.params, result, resumes=resumes)
 
-    def _emit_set_up(self, state: str, asked: dict[str, Any], result: Line) -> None:
+    def _emit_set_up(self, state: str, asked: dict[str, Any], result: Line, **origin: str | None) -> None:
         info = self.info
         info.cwd = self._state.cwd = asked.get("cwd") or info.cwd
         changes = self._configured(result)
         servers = [{"name": name} for name in asked.get("servers", [])] or None
         version = self._state.agent_version
         self._parser.emit(
-            SessionEvent, state=state, cwd=info.cwd, agent_version=version, mcp_servers=servers, **changes
+            SessionEvent, state=state, cwd=info.cwd, agent_version=version, mcp_servers=servers, **origin, **changes
         )
 
     @answer("session/close")
@@ -365,11 +451,34 @@ class AcpSessions:
             stated = dollars(cost.get("amount"))
         usage = (whole(update.get("used")), whole(update.get("size")), info.usage[2] if stated is None else stated)
         ended = self.end_block()
+        if info.total is None and type(meta := update.get("_meta")) is dict and "promptTokens" in meta:
+            info.total = _vibe_total(meta)
         if usage == info.usage:
             return None if ended else "unchanged"
         info.usage = usage
-        self._parser.emit(Usage, scope="session", context_used=usage[0], context_size=usage[1], cost_usd=usage[2])
+        if stated and not info.prompted and self._state.client_seen:  # of prompts of an earlier process
+            info.counter = "session"
+        total = None if usage[2] is None else max(0.0, usage[2] - info.inherited)
+        counter = None if total is None else self._counter
+        self._parser.emit(
+            Usage, scope="session", context_used=usage[0], context_size=usage[1], cost_usd=total, counter=counter
+        )
         return None
+
+    @property
+    def _counter(self) -> str | None:
+        """What the reported cost covers: known by agent and version, else shown by the session."""
+        return covered(_COSTS, self._parser.provider, self._state.agent_version) or self.info.counter
+
+
+def _vibe_total(meta: Line) -> dict[str, int]:
+    """Tokens of the session so far (Vibe 3.0.2)."""
+    counts = {
+        "input_tokens": whole(meta.get("promptTokens")),
+        "output_tokens": whole(meta.get("completionTokens")),
+        "cache_read_tokens": whole(meta.get("cachedTokens")),
+    }
+    return {field: count for field, count in counts.items() if count is not None}
 
 
 def read_usage(result: Line, scope: str) -> dict[str, Any] | None:

@@ -8,14 +8,23 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
-from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import OpenCall, SessionState, is_short, put
 from tooltap.normalizers.core.writer import Bodies, take_bodies
 from tooltap.normalizers.tools.outcome import status_in_words
 from tooltap.normalizers.tools.payload import blocks_text
-from tooltap.normalizers.wire.values import dollars, milliseconds, record, records, string, token_counts, whole
-from tooltap.protocol.events import Chunk, Display, Message, OutputRef, ToolUpdate, Usage
+from tooltap.normalizers.wire.values import (
+    dollars,
+    milliseconds,
+    record,
+    records,
+    request_id,
+    string,
+    token_counts,
+    whole,
+)
+from tooltap.protocol.events import Chunk, Display, Message, OutputRef, SessionEvent, ToolUpdate, Usage
 
 MANY_COMMANDS = 256
 """Maximum number of commands whose texts are remembered until their response."""
@@ -53,6 +62,7 @@ _SKIPPED = {
     "auto_compaction_start": "compaction-start",
     "thinking_level_changed": "setting",
     "agent_settled": "settled",
+    "bash_execution_update": "partial",
     "entry_appended": "session-file",
     "summarization_retry_attempt_start": "retry-progress",
     "summarization_retry_finished": "retry-progress",
@@ -68,8 +78,16 @@ _DELTAS = {f"{kind}_delta": role for kind, role in _ROLES.items()}
 """Type of a delta of such a block -> role."""
 
 
-_COUNTS = ("input", "output", "cacheRead", "cacheWrite")
+_COUNTS = ("input", "output", "cacheRead", "cacheWrite", "reasoning")
 """Keys of token counts; the first excludes tokens read from and written to the cache."""
+_NAMES = re.compile(r"(?:.*[/\\])?(?:\d{4}-\d\d-\d\dT[\d-]{1,20}Z_)?([^/\\]{1,200}?)(?:\.jsonl)?", re.ASCII | re.DOTALL)
+"""Id of a session, or the path of its file (`<time>_<id>.jsonl`)."""
+
+
+def session_of(stated: Any) -> str | None:
+    """The id of the session that a header names by its id or by the path of its file."""
+    found = _NAMES.fullmatch(stated) if is_short(stated) else None
+    return None if found is None else found[1]
 
 
 class PiState(SessionState, kw_only=True):
@@ -79,6 +97,12 @@ class PiState(SessionState, kw_only=True):
     """Id of a command -> its text, until the response."""
     running: dict[str, ShownOutput] = msgspec.field(default_factory=dict)
     """Call -> the output it showed last."""
+    forked_from: str | None = None
+    """The session that the client copied, until the copy is named."""
+    is_copy: bool = False
+    """The session began as a copy of another one, whose requests its totals include."""
+    highest: int = 0
+    """Highest total of tokens that the session stated."""
 
 
 class PiJson(Parser):
@@ -120,7 +144,11 @@ class PiJson(Parser):
     def _session(self, value: Line) -> None:
         self.ts = milliseconds(value.get("timestamp")) or self.ts
         self.state.cwd = string(value.get("cwd"))
-        self.begin_session(value.get("id"), cwd=self.state.cwd)
+        self._begin(value.get("id"), session_of(value.get("parentSession")), cwd=self.state.cwd)
+
+    def _begin(self, session: Any, forked_from: str | None, **fields: Any) -> None:
+        self.state.is_copy, self.state.highest = forked_from is not None, 0
+        self.begin_session(session, forked_from=forked_from, **fields)
 
     @line("session_info_changed")
     def _session_info(self, value: Line) -> Skip:
@@ -163,6 +191,7 @@ class PiJson(Parser):
         summary = string(record(value.get("result")).get("summary"))
         data = {key: value[key] for key in ("reason", "aborted") if key in value}
         self.notice("compaction", error or summary, "error" if error else "info", data or None)
+        self._usage(record(record(value.get("result")).get("usage")))
 
     # -- messages -----------------------------------------------------------------------------------------------
 
@@ -207,15 +236,17 @@ class PiJson(Parser):
             self._block(index, block, message_id, stopped in _OUTCOMES)
         if stopped == "error":
             self.notice("provider-error", string(message.get("errorMessage")), "error")
-        self._usage(record(message.get("usage")), string(message.get("model")))
+        self._usage(record(message.get("usage")), string(message.get("model")), request_id(message_id))
         return None if self.items else "empty"
 
     @message("toolResult")
     def _result_message(self, message: Line) -> Skip:
         call_id = message.get("toolCallId")
-        if isinstance(call_id, str) and not self.calls.is_over(call_id):
-            return self._result(call_id, message, message)
-        return "repeated"
+        is_new = isinstance(call_id, str) and not self.calls.is_over(call_id)
+        outcome = self._result(call_id, message, message) if is_new else "repeated"
+        if "usage" in message:  # of the requests that the tool made
+            self._usage(record(message["usage"]))
+        return None if self.items else outcome
 
     def _block(self, index: int, block: Line, message_id: str | None, stopped_early: bool) -> None:
         kind = str(block.get("type"))
@@ -229,12 +260,12 @@ class PiJson(Parser):
         elif not stopped_early:  # else its arguments may be incomplete, and it is never executed
             self._show(block.get("id"), block.get("name"), block.get("arguments"), block, "pending")
 
-    def _usage(self, usage: Line, model: str | None) -> None:
+    def _usage(self, usage: Line, model: str | None = None, request: str | None = None) -> None:
         if not whole(usage.get("totalTokens")):
             return
         counts = token_counts(*map(usage.get, _COUNTS), apart=True)
         cost = dollars(record(usage.get("cost")).get("total"))
-        self.emit(Usage, scope="step", **counts, cost_usd=cost, model=model)
+        self.emit(Usage, scope="step", **counts, cost_usd=cost, model=model, request=request)
 
     # -- calls --------------------------------------------------------------------------------------------------
 
@@ -335,22 +366,36 @@ class PiJson(Parser):
         session, model = string(data.get("sessionId")), string(record(data.get("model")).get("id"))
         if session is not None and session != self.state.started:
             self.state.model, self.state.title = model, string(data.get("sessionName"))
-            self.begin_session(session, model=model, title=self.state.title)
+            origin, self.state.forked_from = self.state.forked_from, None
+            self._begin(session, origin, model=model, title=self.state.title)
             return None
         self.uses_model(model)
         self.retitle(string(data.get("sessionName")))
         return None if self.items else "unchanged"
 
+    @response("fork", "clone")
+    def _forked(self, value: Line, data: Line, text: str | None) -> Skip:
+        """The session goes on as a copy; its id comes with the next state."""
+        if data.get("cancelled") is not True:
+            self.state.forked_from = self.state.started
+        return "response"
+
     @response("get_session_stats")
     def _statistics(self, value: Line, data: Line, text: str | None) -> Skip:
-        tokens, context = record(data.get("tokens")), record(data.get("contextUsage"))
-        figures = {
-            **token_counts(*map(tokens.get, _COUNTS), apart=True),
-            "cost_usd": dollars(data.get("cost")),
+        """The sum over the entries of the session's file, copied ones included; until 0.7x over the model's context,
+        which a compaction shortens: a lower sum states nothing."""
+        tokens, context, state = record(data.get("tokens")), record(data.get("contextUsage")), self.state
+        figures: dict[str, Any] = {
             "context_used": whole(context.get("tokens")),
             "context_size": whole(context.get("contextWindow")),
         }
-        if not any(figures.values()):
+        total = whole(tokens.get("total")) or 0
+        is_copy = state.is_copy or state.forked_from is not None
+        if total >= state.highest and not is_copy:
+            state.highest = total
+            counts = token_counts(*map(tokens.get, _COUNTS), apart=True)
+            figures |= {**counts, "cost_usd": dollars(data.get("cost")), "counter": "session"}
+        if not any(value for key, value in figures.items() if key != "counter"):
             return "unchanged"
         self.emit(Usage, scope="session", turn=None, **figures)
         return None
@@ -411,24 +456,36 @@ class PiJson(Parser):
 # -- stored sessions ----------------------------------------------------------------------------------------------
 
 _SESSION_SKIPPED = {
+    "context_edit": "session-file",
     "thinking_level_change": "setting",
     "custom": "session-file",
     "label": "session-file",
 }
 _ENDS = {"stop": "completed", "length": "completed", "aborted": "cancelled"}
 """Stop reason -> outcome of the turn. After an error Pi may ask the model again."""
+_OF_WORK = ("assistant", "toolResult")
 
 
 class PiSessionState(PiState, kw_only=True):
     failed: bool = False
     """The model's last message is an error."""
+    parent: str | None = None
+    """The session that the header names, until the first entry shows whether it was copied."""
+    copied_before: int | None = None
+    """Time of the header, in ms, as long as the entries may be older: those are copies of another session's."""
+    last: str | None = None
+    """Id of the last entry."""
+    worked: int | None = None
+    """Time of the last entry of the model or a tool, in ms."""
 
 
 class PiSession(PiJson):
     """The `pi-session` dialect: the files that Pi keeps under `~/.pi/agent/sessions`, in version 3 of their format.
 
-    Learned from Pi 0.73. A line is an entry of a tree; whole messages are the entries that matter. No line states the
-    start or end of a turn: it lasts from the user's message to the model's first answer that calls no tool.
+    Learned from Pi 0.73 and 1.5. A line is an entry of a tree; whole messages are the entries that matter. No line
+    states the start or end of a turn: it lasts from the user's message to the model's first answer that calls no tool.
+    An entry whose parent is not the last one begins a branch. A session that was forked begins with copies of its
+    parent's entries, which keep their times: they are older than the header, and history.
     """
 
     dialect = "pi-session"
@@ -439,12 +496,69 @@ class PiSession(PiJson):
     state_type = PiSessionState
     state: PiSessionState
 
+    def read(self, value: Line) -> Skip:
+        known = len(self.items)
+        outcome = super().read(value)
+        return outcome if outcome == UNPARSED or len(self.items) == known else None
+
     def enter(self, value: Line) -> None:
-        self.ts = milliseconds(value.get("timestamp")) or self.ts
+        stated = milliseconds(value.get("timestamp"))
+        self.ts = stated or self.ts
+        if value.get("type") == "session":
+            return
+        if self.state.copied_before is not None:
+            self._enter_copied(stated, self.state.copied_before)
+        if is_short(entry := value.get("id")) and "parentId" in value:
+            if self.state.last not in (None, value["parentId"]):
+                self.notice("rewound", "history rewound", data={"parentId": string(value["parentId"])})
+            self.state.last = entry
+
+    def _enter_copied(self, stated: int | None, begun: int) -> None:
+        """Decide whether an entry was copied. The first that was not ends the copy."""
+        self.replay = stated is None or stated < begun
+        if (parent := self.state.parent) is not None:
+            self.state.parent = None
+            origin = {"forked_from": parent} if self.replay else {"parent_session": parent}
+            self.emit(SessionEvent, state="updated", ts=begun, replay=False, **origin)
+        if not self.replay:
+            self._close_copied(begun)
+            self.state.copied_before = None
+
+    def _close_copied(self, begun: int) -> None:
+        """Close the calls that were open in the copied history."""
+        place = self.ts, self.replay
+        self.ts, self.replay = begun, True
+        self.calls.close_turn(self.session, None, None, "interrupted")
+        self.ts, self.replay = place
+
+    def update_session(self, changes: dict[str, Any]) -> Skip:
+        """Facts that were copied hold from the beginning of the session."""
+        written = self.ts
+        if self.replay:
+            self.ts = self.state.copied_before
+        outcome = super().update_session(changes)
+        self.ts = written
+        return outcome
+
+    def ensure_turn(self) -> None:
+        if not self.replay:
+            super().ensure_turn()
+
+    @line("session")
+    def _session(self, value: Line) -> None:
+        self.state.cwd = string(value.get("cwd"))
+        self.begin_session(value.get("id"), cwd=self.state.cwd)
+        self.state.last = self.state.worked = None
+        self.state.parent = session_of(value.get("parentSession") or value.get("branchedFrom"))
+        self.state.copied_before = self.ts if self.state.parent is not None else None
 
     @line("message", message=dict)
     def _entry(self, value: Line) -> Skip:
-        return self._message(value)
+        written = self.ts
+        outcome = self._message(value)
+        if value["message"].get("role") in _OF_WORK:
+            self.state.worked = written
+        return outcome
 
     @line("model_change")
     def _model_changed(self, value: Line) -> Skip:
@@ -457,6 +571,13 @@ class PiSession(PiJson):
     @line("compaction", "branch_summary")
     def _summary(self, value: Line) -> None:
         self.notice("compaction" if value["type"] == "compaction" else "branch", string(value.get("summary")))
+        self._usage(record(value.get("usage")))
+
+    @line("usage", usage=dict)
+    def _used(self, value: Line) -> Skip:
+        """A request that belongs to no message, such as one that keeps the cache warm."""
+        self._usage(value["usage"], string(value.get("model")))
+        return None if self.items else "empty"
 
     @line("custom_message")
     def _custom(self, value: Line) -> None:
@@ -464,7 +585,9 @@ class PiSession(PiJson):
 
     @message("user")
     def _user(self, message: Line) -> Skip:
-        self._end_turn("cancelled", synthetic=True)
+        typed, worked = whole(message.get("timestamp")), self.state.worked
+        if typed is None or worked is None or typed >= worked:  # else it was typed while the agent worked
+            self._end_turn("cancelled", synthetic=True)
         return super()._user(message)
 
     @message("assistant")
@@ -475,9 +598,11 @@ class PiSession(PiJson):
         if stopped not in _ENDS:
             return outcome
         self._end_turn(_ENDS[stopped], reason=stopped)
-        return None
+        return None if self.items else outcome
 
     def finish(self, reason: str) -> None:
+        if self.state.copied_before is not None:
+            self._close_copied(self.state.copied_before)
         if self.state.failed:
             self._end_turn("failed", ended_by="eof")
 
