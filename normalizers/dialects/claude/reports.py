@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.tools.payload import without_nulls
-from tooltap.normalizers.wire.values import dollars, record, string, whole
+from tooltap.normalizers.wire.values import dollars, record, records, string, whole
 from tooltap.protocol.events import Event, ModelUsage, Notice, Usage
 
 _ENVELOPE = frozenset({"type", "subtype", "uuid", "session_id", "parent_tool_use_id", "timestamp"})
@@ -190,6 +190,8 @@ def _hook(parser: Parser, event: Any, name: Any, code: Any, stdout: Any, stderr:
 Usages: TypeAlias = tuple[tuple[type[Event], dict[str, Any]], ...]
 """Events that come before the end of a turn."""
 
+ITERATIONS = 256
+"""Maximum number of requests of one message that are counted."""
 MODELS = 64
 """Maximum number of models of `modelUsage` that are read."""
 _SHORT = 200
@@ -246,6 +248,18 @@ def message_tokens(usage: Line) -> dict[str, int | None]:
     if type(lifetimes) is dict and (for_an_hour := whole(lifetimes.get("ephemeral_1h_input_tokens"))):
         counts["cache_write_1h_tokens"] = for_an_hour
     return counts
+
+
+def requests_of(usage: Line) -> list[Line]:
+    """The `usage` objects of the requests that one message took, if they were several.
+
+    A server tool, an advisor or a compaction asks a model between the parts of a message. The figures of the message
+    itself are the sum of the requests to its own model, and leave out the others."""
+    several = usage.get("iterations")
+    if type(several) is not list or not several:
+        return []
+    found = records(several)[:ITERATIONS]
+    return [] if len(found) == 1 and found[0].get("type", "message") == "message" else found
 
 
 def _models(value: Line) -> dict[str, Line]:

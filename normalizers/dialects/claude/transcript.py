@@ -32,9 +32,9 @@ from tooltap.normalizers.dialects.claude.messages import (
     message_of,
     read_injected_text,
 )
-from tooltap.normalizers.dialects.claude.reports import Reports, message_tokens, session_usage
+from tooltap.normalizers.dialects.claude.reports import Reports, session_usage
+from tooltap.normalizers.dialects.claude.steps import MessagesInProgress, Steps
 from tooltap.normalizers.dialects.claude.tasks import Tasks
-from tooltap.normalizers.tools.payload import without_nulls
 from tooltap.normalizers.wire.values import dollars, milliseconds, record, string, whole
 from tooltap.protocol.events import Usage
 
@@ -164,9 +164,6 @@ class Lineage(msgspec.Struct):
 
 # -- the parser -------------------------------------------------------------------------------------------------------
 
-AGENTS = 64
-"""Maximum number of agents whose current message is tracked."""
-
 _CONTINUES = frozenset({None, "tool_use", "pause_turn"})
 """Stop reasons of messages that do not end a turn; none is stated for most lines of versions before 2.1."""
 _FINAL = frozenset({"end_turn", "stop_sequence"})
@@ -180,23 +177,6 @@ _SESSION_KEYS = {
     "summary": ("title", "summary"),
 }
 """Line type -> (field of the session, key)."""
-
-
-class MessageInProgress(msgspec.Struct):
-    """The message an agent is writing. Every line of it states its tokens, and they grow from line to line."""
-
-    message_id: str
-    agent: str | None
-    session: str
-    turn: str | None
-    parent: str | None
-    counts: dict[str, int]
-    model: str | None = None
-
-
-class MessagesInProgress(msgspec.Struct):
-    open: dict[str, MessageInProgress] = {}
-    """Agent -> its current message; the key of the main agent is empty."""
 
 
 class EndedTurn(msgspec.Struct):
@@ -269,6 +249,7 @@ class ClaudeTranscript(Parser):
         super().__init__(context, state)
         self.reports = Reports(self)
         self.tasks = Tasks(self, self.state.tasks)
+        self.steps = Steps(self, self.state.steps)
         self.messages = self.MESSAGES(self, self.state, Deltas(self, self.state.deltas), self.tasks)
 
     def glance(self, line: bytes) -> str | None:
@@ -311,8 +292,7 @@ class ClaudeTranscript(Parser):
             self.parent = parent or self.parent
 
     def before_turn_end(self) -> None:
-        for agent in list(self.state.steps.open):
-            self._emit_step(agent)
+        self.steps.emit_all()
 
     def finish(self, reason: str) -> None:
         self.tasks.finish()
@@ -320,7 +300,7 @@ class ClaudeTranscript(Parser):
             notes = self.state.notes.get(turn.id, TurnNotes())
             if notes.error or notes.stop_reason not in _CONTINUES:
                 self.messages.conclude(turn.id)
-        self.before_turn_end()
+        self.steps.emit_all()
 
     # -- session ------------------------------------------------------------------------------------------------
 
@@ -388,9 +368,13 @@ class ClaudeTranscript(Parser):
             self.messages.update_session({"model": string(message.get("model"))})
             self.messages.notes().stop_reason = string(message.get("stop_reason"))
         self.state.lineage.expect(message)
-        if message_id is not None:
-            self._count_step(message_id, record(message.get("usage")), string(message.get("model")))
+        is_new = message_id not in self.state.blocks.messages
+        self.steps.count(message, string(value.get("requestId")), is_new=is_new)
         outcome = self.messages.assistant_message(value, {})
+        if outcome is None:
+            self.steps.note_written(message)
+        if not self.messages.is_main and _is_final(message):
+            self.steps.emit(self.agent or "")
         if self.messages.is_main and self.turn is not None:
             if _is_final(message):
                 self.state.ended = EndedTurn(self.turn, message_id)
@@ -407,28 +391,6 @@ class ClaudeTranscript(Parser):
         if ended is None or message_id is None or ended.message_id != message_id:
             return None
         return OpenTurn(ended.turn, self.session, self.agent, self.origin)
-
-    def _count_step(self, message_id: str, usage: Line, model: str | None) -> None:
-        agent, steps = self.agent or "", self.state.steps.open
-        step = steps.get(agent)
-        counts = without_nulls(message_tokens(usage))
-        if step is not None and step.message_id == message_id:
-            step.counts |= {name: max(count, step.counts.get(name, 0)) for name, count in counts.items()}
-            return
-        self._emit_step(agent)
-        if counts and message_id not in self.state.blocks.messages:  # else it was counted before
-            steps[agent] = MessageInProgress(
-                message_id, self.agent, self.session, self.turn, self.parent, counts, model
-            )
-            while len(steps) > AGENTS:
-                self._emit_step(next(iter(steps)))
-
-    def _emit_step(self, agent: str) -> None:
-        """Emit the usage of the agent's message, which is complete."""
-        step = self.state.steps.open.pop(agent, None)
-        if step is not None:
-            place = {"session": step.session, "turn": step.turn, "agent": step.agent, "parent": step.parent}
-            self.emit(Usage, scope="step", **place, **step.counts, model=step.model)
 
     @line("user")
     def _user(self, value: Line) -> Skip:
@@ -457,7 +419,11 @@ class ClaudeTranscript(Parser):
         if type(twin) is dict and "agentId" in twin and self.calls.name_of(call_ids[0]) == "Task":
             self.state.lineage.spawned(str(twin["agentId"]), call_ids[0])
         meta = {"permission_decision": decision, "non_execution_kind": value.get("toolDenialKind")}
-        return self.messages.user_message(value, message, twin, dict.fromkeys(call_ids, meta))
+        outcome = self.messages.user_message(value, message, twin, dict.fromkeys(call_ids, meta))
+        for call_id in call_ids if self.state.steps.open else ():
+            if self.calls.is_over(call_id):  # else a subagent works on in the background
+                self.steps.emit_of_call(self.calls.id_of(call_id))
+        return outcome
 
     @line("attachment")
     def _attachment(self, value: Line) -> Skip:
