@@ -24,7 +24,16 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State, put
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.messages import ClaudeMessages, ClaudeState, Deltas, TurnNotes, message_of
-from tooltap.normalizers.dialects.claude.reports import Reports, Usages, result_usage
+from tooltap.normalizers.dialects.claude.reports import (
+    Before,
+    Reports,
+    Usages,
+    beyond,
+    counter_of,
+    has_fallen,
+    model_usages,
+    result_usage,
+)
 from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.tools.registry import tool_input
 from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole
@@ -35,6 +44,8 @@ FAILURES = 64
 FAILURE_TEXT = 2_000
 
 _QUESTIONS = "AskUserQuestion"
+_SINCE = "model_usage_since_last_result"
+"""Key of a `result` line that states what the process has used since the last one (2.1.330)."""
 _VAGUE = frozenset({"success", "error", "error_during_execution"})
 """Subtypes of results that state less than `terminal_reason` and `stop_reason` do."""
 
@@ -56,9 +67,19 @@ class ControlState(msgspec.Struct):
     """Call -> its failed result, for the turn's latest ones: the turn's end may name some of them as denied."""
 
 
+class Counted(msgspec.Struct):
+    """What the totals of a session had reached before the stream's first result."""
+
+    session: str
+    before: Before
+
+
 class ClaudeStreamState(ClaudeState, kw_only=True):
     started: str | None = None
     """The most recently started session."""
+    version: str | None = None
+    """The agent's version."""
+    counted: Counted | None = None
     reads_input: bool = False
     """The client's lines are in the stream, so that the agent's repetitions of prompts are echoes."""
     prompted: bool = False
@@ -132,7 +153,7 @@ class ClaudeStream(Parser):
         """Read an `init` line: the first one starts the session, and each one opens a turn."""
         state = self.state
         servers = records(value.get("mcp_servers"))
-        fields = {
+        fields: dict[str, Any] = {
             "cwd": string(value.get("cwd")),
             "model": string(value.get("model")),
             "mode": string(value.get(self.MODE_KEY)),
@@ -141,6 +162,7 @@ class ClaudeStream(Parser):
             "commands": _strings(value.get("slash_commands")),
             "mcp_servers": [{key: one[key] for key in ("name", "status") if key in one} for one in servers],
         }
+        state.version = fields["agent_version"] or state.version
         if state.started != self.session:
             state.reported = {}
         self.messages.report_session(fields)
@@ -230,7 +252,16 @@ class ClaudeStream(Parser):
             self.calls.correct(call_id, failure.event, answer, raw=denial)
 
     def _usages(self, value: Line) -> Usages:
-        return result_usage(value)
+        if not self.messages.is_main:
+            return result_usage(value)
+        since, counted = value.get(_SINCE), self.state.counted
+        if type(since) is not dict:
+            return result_usage(value, counter=counter_of(self.state.version))
+        # From here on the totals are those of this process alone, whichever session or fork it began with.
+        totals = model_usages(value.get("modelUsage"))
+        if counted is None or counted.session != self.session or has_fallen(totals, counted.before):
+            counted = self.state.counted = Counted(self.session, beyond(totals, model_usages(since)))
+        return result_usage(value, counted.before, "process")
 
     def _ended_turn(self, value: Line) -> str:
         """The turn whose messages the result names (2.1), else the oldest."""

@@ -32,7 +32,7 @@ from tooltap.normalizers.dialects.claude.messages import (
     message_of,
     read_injected_text,
 )
-from tooltap.normalizers.dialects.claude.reports import Reports, session_usage
+from tooltap.normalizers.dialects.claude.reports import Reports, model_usages, session_usage
 from tooltap.normalizers.dialects.claude.steps import MessagesInProgress, Steps
 from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.wire.values import dollars, milliseconds, record, string, whole
@@ -326,7 +326,8 @@ class ClaudeTranscript(Parser):
     @line("cost-state")
     def _cost(self, value: Line) -> None:
         """Usage of the whole session so far, written when Claude Code ends."""
-        self.emit(Usage, **session_usage(value, dollars(value.get("totalCostUSD"))))
+        models, cost = model_usages(value.get("modelUsage")), dollars(value.get("totalCostUSD"))
+        self.emit(Usage, **session_usage(models, cost), counter="lineage")
 
     # -- turns --------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,12 @@
-"""Usage in transcripts of Claude Code: each request once, by its id, with all tokens that its lines state."""
+"""Usage in what Claude Code stores and prints: each request once, by its id, with all tokens that its lines state, and
+totals that say what they cover."""
 
 from typing import Any
 
 import pytest
 
+from tests.normalizers.dialects.claude.helpers import init, result
+from tests.normalizers.dialects.claude.helpers import read as read_stream
 from tests.normalizers.dialects.claude.transcripts import line, read, said
 from tests.normalizers.reading import of
 from tooltap.protocol.events import Event, Usage
@@ -146,3 +149,48 @@ def test_subagents_last_request_is_counted_with_the_result_of_its_call() -> None
     (step,) = steps(read(*lines))
 
     assert (step.parent, step.line, step.ts) == ("c1", 5, START + 2_000)
+
+
+# -- totals of streams --------------------------------------------------------------------------------------------
+
+
+def used(fresh: int, output: int, cost: float) -> dict[str, Any]:
+    return {"m": {"inputTokens": fresh, "outputTokens": output, "costUSD": cost}}
+
+
+def ended(fresh: int, total: dict[str, Any], cost: float, since: dict[str, Any] | None = None) -> dict[str, Any]:
+    more = {} if since is None else {"model_usage_since_last_result": since}
+    return result(usage=tokens(fresh, 5), total_cost_usd=cost, modelUsage=total, **more)
+
+
+def totals(*lines: dict[str, Any]) -> list[tuple[int | None, float | None, str | None]]:
+    return [
+        (usage.input_tokens, usage.cost_usd, usage.counter)
+        for usage in of(Usage, read_stream(*lines))
+        if usage.scope == "session"
+    ]
+
+
+@pytest.mark.parametrize(("version", "counter"), [("2.1.276", "process"), ("2.1.277", "lineage"), (None, None)])
+def test_totals_say_what_they_cover_by_version(version: str | None, counter: str | None) -> None:
+    assert totals(init(claude_code_version=version), ended(10, used(30, 15, 0.03), 0.03)) == [(30, 0.03, counter)]
+
+
+def test_totals_of_a_resumed_session_or_a_fork_are_those_of_the_process() -> None:
+    """The session had used 100 tokens and $0.25 before; then two turns use 10 ($0.125) and 20 ($0.5)."""
+    lines = [
+        init(claude_code_version="2.1.330"),
+        ended(10, used(110, 15, 0.375), 0.375, used(10, 5, 0.125)),
+        init(claude_code_version="2.1.330"),
+        ended(20, used(130, 20, 0.875), 0.875, used(20, 5, 0.5)),
+    ]
+    assert totals(*lines) == [(10, 0.125, "process"), (30, 0.625, "process")]
+
+
+def test_totals_that_fall_are_those_of_another_process() -> None:
+    """A file of two processes: the second one began at 0."""
+    lines = [
+        ended(10, used(110, 15, 0.375), 0.375, used(10, 5, 0.125)),
+        ended(20, used(20, 5, 0.5), 0.5, used(20, 5, 0.5)),
+    ]
+    assert totals(init(), *lines) == [(10, 0.125, "process"), (20, 0.5, "process")]
