@@ -195,7 +195,7 @@ ITERATIONS = 256
 """Maximum number of requests of one message that are counted."""
 MODELS = 64
 """Maximum number of models of `modelUsage` that are read."""
-_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 """Counts of a model, by their names in `ModelUsage`."""
 Before: TypeAlias = dict[str, dict[str, int | float]]
 """Model -> count, or `cost_usd` -> what a total had reached before that which counts."""
@@ -232,7 +232,7 @@ def result_usage(value: Line, before: Before | None = None, counter: str | None 
 def session_usage(models: list[ModelUsage], cost: float | None) -> dict[str, Any]:
     """The fields of an event about the whole session: the sum of all its models."""
     totals: dict[str, Any] = {"scope": "session"}
-    for name in _COUNTS:
+    for name in COUNTS:
         counts = [count for model in models if (count := getattr(model, name)) is not None]
         totals[name] = sum(counts) if counts else None
     return {**totals, "cost_usd": cost, "models": models or None}
@@ -255,7 +255,7 @@ def beyond(totals: list[ModelUsage], part: list[ModelUsage]) -> Before:
     before: Before = {}
     for total in totals:
         used = own.get(total.model)
-        rest = {name: _rest(getattr(total, name), getattr(used, name, None)) for name in (*_COUNTS, "cost_usd")}
+        rest = {name: _rest(getattr(total, name), getattr(used, name, None)) for name in (*COUNTS, "cost_usd")}
         if any(rest.values()):
             before[total.model] = rest
     return before
@@ -270,7 +270,7 @@ def less(totals: list[ModelUsage], before: Before) -> list[ModelUsage]:
                 name: None
                 if (stated := getattr(total, name)) is None
                 else _rest(stated, before.get(total.model, {}).get(name))
-                for name in (*_COUNTS, "cost_usd")
+                for name in (*COUNTS, "cost_usd")
             },
         )
         for total in totals

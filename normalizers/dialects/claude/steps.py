@@ -12,6 +12,7 @@ import orjson
 
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.dialects.claude.history import History
 from tooltap.normalizers.dialects.claude.reports import message_tokens, requests_of
 from tooltap.normalizers.tools.payload import without_nulls
 from tooltap.normalizers.wire.values import record, string
@@ -75,8 +76,9 @@ class MessagesInProgress(msgspec.Struct):
 class Steps:
     """Holds the usage of each agent's current message."""
 
-    def __init__(self, parser: Parser, state: MessagesInProgress) -> None:
+    def __init__(self, parser: Parser, state: MessagesInProgress, history: History) -> None:
         self._parser = parser
+        self._history = history
         self._open = state.open
 
     def count(self, message: Line, request_id: str | None, *, is_new: bool) -> None:
@@ -144,13 +146,15 @@ class Steps:
         place = {"session": step.session, "turn": step.turn, "agent": step.agent, "parent": step.parent}
         several, missing = step.requests or [RequestUsage(step.counts)], step.missing()
         for number, one in enumerate(several, 1):
-            is_last = number == len(several)
+            is_last, model = number == len(several), one.model or step.model
+            if not step.replay:
+                self._history.note_used(model, one.counts)
             self._parser.emit(
                 Usage,
                 scope="step",
                 **place,
                 **one.counts,
-                model=one.model or step.model,
+                model=model,
                 request=step.request if len(several) == 1 else f"{step.request}#{number}",
                 estimated_output_tokens=one.counts.get("output_tokens", 0) + missing if missing and is_last else None,
                 ts=step.ts,

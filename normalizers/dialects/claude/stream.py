@@ -23,6 +23,7 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State, put
 from tooltap.normalizers.dialects.claude.answers import text_of
+from tooltap.normalizers.dialects.claude.history import History
 from tooltap.normalizers.dialects.claude.messages import ClaudeMessages, ClaudeState, Deltas, TurnNotes, message_of
 from tooltap.normalizers.dialects.claude.reports import (
     Before,
@@ -123,6 +124,7 @@ class ClaudeStream(Parser):
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
         self.deltas = Deltas(self, self.state.deltas)
+        self.history = History(self, self.state.history)
         self.reports = Reports(self)
         self.tasks = Tasks(self, self.state.tasks)
         self.messages = self.MESSAGES(self, self.state, self.deltas, self.tasks)
@@ -141,6 +143,8 @@ class ClaudeStream(Parser):
             self.messages.is_main = self.agent == self.context.agent
         if "timestamp" in value:
             self.ts = milliseconds(value["timestamp"]) or self.ts
+        if "historical" in value or self.state.history.is_open:
+            self.history.mark(value.get("historical") is True)
 
     # -- session ------------------------------------------------------------------------------------------------
 
@@ -200,7 +204,7 @@ class ClaudeStream(Parser):
             if self.turn is None:
                 self.start_turn()
                 self.state.prompted = True
-        elif value.get("isReplay") is not True and self.messages.is_main and self.turn is None:
+        elif self._begins_turn(value):
             # Some harnesses put the prompt before what the agent printed.
             self.state.prompted |= self.state.started is None and bool(text_of(message.get("content")))
             self.start_turn(synthetic=True)
@@ -208,6 +212,11 @@ class ClaudeStream(Parser):
         if "tool_result_meta" in value:
             metas = {str(meta.get("id")): meta for meta in records(value["tool_result_meta"])}
         return self.messages.user_message(value, message, value.get("tool_use_result"), metas)
+
+    def _begins_turn(self, value: Line) -> bool:
+        """Whether an agent's user line is the first of a turn."""
+        repeats = self.replay or value.get("isReplay") is True
+        return not repeats and self.messages.is_main and self.turn is None
 
     @line("stream_event")
     def _stream_event(self, value: Line) -> Skip:

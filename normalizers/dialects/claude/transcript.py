@@ -22,6 +22,7 @@ from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import OpenTurn, State, put
 from tooltap.normalizers.dialects.claude import BOOKKEEPING
 from tooltap.normalizers.dialects.claude.answers import text_of
+from tooltap.normalizers.dialects.claude.history import History
 from tooltap.normalizers.dialects.claude.messages import (
     ClaudeMessages,
     ClaudeState,
@@ -249,7 +250,8 @@ class ClaudeTranscript(Parser):
         super().__init__(context, state)
         self.reports = Reports(self)
         self.tasks = Tasks(self, self.state.tasks)
-        self.steps = Steps(self, self.state.steps)
+        self.history = History(self, self.state.history)
+        self.steps = Steps(self, self.state.steps, self.history)
         self.messages = self.MESSAGES(self, self.state, Deltas(self, self.state.deltas), self.tasks)
 
     def glance(self, line: bytes) -> str | None:
@@ -262,17 +264,25 @@ class ClaudeTranscript(Parser):
                 return None
         elif attachment := _ATTACHMENT.match(line):
             reason = _of_attachment(attachment[1].decode())
-        return reason if reason and line.rstrip().endswith(b"}") and not _SEVERAL(line) else None
+        history = self.state.history
+        if reason is None or (not history.is_own and history.began is None):
+            return None  # the beginning of a file is decoded, for its time
+        return reason if line.rstrip().endswith(b"}") and not _SEVERAL(line) else None
 
     def read(self, value: Line) -> Skip:
         kind = value.get("type")
+        history = self.state.history
+        if not history.is_own and history.began is None:
+            self.history.note_beginning(value)
         if kind in ("assistant", "user", "system"):
             self.enter(value)
+            if not history.is_own or history.is_open or "forkedFrom" in value:
+                self.history.enter(value, is_message=kind != "system")
             lineage = self.state.lineage
             if lineage.seen(value):
                 return "repeated"
             lineage.remember(value, "" if self.messages.is_main else self.agent or "")
-            if self.messages.is_main:
+            if self.messages.is_main and not self.replay:
                 self._describe_session(value)
         elif (reason := _bookkeeping(value)) is not None:
             return reason
@@ -312,6 +322,8 @@ class ClaudeTranscript(Parser):
             "agent_version": string(value.get("version")),
             "mode": string(value.get("permissionMode")),
         }
+        if (forked_from := self.state.history.forked_from) is not None:
+            fields["forked_from"] = forked_from
         if self.state.started not in (None, self.session):
             self.state.reported = {}
         self.messages.report_session(fields)
@@ -326,18 +338,28 @@ class ClaudeTranscript(Parser):
     @line("cost-state")
     def _cost(self, value: Line) -> None:
         """Usage of the whole session so far, written when Claude Code ends."""
-        models, cost = model_usages(value.get("modelUsage")), dollars(value.get("totalCostUSD"))
-        self.emit(Usage, **session_usage(models, cost), counter="lineage")
+        models = model_usages(value.get("modelUsage"))
+        if not self.state.history.copied:
+            self.emit(Usage, **session_usage(models, dollars(value.get("totalCostUSD"))), counter="lineage")
+            return
+        self.steps.emit_all()
+        self.emit(Usage, **session_usage(self.history.own_part(models), None), counter="session")
 
     # -- turns --------------------------------------------------------------------------------------------------
 
     def _prompted(self, value: Line) -> None:
         """Open the turn of a prompt, and end the one before."""
-        prompt_id = string(value.get("promptId"))
-        if self.turn is not None:
-            if prompt_id is not None and prompt_id == self.state.prompt_id:
-                return
-            self.messages.conclude(self.turn)
+        prompt_id, turn = string(value.get("promptId")), self.turn
+        if turn is not None and prompt_id is not None and prompt_id == self.state.prompt_id:
+            return
+        dropped = self.history.note_prompt(value, self.state.lineage.lines)
+        self.history.note_spoken(value)
+        if self.replay:
+            return
+        if turn is not None:
+            self.messages.conclude(turn)
+        if dropped:
+            self.notice("rewound", "history rewound", data={"messageId": dropped[-1], "lines": len(dropped)})
         self.state.prompt_id = prompt_id
         self.start_turn()
 
@@ -366,6 +388,8 @@ class ClaudeTranscript(Parser):
         self.messages.ensure_main_turn()
         message_id = string(message.get("id"))
         if self.messages.is_main:
+            self.history.note_spoken(value)
+        if self.messages.is_main and not self.replay:
             self.messages.update_session({"model": string(message.get("model"))})
             self.messages.notes().stop_reason = string(message.get("stop_reason"))
         self.state.lineage.expect(message)
@@ -403,7 +427,7 @@ class ClaudeTranscript(Parser):
                     call_ids.append(str(block.get("tool_use_id")))
         if self.messages.is_main:
             if call_ids:
-                if self.turn is None and not any(map(self.calls.is_known, call_ids)):
+                if self.turn is None and not self.replay and not any(map(self.calls.is_known, call_ids)):
                     self.start_turn(synthetic=True)
             elif is_prompt(value):
                 self._prompted(value)
