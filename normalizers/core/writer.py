@@ -200,10 +200,10 @@ class Writer:
 
     @property
     def turn(self) -> str | None:
-        """Id of the newest open turn of the line's agent in the line's session; if the agent has none, of the
-        session."""
+        """Id of the newest open turn of the line's agent in the line's session; if the agent has none, of the session.
+        History is in no turn."""
         turns: list[OpenTurn] = self.state.turns
-        if not turns:
+        if not turns or self.replay:
             return None
         session, agent, newest = self.session, self.agent, None
         last = turns[-1]  # nearly always the one

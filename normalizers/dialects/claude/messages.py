@@ -31,6 +31,7 @@ from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State, put
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.claude.answers import BACKGROUND_TOOLS, read_answer, read_server_answer, text_of
+from tooltap.normalizers.dialects.claude.history import HistoryState
 from tooltap.normalizers.dialects.claude.tasks import Tasks, TasksState, task_named
 from tooltap.normalizers.wire.values import record, string, whole
 from tooltap.protocol.events import Attachment, Message, Reasoning, SessionEvent
@@ -335,6 +336,7 @@ class TurnNotes(msgspec.Struct):
 
 
 class ClaudeState(State, kw_only=True):
+    history: HistoryState = msgspec.field(default_factory=HistoryState)
     blocks: BlocksState = msgspec.field(default_factory=BlocksState)
     deltas: DeltasState = msgspec.field(default_factory=DeltasState)
     tasks: TasksState = msgspec.field(default_factory=TasksState)
@@ -407,8 +409,9 @@ class ClaudeMessages:
 
     def ensure_main_turn(self) -> None:
         """Open a synthetic turn for content of the main agent outside any turn."""
-        if self.is_main and self._parser.turn is None:  # a background agent continues between turns
-            self._parser.start_turn(synthetic=True)
+        parser = self._parser
+        if self.is_main and not parser.replay and parser.turn is None:  # a background agent continues between turns
+            parser.start_turn(synthetic=True)
 
     def notes(self) -> TurnNotes:
         """The notes on the turn of this line."""

@@ -4,13 +4,14 @@ tokens and cost. The API's `input_tokens` exclude cached tokens; ours include th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.tools.payload import without_nulls
-from tooltap.normalizers.wire.values import dollars, record, string, whole
+from tooltap.normalizers.wire.values import dollars, record, records, string, whole
 from tooltap.protocol.events import Event, ModelUsage, Notice, Usage
 
 _ENVELOPE = frozenset({"type", "subtype", "uuid", "session_id", "parent_tool_use_id", "timestamp"})
@@ -190,8 +191,16 @@ def _hook(parser: Parser, event: Any, name: Any, code: Any, stdout: Any, stderr:
 Usages: TypeAlias = tuple[tuple[type[Event], dict[str, Any]], ...]
 """Events that come before the end of a turn."""
 
+ITERATIONS = 256
+"""Maximum number of requests of one message that are counted."""
 MODELS = 64
 """Maximum number of models of `modelUsage` that are read."""
+COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+"""Counts of a model, by their names in `ModelUsage`."""
+Before: TypeAlias = dict[str, dict[str, int | float]]
+"""Model -> count, or `cost_usd` -> what a total had reached before that which counts."""
+_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
+_GOES_ON = (2, 1, 277)
 _SHORT = 200
 """Maximum length of a model's name, in code points."""
 _MODEL_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "thinkingTokens")
@@ -203,36 +212,92 @@ def turn_usage(value: Line, counts: Callable[[Line], dict[str, Any]]) -> Usages:
     return ((Usage, {"scope": "turn", **counts(usage)}),) if usage else ()
 
 
-def result_usage(value: Line) -> Usages:
-    """Read the usage of Claude's `result` line, whose cost and `modelUsage` are the session's."""
+def result_usage(value: Line, before: Before | None = None, counter: str | None = None) -> Usages:
+    """Read the usage of Claude's `result` line, whose cost and `modelUsage` are totals. `before`: what they had reached
+    before that which counts; `counter`: see `Usage.counter`."""
     cost, usage = dollars(value.get("total_cost_usd")), record(value.get("usage"))
+    models = model_usages(value.get("modelUsage"))
+    if before:
+        models = less(models, before)
+        cost = None if cost is None else max(0.0, cost - sum(part.get("cost_usd", 0.0) for part in before.values()))
     usages: list[tuple[type[Event], dict[str, Any]]] = []
     if usage:
-        fields = {"cost_usd": cost, "cost_scope": None if cost is None else "session"}
+        fields = {"cost_usd": cost, "cost_scope": None if cost is None else "session", "counter": counter}
         usages.append((Usage, {"scope": "turn", **message_tokens(usage), **fields}))
-    if models := _models(value):
-        usages.append((Usage, _of_session(models, cost)))
+    if models:
+        usages.append((Usage, {**session_usage(models, cost), "counter": counter}))
     return tuple(usages)
 
 
-def session_usage(value: Line, cost: float | None) -> dict[str, Any]:
-    """The fields of an event about the whole session: the sum of all models of `modelUsage`."""
-    return _of_session(_models(value), cost)
+def session_usage(models: list[ModelUsage], cost: float | None) -> dict[str, Any]:
+    """The fields of an event about the whole session: the sum of all its models."""
+    totals: dict[str, Any] = {"scope": "session"}
+    for name in COUNTS:
+        counts = [count for model in models if (count := getattr(model, name)) is not None]
+        totals[name] = sum(counts) if counts else None
+    return {**totals, "cost_usd": cost, "models": models or None}
 
 
-def _of_session(models: dict[str, Line], cost: float | None) -> dict[str, Any]:
-    totals: dict[str, int | None] = dict.fromkeys(_MODEL_KEYS)
-    for model in models.values():
-        for key in _MODEL_KEYS:
-            if (count := whole(model.get(key))) is not None:
-                totals[key] = count + (totals[key] or 0)
-    stated: dict[str, Any] = {"scope": "session", **_fields(*totals.values()), "cost_usd": cost}
-    return {**stated, "models": [_of_model(name, model) for name, model in models.items()] or None}
+def model_usages(stated: Any) -> list[ModelUsage]:
+    """Read an object of the form of `modelUsage`: model -> its tokens and cost."""
+    models = [(name[:_SHORT], used) for name, used in list(record(stated).items())[:MODELS] if isinstance(used, dict)]
+    return [
+        ModelUsage(
+            model=name, **_fields(*(used.get(key) for key in _MODEL_KEYS)), cost_usd=dollars(used.get("costUSD"))
+        )
+        for name, used in models
+    ]
 
 
-def _of_model(name: str, stated: Line) -> ModelUsage:
-    counts = _fields(*(stated.get(key) for key in _MODEL_KEYS))
-    return ModelUsage(model=name, **counts, cost_usd=dollars(stated.get("costUSD")))
+def beyond(totals: list[ModelUsage], part: list[ModelUsage]) -> Before:
+    """Return what totals had reached before a part of them began."""
+    own = {model.model: model for model in part}
+    before: Before = {}
+    for total in totals:
+        used = own.get(total.model)
+        rest = {name: _rest(getattr(total, name), getattr(used, name, None)) for name in (*COUNTS, "cost_usd")}
+        if any(rest.values()):
+            before[total.model] = rest
+    return before
+
+
+def less(totals: list[ModelUsage], before: Before) -> list[ModelUsage]:
+    """Return totals without what they had reached before."""
+    return [
+        ModelUsage(
+            model=total.model,
+            **{
+                name: None
+                if (stated := getattr(total, name)) is None
+                else _rest(stated, before.get(total.model, {}).get(name))
+                for name in (*COUNTS, "cost_usd")
+            },
+        )
+        for total in totals
+    ]
+
+
+def has_fallen(totals: list[ModelUsage], before: Before) -> bool:
+    """Whether totals are smaller than what they had reached before: another process began to count."""
+    stated = {total.model: total for total in totals}
+    return any(
+        (getattr(stated.get(name), count, None) or 0) < least
+        for name, part in before.items()
+        for count, least in part.items()
+    )
+
+
+def counter_of(version: str | None) -> str | None:
+    """Return what the totals of a version cover: see `Usage.counter`. Before 2.1.277 each process began at 0; since
+    then a session that is resumed or forked goes on with the totals that it had."""
+    numbers = _VERSION.match(version or "")
+    if numbers is None:
+        return None
+    return "process" if tuple(map(int, numbers.groups())) < _GOES_ON else "lineage"
+
+
+def _rest(total: Any, part: Any) -> Any:
+    return max(0, (total or 0) - (part or 0))
 
 
 def message_tokens(usage: Line) -> dict[str, int | None]:
@@ -248,9 +313,16 @@ def message_tokens(usage: Line) -> dict[str, int | None]:
     return counts
 
 
-def _models(value: Line) -> dict[str, Line]:
-    found = list(record(value.get("modelUsage")).items())[:MODELS]
-    return {name[:_SHORT]: stated for name, stated in found if isinstance(stated, dict)}
+def requests_of(usage: Line) -> list[Line]:
+    """The `usage` objects of the requests that one message took, if they were several.
+
+    A server tool, an advisor or a compaction asks a model between the parts of a message. The figures of the message
+    itself are the sum of the requests to its own model, and leave out the others."""
+    several = usage.get("iterations")
+    if type(several) is not list or not several:
+        return []
+    found = records(several)[:ITERATIONS]
+    return [] if len(found) == 1 and found[0].get("type", "message") == "message" else found
 
 
 def _fields(fresh: Any, output: Any, read: Any, written: Any, thinking: Any) -> dict[str, int | None]:

@@ -23,8 +23,18 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State, put
 from tooltap.normalizers.dialects.claude.answers import text_of
+from tooltap.normalizers.dialects.claude.history import History
 from tooltap.normalizers.dialects.claude.messages import ClaudeMessages, ClaudeState, Deltas, TurnNotes, message_of
-from tooltap.normalizers.dialects.claude.reports import Reports, Usages, result_usage
+from tooltap.normalizers.dialects.claude.reports import (
+    Before,
+    Reports,
+    Usages,
+    beyond,
+    counter_of,
+    has_fallen,
+    model_usages,
+    result_usage,
+)
 from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.tools.registry import tool_input
 from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole
@@ -35,6 +45,8 @@ FAILURES = 64
 FAILURE_TEXT = 2_000
 
 _QUESTIONS = "AskUserQuestion"
+_SINCE = "model_usage_since_last_result"
+"""Key of a `result` line that states what the process has used since the last one (2.1.330)."""
 _VAGUE = frozenset({"success", "error", "error_during_execution"})
 """Subtypes of results that state less than `terminal_reason` and `stop_reason` do."""
 
@@ -56,9 +68,19 @@ class ControlState(msgspec.Struct):
     """Call -> its failed result, for the turn's latest ones: the turn's end may name some of them as denied."""
 
 
+class Counted(msgspec.Struct):
+    """What the totals of a session had reached before the stream's first result."""
+
+    session: str
+    before: Before
+
+
 class ClaudeStreamState(ClaudeState, kw_only=True):
     started: str | None = None
     """The most recently started session."""
+    version: str | None = None
+    """The agent's version."""
+    counted: Counted | None = None
     reads_input: bool = False
     """The client's lines are in the stream, so that the agent's repetitions of prompts are echoes."""
     prompted: bool = False
@@ -103,6 +125,7 @@ class ClaudeStream(Parser):
     def __init__(self, context: Context, state: State | None = None) -> None:
         super().__init__(context, state)
         self.deltas = Deltas(self, self.state.deltas)
+        self.history = History(self, self.state.history)
         self.reports = Reports(self)
         self.tasks = Tasks(self, self.state.tasks)
         self.messages = self.MESSAGES(self, self.state, self.deltas, self.tasks)
@@ -121,6 +144,8 @@ class ClaudeStream(Parser):
             self.messages.is_main = self.agent == self.context.agent
         if "timestamp" in value:
             self.ts = milliseconds(value["timestamp"]) or self.ts
+        if "historical" in value or self.state.history.is_open:
+            self.history.mark(value.get("historical") is True)
 
     # -- session ------------------------------------------------------------------------------------------------
 
@@ -133,7 +158,7 @@ class ClaudeStream(Parser):
         """Read an `init` line: the first one starts the session, and each one opens a turn."""
         state = self.state
         servers = records(value.get("mcp_servers"))
-        fields = {
+        fields: dict[str, Any] = {
             "cwd": string(value.get("cwd")),
             "model": string(value.get("model")),
             "mode": string(value.get(self.MODE_KEY)),
@@ -142,6 +167,7 @@ class ClaudeStream(Parser):
             "commands": _strings(value.get("slash_commands")),
             "mcp_servers": [{key: one[key] for key in ("name", "status") if key in one} for one in servers],
         }
+        state.version = fields["agent_version"] or state.version
         if state.started != self.session:
             state.reported = {}
         self.messages.report_session(fields)
@@ -179,7 +205,7 @@ class ClaudeStream(Parser):
             if self.turn is None:
                 self.start_turn()
                 self.state.prompted = True
-        elif value.get("isReplay") is not True and self.messages.is_main and self.turn is None:
+        elif self._begins_turn(value):
             # Some harnesses put the prompt before what the agent printed.
             self.state.prompted |= self.state.started is None and bool(text_of(message.get("content")))
             self.start_turn(synthetic=True)
@@ -187,6 +213,11 @@ class ClaudeStream(Parser):
         if "tool_result_meta" in value:
             metas = {str(meta.get("id")): meta for meta in records(value["tool_result_meta"])}
         return self.messages.user_message(value, message, value.get("tool_use_result"), metas)
+
+    def _begins_turn(self, value: Line) -> bool:
+        """Whether an agent's user line is the first of a turn."""
+        repeats = self.replay or value.get("isReplay") is True
+        return not repeats and self.messages.is_main and self.turn is None
 
     @line("stream_event")
     def _stream_event(self, value: Line) -> Skip:
@@ -231,7 +262,16 @@ class ClaudeStream(Parser):
             self.calls.correct(call_id, failure.event, answer, raw=denial)
 
     def _usages(self, value: Line) -> Usages:
-        return result_usage(value)
+        if not self.messages.is_main:
+            return result_usage(value)
+        since, counted = value.get(_SINCE), self.state.counted
+        if type(since) is not dict:
+            return result_usage(value, counter=counter_of(self.state.version))
+        # From here on the totals are those of this process alone, whichever session or fork it began with.
+        totals = model_usages(value.get("modelUsage"))
+        if counted is None or counted.session != self.session or has_fallen(totals, counted.before):
+            counted = self.state.counted = Counted(self.session, beyond(totals, model_usages(since)))
+        return result_usage(value, counted.before, "process")
 
     def _ended_turn(self, value: Line) -> str:
         """The turn whose messages the result names (2.1), else the oldest."""

@@ -22,6 +22,7 @@ from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import OpenTurn, State, put
 from tooltap.normalizers.dialects.claude import BOOKKEEPING
 from tooltap.normalizers.dialects.claude.answers import text_of
+from tooltap.normalizers.dialects.claude.history import History
 from tooltap.normalizers.dialects.claude.messages import (
     ClaudeMessages,
     ClaudeState,
@@ -32,9 +33,9 @@ from tooltap.normalizers.dialects.claude.messages import (
     message_of,
     read_injected_text,
 )
-from tooltap.normalizers.dialects.claude.reports import Reports, message_tokens, session_usage
+from tooltap.normalizers.dialects.claude.reports import Reports, model_usages, session_usage
+from tooltap.normalizers.dialects.claude.steps import MessagesInProgress, Steps
 from tooltap.normalizers.dialects.claude.tasks import Tasks
-from tooltap.normalizers.tools.payload import without_nulls
 from tooltap.normalizers.wire.values import dollars, milliseconds, record, string, whole
 from tooltap.protocol.events import Usage
 
@@ -164,9 +165,6 @@ class Lineage(msgspec.Struct):
 
 # -- the parser -------------------------------------------------------------------------------------------------------
 
-AGENTS = 64
-"""Maximum number of agents whose current message is tracked."""
-
 _CONTINUES = frozenset({None, "tool_use", "pause_turn"})
 """Stop reasons of messages that do not end a turn; none is stated for most lines of versions before 2.1."""
 _FINAL = frozenset({"end_turn", "stop_sequence"})
@@ -180,25 +178,6 @@ _SESSION_KEYS = {
     "summary": ("title", "summary"),
 }
 """Line type -> (field of the session, key)."""
-
-
-class MessageInProgress(msgspec.Struct):
-    """The message an agent is writing. Every line of it states its tokens, and they grow from line to line."""
-
-    message_id: str
-    agent: str | None
-    session: str
-    turn: str | None
-    parent: str | None
-    counts: dict[str, int]
-    model: str | None = None
-    ts: int | None = None
-    """Time of its last line."""
-
-
-class MessagesInProgress(msgspec.Struct):
-    open: dict[str, MessageInProgress] = {}
-    """Agent -> its current message; the key of the main agent is empty."""
 
 
 class EndedTurn(msgspec.Struct):
@@ -272,6 +251,8 @@ class ClaudeTranscript(Parser):
         super().__init__(context, state)
         self.reports = Reports(self)
         self.tasks = Tasks(self, self.state.tasks)
+        self.history = History(self, self.state.history)
+        self.steps = Steps(self, self.state.steps, self.history)
         self.messages = self.MESSAGES(self, self.state, Deltas(self, self.state.deltas), self.tasks)
 
     def glance(self, line: bytes) -> str | None:
@@ -284,17 +265,25 @@ class ClaudeTranscript(Parser):
                 return None
         elif attachment := _ATTACHMENT.match(line):
             reason = _of_attachment(attachment[1].decode())
-        return reason if reason and line.rstrip().endswith(b"}") and not _SEVERAL(line) else None
+        history = self.state.history
+        if reason is None or (not history.is_own and history.began is None):
+            return None  # the beginning of a file is decoded, for its time
+        return reason if line.rstrip().endswith(b"}") and not _SEVERAL(line) else None
 
     def read(self, value: Line) -> Skip:
         kind = value.get("type")
+        history = self.state.history
+        if not history.is_own and history.began is None:
+            self.history.note_beginning(value)
         if kind in ("assistant", "user", "system"):
             self.enter(value)
+            if not history.is_own or history.is_open or "forkedFrom" in value:
+                self.history.enter(value, is_message=kind != "system")
             lineage = self.state.lineage
             if lineage.seen(value):
                 return "repeated"
             lineage.remember(value, "" if self.messages.is_main else self.agent or "")
-            if self.messages.is_main:
+            if self.messages.is_main and not self.replay:
                 self._describe_session(value)
         elif (reason := _bookkeeping(value)) is not None:
             return reason
@@ -314,8 +303,7 @@ class ClaudeTranscript(Parser):
             self.parent = parent or self.parent
 
     def before_turn_end(self) -> None:
-        for agent in list(self.state.steps.open):
-            self._emit_step(agent)
+        self.steps.emit_all()
 
     def finish(self, reason: str) -> None:
         self.tasks.finish()
@@ -323,7 +311,7 @@ class ClaudeTranscript(Parser):
             notes = self.state.notes.get(turn.id, TurnNotes())
             if notes.error or notes.stop_reason not in _CONTINUES:
                 self.messages.conclude(turn.id)
-        self.before_turn_end()
+        self.steps.emit_all()
 
     # -- session ------------------------------------------------------------------------------------------------
 
@@ -335,6 +323,8 @@ class ClaudeTranscript(Parser):
             "agent_version": string(value.get("version")),
             "mode": string(value.get("permissionMode")),
         }
+        if (forked_from := self.state.history.forked_from) is not None:
+            fields["forked_from"] = forked_from
         if self.state.started not in (None, self.session):
             self.state.reported = {}
         self.messages.report_session(fields)
@@ -349,17 +339,28 @@ class ClaudeTranscript(Parser):
     @line("cost-state")
     def _cost(self, value: Line) -> None:
         """Usage of the whole session so far, written when Claude Code ends."""
-        self.emit(Usage, **session_usage(value, dollars(value.get("totalCostUSD"))))
+        models = model_usages(value.get("modelUsage"))
+        if not self.state.history.copied:
+            self.emit(Usage, **session_usage(models, dollars(value.get("totalCostUSD"))), counter="lineage")
+            return
+        self.steps.emit_all()
+        self.emit(Usage, **session_usage(self.history.own_part(models), None), counter="session")
 
     # -- turns --------------------------------------------------------------------------------------------------
 
     def _prompted(self, value: Line) -> None:
         """Open the turn of a prompt, and end the one before."""
-        prompt_id = string(value.get("promptId"))
-        if self.turn is not None:
-            if prompt_id is not None and prompt_id == self.state.prompt_id:
-                return
-            self.messages.conclude(self.turn)
+        prompt_id, turn = string(value.get("promptId")), self.turn
+        if turn is not None and prompt_id is not None and prompt_id == self.state.prompt_id:
+            return
+        dropped = self.history.note_prompt(value, self.state.lineage.lines)
+        self.history.note_spoken(value)
+        if self.replay:
+            return
+        if turn is not None:
+            self.messages.conclude(turn)
+        if dropped:
+            self.notice("rewound", "history rewound", data={"messageId": dropped[-1], "lines": len(dropped)})
         self.state.prompt_id = prompt_id
         self.start_turn()
 
@@ -388,12 +389,18 @@ class ClaudeTranscript(Parser):
         self.messages.ensure_main_turn()
         message_id = string(message.get("id"))
         if self.messages.is_main:
+            self.history.note_spoken(value)
+        if self.messages.is_main and not self.replay:
             self.messages.update_session({"model": string(message.get("model"))})
             self.messages.notes().stop_reason = string(message.get("stop_reason"))
         self.state.lineage.expect(message)
-        if message_id is not None:
-            self._count_step(message_id, record(message.get("usage")), string(message.get("model")))
+        is_new = message_id not in self.state.blocks.messages
+        self.steps.count(message, string(value.get("requestId")), is_new=is_new)
         outcome = self.messages.assistant_message(value, {})
+        if outcome is None:
+            self.steps.note_written(message)
+        if not self.messages.is_main and _is_final(message):
+            self.steps.emit(self.agent or "")
         if self.messages.is_main and self.turn is not None:
             if _is_final(message):
                 self.state.ended = EndedTurn(self.turn, message_id)
@@ -411,29 +418,6 @@ class ClaudeTranscript(Parser):
             return None
         return OpenTurn(ended.turn, self.session, self.agent, self.origin)
 
-    def _count_step(self, message_id: str, usage: Line, model: str | None) -> None:
-        agent, steps = self.agent or "", self.state.steps.open
-        step = steps.get(agent)
-        counts = without_nulls(message_tokens(usage))
-        if step is not None and step.message_id == message_id:
-            step.counts |= {name: max(count, step.counts.get(name, 0)) for name, count in counts.items()}
-            step.ts = self.ts
-            return
-        self._emit_step(agent)
-        if counts and message_id not in self.state.blocks.messages:  # else it was counted before
-            steps[agent] = MessageInProgress(
-                message_id, self.agent, self.session, self.turn, self.parent, counts, model, self.ts
-            )
-            while len(steps) > AGENTS:
-                self._emit_step(next(iter(steps)))
-
-    def _emit_step(self, agent: str) -> None:
-        """Emit the usage of the agent's message, which is complete."""
-        step = self.state.steps.open.pop(agent, None)
-        if step is not None:
-            place = {"session": step.session, "turn": step.turn, "agent": step.agent, "parent": step.parent}
-            self.emit(Usage, scope="step", ts=step.ts, **place, **step.counts, model=step.model)
-
     @line("user")
     def _user(self, value: Line) -> Skip:
         message = message_of(value)
@@ -444,7 +428,7 @@ class ClaudeTranscript(Parser):
                     call_ids.append(str(block.get("tool_use_id")))
         if self.messages.is_main:
             if call_ids:
-                if self.turn is None and not any(map(self.calls.is_known, call_ids)):
+                if self.turn is None and not self.replay and not any(map(self.calls.is_known, call_ids)):
                     self.start_turn(synthetic=True)
             elif is_prompt(value):
                 self._prompted(value)
@@ -461,7 +445,11 @@ class ClaudeTranscript(Parser):
         if type(twin) is dict and "agentId" in twin and self.calls.name_of(call_ids[0]) == "Task":
             self.state.lineage.spawned(str(twin["agentId"]), call_ids[0])
         meta = {"permission_decision": decision, "non_execution_kind": value.get("toolDenialKind")}
-        return self.messages.user_message(value, message, twin, dict.fromkeys(call_ids, meta))
+        outcome = self.messages.user_message(value, message, twin, dict.fromkeys(call_ids, meta))
+        for call_id in call_ids if self.state.steps.open else ():
+            if self.calls.is_over(call_id):  # else a subagent works on in the background
+                self.steps.emit_of_call(self.calls.id_of(call_id))
+        return outcome
 
     @line("attachment")
     def _attachment(self, value: Line) -> Skip:

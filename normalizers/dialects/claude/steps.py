@@ -1,0 +1,172 @@
+"""The usage of each request of a transcript: held while a message grows, and emitted when it is complete.
+
+Each line of a message states the tokens of the whole message, and they grow from line to line. Versions before 2.1.330
+mostly store what the API stated when the message began: the prompt, and 1 to 40 output tokens, beside
+`"stop_reason": null`. Where a line states why the message stopped, its figures are final.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import orjson
+
+from tooltap.normalizers.core.lines import Line
+from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.dialects.claude.history import History
+from tooltap.normalizers.dialects.claude.reports import message_tokens, requests_of
+from tooltap.normalizers.tools.payload import without_nulls
+from tooltap.normalizers.wire.values import record, string
+from tooltap.protocol.events import Usage
+
+AGENTS = 64
+"""Maximum number of agents whose current message is tracked."""
+
+_BYTES_PER_TOKEN = 4
+"""Bytes of UTF-8 for one token. In recordings with final figures (English, code, JSON) a token has 0.5 to 3.7 bytes, so
+an estimate with 4 is low. Scripts without spaces have 3 bytes for each character, and about one token."""
+_MARGIN = 1.5
+"""Factor by which an estimate must exceed the stated figure to refute it."""
+_SLACK = 10
+"""Tokens by which an estimate must exceed the stated figure to refute it."""
+
+
+class RequestUsage(msgspec.Struct):
+    """What one request used."""
+
+    counts: dict[str, int]
+    model: str | None = None
+
+    def grow(self, counts: dict[str, int]) -> None:
+        """Take the higher figures of a later line."""
+        self.counts |= {name: max(count, self.counts.get(name, 0)) for name, count in counts.items()}
+
+
+class MessageInProgress(msgspec.Struct):
+    """The message that an agent is writing."""
+
+    message_id: str
+    agent: str | None
+    session: str
+    turn: str | None
+    parent: str | None
+    counts: dict[str, int]
+    model: str | None = None
+    ts: int | None = None
+    """Time of the message's last line."""
+    request: str | None = None
+    replay: bool = False
+    requests: list[RequestUsage] = []
+    """Each request, if there were several; `counts` are the sum of those to the message's own model."""
+    written: int = 0
+    """Length of the output that its lines hold, in bytes, as far as no line states final figures."""
+    is_final: bool = False
+
+    def missing(self) -> int:
+        """Output tokens that are missing from the figure stated, as estimated from the text; 0 unless the text refutes
+        the figure."""
+        stated, estimate = self.counts.get("output_tokens", 0), self.written // _BYTES_PER_TOKEN
+        return 0 if self.is_final or estimate <= _MARGIN * stated + _SLACK else estimate - stated
+
+
+class MessagesInProgress(msgspec.Struct):
+    open: dict[str, MessageInProgress] = {}
+    """Agent -> its current message; the key of the main agent is empty."""
+
+
+class Steps:
+    """Holds the usage of each agent's current message."""
+
+    def __init__(self, parser: Parser, state: MessagesInProgress, history: History) -> None:
+        self._parser = parser
+        self._history = history
+        self._open = state.open
+
+    def count(self, message: Line, request_id: str | None, *, is_new: bool) -> None:
+        """Take the figures of a message's line. `is_new`: no earlier line of this message was read."""
+        message_id = string(message.get("id"))
+        if message_id is None:
+            return
+        parser, usage = self._parser, record(message.get("usage"))
+        agent = parser.agent or ""
+        step = self._open.get(agent)
+        counts = without_nulls(message_tokens(usage))
+        if step is None or step.message_id != message_id:
+            self.emit(agent)
+            if not counts or not is_new:
+                return
+            step = self._open[agent] = MessageInProgress(
+                message_id,
+                parser.agent,
+                parser.session,
+                parser.turn,
+                parser.parent,
+                counts,
+                string(message.get("model")),
+                request=message_id if request_id is None else f"{message_id}/{request_id}",
+                replay=parser.replay,
+            )
+            while len(self._open) > AGENTS:
+                self.emit(next(iter(self._open)))
+        else:
+            step.counts |= {name: max(count, step.counts.get(name, 0)) for name, count in counts.items()}
+        step.ts = parser.ts
+        if message.get("stop_reason") is not None:
+            step.is_final = True
+        if several := requests_of(usage):
+            self._count_each(step, several)
+
+    def _count_each(self, step: MessageInProgress, several: list[Line]) -> None:
+        for number, usage in enumerate(several):
+            counts = without_nulls(message_tokens(usage))
+            if number < len(step.requests):
+                step.requests[number].grow(counts)
+            else:
+                step.requests.append(RequestUsage(counts, string(usage.get("model"))))
+
+    def note_written(self, message: Line) -> None:
+        """Take the length of the output that a line holds."""
+        step = self._open.get(self._parser.agent or "")
+        if step is None or step.is_final or step.message_id != message.get("id"):
+            return
+        content = message.get("content")
+        for block in content if type(content) is list else ():
+            kind = block.get("type") if type(block) is dict else None
+            if kind in ("text", "thinking"):
+                text = block.get(kind)
+                if type(text) is str:
+                    step.written += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+            elif type(block) is dict and "input" in block:
+                step.written += len(orjson.dumps(block["input"]))
+
+    def emit(self, agent: str) -> None:
+        """Emit the usage of an agent's message, which is complete."""
+        step = self._open.pop(agent, None)
+        if step is None:
+            return
+        place = {"session": step.session, "turn": step.turn, "agent": step.agent, "parent": step.parent}
+        several, missing = step.requests or [RequestUsage(step.counts)], step.missing()
+        for number, one in enumerate(several, 1):
+            is_last, model = number == len(several), one.model or step.model
+            if not step.replay:
+                self._history.note_used(model, one.counts)
+            self._parser.emit(
+                Usage,
+                scope="step",
+                **place,
+                **one.counts,
+                model=model,
+                request=step.request if len(several) == 1 else f"{step.request}#{number}",
+                estimated_output_tokens=one.counts.get("output_tokens", 0) + missing if missing and is_last else None,
+                ts=step.ts,
+                replay=step.replay,
+            )
+
+    def emit_of_call(self, call_id: str) -> None:
+        """Emit the usage of the subagents that a call spawned, because the call has its result."""
+        for agent in [agent for agent, step in self._open.items() if step.parent == call_id]:
+            self.emit(agent)
+
+    def emit_all(self) -> None:
+        """Emit all usage that is held."""
+        for agent in list(self._open):
+            self.emit(agent)
