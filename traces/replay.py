@@ -27,6 +27,9 @@ from tooltap.protocol.stats import Statistics
 from tooltap.traces.recording.secrets import mask_secrets
 from tooltap.traces.recording.writer import Declared, TraceRecord
 
+OF_HISTORY = frozenset({"replay", "turn"})
+"""Keys that a journal changes in an event that another stream has reported (`daemon/sessions/repetitions.py`)."""
+
 
 @dataclass
 class Covered:
@@ -306,6 +309,8 @@ class EventDiff:
 
     def _compare(self, name: str, old: Event, new: Event) -> None:
         ignored = NEVER_COMPARED if self.covered[name].timed else NEVER_COMPARED | TIMES
+        if old.get("replay") and not new.get("replay"):  # the journal has it from another stream already
+            ignored |= OF_HISTORY
         if fields := list(_differences(_without(old, ignored), _without(new, ignored))):
             self._report("changed", new, fields=fields)
         else:

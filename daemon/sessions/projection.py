@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -31,9 +32,13 @@ class CallRow(msgspec.Struct, array_like=True):
 class Projection(ABC):
     """Applies events to the derived rows."""
 
-    def apply(self, stream: str, entries: Iterable[tuple[int, Produced]]) -> None:
-        """Apply events of one stream, each with its `seq`."""
+    def apply(
+        self, stream: str, entries: Iterable[tuple[int, Produced]], forks: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Apply events of one stream, each with its `seq`. `forks`: see `repetitions.Compared`."""
         name: str | None = None
+        # A repeated request says nothing of a session that has reported requests of its own.
+        begun = [fork for fork in forks if (known := self._known(fork)) is None or not known.used.parts]
         for seq, entry in entries:
             if entry.replay:
                 continue
@@ -44,6 +49,9 @@ class Projection(ABC):
             row.note(seq, entry)
             if (rule := _RULES.get(entry.kind)) is not None:
                 rule(self, stream, row, seq, entry)
+        for fork in begun:
+            if (known := self._known(fork)) is not None and known.forked_from is None:
+                self._session(fork, stream, known).forked_from = forks[fork]
 
     def end_stream(self, stream: str) -> None:
         """Drop the stream's open calls and permissions: it has ended."""
@@ -59,6 +67,10 @@ class Projection(ABC):
     @abstractmethod
     def _put_call(self, stream: str, key: str, row: CallRow | None) -> None:
         """Store a row, or delete it."""
+
+    @abstractmethod
+    def _known(self, name: str) -> SessionRow | None:
+        """Return the session's row; None if there is none."""
 
     @abstractmethod
     def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:
@@ -139,6 +151,7 @@ class Projection(ABC):
                 value = getattr(changed, field)
                 if value is not None:
                     setattr(row, field, value)
+            row.forked_from = changed.forked_from or row.forked_from
         alias = changed.alias
         if alias is not None and alias != entry.session:
             # Until its id was known, this stream's session went by another name.

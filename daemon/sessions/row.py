@@ -407,6 +407,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The session's first `cwd`."""
     root: str | None = None
     """Folder of the repository around `home`."""
+    forked_from: str | None = None
+    """The session whose history this one begins with."""
     models: list[str] = []
     """Models in the order of their first use."""
     prompt: Prompt = msgspec.field(default_factory=Prompt)
@@ -466,6 +468,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             cwd=self.cwd,
             project=self.project,
             branch=self.branch,
+            forked_from=self.forked_from,
             state=next((one for one in UNENDED if one in states and not self.ended), "ended"),
             status=self.work.status(ended=self.ended, is_open="open" in states, pending=pending),
             turn=self.work.turn,
@@ -518,6 +521,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         self.events += earlier.events
         self.calls += earlier.calls
         self._add_stamps(earlier.first_ts, earlier.last_ts)
+        self.forked_from = self.forked_from or earlier.forked_from
         for part in PARTS:
             getattr(self, part).absorb(getattr(earlier, part))
         for field in DESCRIPTION:

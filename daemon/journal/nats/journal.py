@@ -11,7 +11,7 @@ come back in the feed (`_unconfirmed`), and then publishes them with their parti
 
 The other modules, in reading order: `place.py` parses the URL, `connection.py` has the connection and the requests to
 JetStream, `identity.py` checks whether the server still has the same journal, `message.py` encodes a commit,
-`commits.py` stores it exactly once, `state.py` has the rows of streams, `events.py` reads commits and delivers new ones
+`commits.py` stores it exactly once, `requests.py` has which request was reported first, `state.py` has the rows of streams, `events.py` reads commits and delivers new ones
 of all daemons, `rebuild.py` rebuilds a stream from its commits, `retention.py` deletes them.
 """
 
@@ -46,6 +46,7 @@ from tooltap.daemon.journal.nats.identity import Identity, Memory
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, CommitPart, encode_commit, end_of, events_of
 from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.nats.rebuild import CatchUp, advance, load, missing, rebuild_rows
+from tooltap.daemon.journal.nats.requests import Requests
 from tooltap.daemon.journal.nats.retention import Retention
 from tooltap.daemon.journal.nats.state import OwnRow, Row, State, open_calls_of, read_event, sessions_of, spending_of
 from tooltap.daemon.sessions.listing import (
@@ -99,6 +100,7 @@ class NatsJournal(Journal):
         self._messages = Messages(connection, self._note_damaged)
         self._state = State(connection, daemon)
         self._outputs = Outputs(connection, self._messages)
+        self._requests = Requests(connection, self._messages, self._state)
         self._rows: OrderedDict[str, OwnRow] = OrderedDict()
         """Stream -> row, for streams that this daemon has loaded or commits to. An LRU cache."""
         self._oldest = 1
@@ -191,6 +193,7 @@ class NatsJournal(Journal):
             if identity.rows_are_stale:
                 self._state.reread(drop_changes=self.id != identity.id)
                 self._rows.clear()
+                self._requests.forget()
             was = self.id
             if was in ("", identity.id):
                 if self._holes_counted_on != self._connection.connections:  # a server drops messages when it starts
@@ -216,6 +219,7 @@ class NatsJournal(Journal):
         self._resets += 1
         self._writer.replaced()
         self._outputs.forget()
+        self._requests.forget()
         self._rows.clear()
         self._states.clear()
         self._unconfirmed.clear()
@@ -259,7 +263,7 @@ class NatsJournal(Journal):
 
     async def _repair(self) -> None:
         try:
-            made = await rebuild_rows(self._connection, self._messages, self._state)
+            made = await rebuild_rows(self._connection, self._messages, self._state, self._requests)
         except JournalError as error:
             _log.warning("cannot rebuild the journal's list of sessions", reason=str(error))
             self._identity.rows_are_lost = True
@@ -286,6 +290,8 @@ class NatsJournal(Journal):
 
     async def commit(self, commit: Commit) -> None:
         stream = commit.info.stream
+        compared = await self._connection.retry(self._requests.compared, commit, timeout=None)
+        commit = commit._replace(outputs=compared.outputs)
         row = await self._row_of(commit)
         self._commits += 1
         self._transactions += 1
@@ -308,7 +314,7 @@ class NatsJournal(Journal):
         failpoint("after-commit")
         self._count(commit.info)
         if self._connection.journals == journals:
-            self._apply(row, commit, last - len(parts) + 1, parts)
+            self._apply(row, commit, compared.forks, last - len(parts) + 1, parts)
         self._identity.learn(last, commit_id)
         self._latest = max(self._latest, end_of(last))
 
@@ -340,13 +346,13 @@ class NatsJournal(Journal):
             self._rows.popitem(last=False)
         return row
 
-    def _apply(self, own: OwnRow, commit: Commit, first: int, parts: list[CommitPart]) -> None:
-        """Apply a stored commit to the row. `first`: sequence of its first message."""
+    def _apply(self, own: OwnRow, commit: Commit, forks: dict[str, str], first: int, parts: list[CommitPart]) -> None:
+        """Apply a stored commit to the row. `forks`: as in `Compared`; `first`: sequence of its first message."""
         produced = [one for one in commit.outputs if isinstance(one, Produced) and not one.partial]
         seqs = [stored.seq for index, part in enumerate(parts) for stored in events_of(first + index, part.events)]
         self._events += len(seqs)
         if own.row.message < first:  # else it was loaded after the commit was stored
-            own.projection.apply(commit.info.stream, zip(seqs, produced, strict=True))
+            own.projection.apply(commit.info.stream, zip(seqs, produced, strict=True), forks)
             advance(own, first, parts[-1], commit.info)
         drop_fields(commit.outputs)
         self._state.change(own)
@@ -397,6 +403,7 @@ class NatsJournal(Journal):
         async def expire_with_lease() -> int:
             if not await self._state.take_lease("retention", RETENTION_LEASE):
                 return 0
+            self._requests.forget()
             return await self._retention.expire(before, forget_before, max_bytes)
 
         expired = await self._connection.retry(expire_with_lease)
@@ -405,6 +412,7 @@ class NatsJournal(Journal):
 
     async def remove_session(self, session: str) -> int:
         removed = await self._connection.retry(self._retention.remove_session, session)
+        self._requests.forget()
         await self._connection.retry(self._refresh)
         return removed
 

@@ -25,6 +25,7 @@ from tooltap.daemon.journal.interface import JournalError, StoredStream, StreamI
 from tooltap.daemon.journal.nats.connection import Connection
 from tooltap.daemon.journal.nats.events import CommitMessages, Messages
 from tooltap.daemon.journal.nats.message import CommitPart, DamagedError, end_of, events_of, read_rest
+from tooltap.daemon.journal.nats.requests import Requests
 from tooltap.daemon.journal.nats.state import OwnRow, Row, State, read_event
 from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.core.items import Produced
@@ -146,11 +147,13 @@ def _stored(row: Row, position: int, parser: _Parser) -> StoredStream:
     return StoredStream(info, parser.snapshot, parser.snapshot_lines, parser.tail)
 
 
-async def rebuild_rows(connection: Connection, messages: Messages, state: State) -> int:
-    """Rebuild the rows of all streams that have messages; returns how many. Raises `JournalError`."""
+async def rebuild_rows(connection: Connection, messages: Messages, state: State, requests: Requests) -> int:
+    """Rebuild the rows of all streams that have messages, and the claims of requests. Returns the number of rows.
+    Raises `JournalError`."""
     await connection.retry(_raise_expired, connection, messages, state)
     made = 0
     async for stream in _streams(connection, messages):
+        await connection.retry(requests.restore, stream)
         made += await _bring_row_up(connection, messages, state, stream)
     return made
 

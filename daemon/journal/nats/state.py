@@ -108,6 +108,9 @@ class RowProjection(Projection):
         else:
             self.row.calls[key] = row
 
+    def _known(self, name: str) -> SessionRow | None:
+        return self.row.sessions.get(name)
+
     def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:
         return self.row.sessions.setdefault(name, new)
 
@@ -277,6 +280,10 @@ class State:
 
     async def put_note(self, name: str, data: bytes) -> None:
         await self._connection.publish(f"{self._name}.meta.note.{token(name)}", [data])
+
+    def request(self, key: int) -> str:
+        """The subject of a request's claim (`requests.py`)."""
+        return f"{self._name}.meta.request.{key & (2**64 - 1):016x}"
 
     async def expired(self) -> int:
         """The highest `seq` that retention has deleted."""

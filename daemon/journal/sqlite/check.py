@@ -23,6 +23,7 @@ from tooltap.daemon.journal.sqlite.file import Durability, connect, high_water_p
 from tooltap.daemon.journal.sqlite.opening import read_gaps, read_tally
 from tooltap.daemon.journal.sqlite.reader import KnownDamage, read
 from tooltap.daemon.journal.sqlite.tables import (
+    REQUESTS_NAMES,
     SUMS,
     TABLES,
     lines_of,
@@ -99,6 +100,8 @@ def check_schema(connection: sqlite3.Connection) -> Iterator[Damage]:
         for statement in TABLES.split(";\n"):
             fresh.execute(statement)
         wanted, found = _schema(fresh), _schema(connection)
+    if not found.keys() & REQUESTS_NAMES:  # of an older version
+        wanted = {name: sql for name, sql in wanted.items() if name not in REQUESTS_NAMES}
     for name in sorted(wanted.keys() | found.keys()):
         if wanted.get(name) != found.get(name):
             yield Damage("schema", f"the definition of {name} is damaged")

@@ -20,7 +20,15 @@ from zlib import crc32
 import msgspec
 
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.sqlite.tables import FORMAT, TABLES, add_functions, get_meta, set_meta, verified_meta
+from tooltap.daemon.journal.sqlite.tables import (
+    FORMAT,
+    REQUESTS_TABLE,
+    TABLES,
+    add_functions,
+    get_meta,
+    set_meta,
+    verified_meta,
+)
 from tooltap.traces.recording.own_file import (
     LockedError,
     NotOursError,
@@ -158,6 +166,8 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
         if not tables:
             _create(connection, secrets.token_hex(8) if mark is None else mark.journal)
         _check_format(connection, path, tables)
+        if tables and "requests" not in tables:
+            _add_requests(connection)
         if durability == "power":  # the last daemon may have been killed before it synced what it had written
             copy_log(connection)
     except BaseException:
@@ -221,6 +231,14 @@ def _create(connection: sqlite3.Connection, name: str) -> None:
     set_meta(connection, "next_seq", 1)
     set_meta(connection, "expired", 0)
     set_meta(connection, "tally", "0 0")
+    connection.execute("COMMIT")
+
+
+def _add_requests(connection: sqlite3.Connection) -> None:
+    """Add the table that journals of older versions lack. None of their events states a request."""
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in REQUESTS_TABLE.strip().split(";\n"):
+        connection.execute(statement)
     connection.execute("COMMIT")
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
@@ -22,13 +22,14 @@ import msgspec
 from tooltap.daemon.journal.sqlite.damage import Damages
 from tooltap.daemon.journal.sqlite.opening import read_gaps
 from tooltap.daemon.journal.sqlite.reader import KnownDamage, read
-from tooltap.daemon.journal.sqlite.tables import SESSIONS_TABLE, SUMS, row_sum
+from tooltap.daemon.journal.sqlite.tables import SESSIONS_TABLE, SUMS, row_sum, source_id
 from tooltap.daemon.sessions.listing import FACETS, MOST_COUNTED, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.sessions.projection import CallRow, Projection
+from tooltap.daemon.sessions.repetitions import Compared, Origin, compare, keys_of
 from tooltap.daemon.sessions.row import SessionRow
 from tooltap.daemon.sessions.usage import report
 from tooltap.daemon.system.logs import get_logger
-from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.events import decode
 from tooltap.protocol.filters import ALL_EVENTS
 from tooltap.protocol.frames import UsageRequest
@@ -65,6 +66,38 @@ class _Calls(msgspec.Struct):
     changed: set[str]
 
 
+# -- requests ---------------------------------------------------------------------------------------------------------
+
+MOST_PARAMETERS = 500
+
+
+def with_repetitions(
+    connection: sqlite3.Connection, stream: str, outputs: Sequence[Produced | OutputChunk]
+) -> Compared:
+    """Compare the outputs of a commit with the requests that are stored (`sessions/repetitions.py`)."""
+    keys = keys_of(outputs)
+    if not keys:
+        return Compared(outputs, {}, {})
+    known: dict[int, Origin] = {}
+    wanted = list(set(keys.values()))
+    for start in range(0, len(wanted), MOST_PARAMETERS):
+        some = wanted[start : start + MOST_PARAMETERS]
+        rows = connection.execute(
+            "SELECT key, stream, session FROM requests JOIN sources ON sources.id=source"
+            f" WHERE key IN ({','.join('?' * len(some))})",
+            some,
+        )
+        known |= {key: Origin(of_stream, session) for key, of_stream, session in rows}
+    return compare(stream, outputs, keys, known)
+
+
+def put_requests(connection: sqlite3.Connection, compared: Compared, source_of: Callable[[Origin], int]) -> None:
+    """Store the requests that are new in a commit. `source_of`: returns the id of a source."""
+    if compared.new:
+        rows = [(key, source_of(origin)) for key, origin in compared.new.items()]
+        connection.executemany("INSERT OR REPLACE INTO requests VALUES (?, ?)", rows)
+
+
 class SqliteProjection(Projection):
     """The projection of sessions and open calls in SQLite, with a cache. `flush` writes changed rows. `reset` drops the
     cache, after a rollback or before a deletion. Damaged rows are treated as missing."""
@@ -93,7 +126,7 @@ class SqliteProjection(Projection):
 
     def keep(self, name: str, earlier: SessionRow) -> None:
         """Restore the earlier row of a session if it covers more events than the rebuilt one: some no longer exist."""
-        row = self._load(name)
+        row = self._known(name)
         if row is None or earlier.events > row.events:
             if row is not None:
                 earlier.complete(row)
@@ -155,7 +188,7 @@ class SqliteProjection(Projection):
             self._streams.move_to_end(stream)
 
     def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:
-        row = self._sessions[name] = self._load(name) or new
+        row = self._sessions[name] = self._known(name) or new
         self._sessions.move_to_end(name)
         self._changed.add(name)
         link = (name, stream)
@@ -165,7 +198,7 @@ class SqliteProjection(Projection):
             self._connection.execute("INSERT OR IGNORE INTO session_streams VALUES (?, ?, ?)", values)
         return row
 
-    def _load(self, name: str) -> SessionRow | None:
+    def _known(self, name: str) -> SessionRow | None:
         row = self._sessions.get(name)
         if row is None:
             found = self._connection.execute(
@@ -177,7 +210,7 @@ class SqliteProjection(Projection):
 
     def _rename(self, alias: str, stream: str) -> SessionRow | None:
         execute = self._connection.execute
-        earlier = self._load(alias)
+        earlier = self._known(alias)
         if earlier is None:
             return None
         self._linked.discard((alias, stream))
@@ -323,6 +356,7 @@ def rebuild_sessions(connection: sqlite3.Connection) -> Counter[str]:
     Facts from events that no longer exist are taken from the earlier rows.
     """
     execute = connection.execute
+    execute("DELETE FROM requests")
     for table in ("sessions", "session_streams"):
         execute(f"DROP TABLE IF EXISTS temp.earlier_{table}")
         execute(f"CREATE TEMP TABLE earlier_{table} AS SELECT * FROM {table}")
@@ -359,7 +393,10 @@ def _apply_all(connection: sqlite3.Connection, rebuilt: _Sessions, damages: Dama
                 event = decode(stored.body)
             except msgspec.MsgspecError:  # of a kind that this version does not know
                 continue
-            rebuilt.apply(event.stream, [(stored.seq, Produced.of(event, stored.body))])
+            produced = Produced.of(event, stored.body)
+            compared = with_repetitions(connection, event.stream, [produced])
+            put_requests(connection, compared, lambda origin: source_id(connection, origin.stream, origin.session))
+            rebuilt.apply(event.stream, [(stored.seq, produced)], compared.forks)
         rebuilt.flush()
         after = found.searched
         if time.monotonic() >= report_at:

@@ -50,6 +50,16 @@ CREATE INDEX sessions_by_last_seq ON sessions (last_seq);
 CREATE INDEX sessions_by_time ON sessions (last_ts, last_seq, provider, project, outcome, session)
 """
 
+REQUESTS_TABLE = """
+CREATE TABLE requests (key INTEGER PRIMARY KEY, source INTEGER NOT NULL);
+CREATE INDEX requests_by_source ON requests (source);
+CREATE TRIGGER requests_unused AFTER DELETE ON sources BEGIN DELETE FROM requests WHERE source = old.id; END
+"""
+"""Key of a request, or of something else that is counted once (`sessions/repetitions.py`), and who reported it first.
+The rows have no checksums: they are derived from events, and a damaged one costs a count. Journals of older versions
+lack the table until they are opened."""
+REQUESTS_NAMES = frozenset({"requests", "requests_by_source", "requests_unused"})
+
 TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value, checksum INTEGER) WITHOUT ROWID;
 
@@ -57,6 +67,8 @@ CREATE TABLE sources (
     id INTEGER PRIMARY KEY, stream TEXT NOT NULL, session TEXT NOT NULL, checksum INTEGER, UNIQUE (stream, session)
 );
 CREATE INDEX sources_by_session ON sources (session);
+
+{REQUESTS_TABLE.strip()};
 
 CREATE TABLE labels (
     id INTEGER PRIMARY KEY, kind TEXT NOT NULL, provider TEXT NOT NULL, tool TEXT, raw_tool TEXT, checksum INTEGER

@@ -54,7 +54,7 @@ from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
 from tooltap.daemon.journal.sqlite.file import HighWater, HighWaterFile, copy_log
 from tooltap.daemon.journal.sqlite.opening import OpenState, Tally, write_tally
 from tooltap.daemon.journal.sqlite.retention import DeletionStep, StuckError
-from tooltap.daemon.journal.sqlite.sessions import SqliteProjection
+from tooltap.daemon.journal.sqlite.sessions import SqliteProjection, put_requests, with_repetitions
 from tooltap.daemon.journal.sqlite.streams import put_stream
 from tooltap.daemon.journal.sqlite.tables import (
     event_sum,
@@ -66,6 +66,7 @@ from tooltap.daemon.journal.sqlite.tables import (
     source_id,
     tail_sum,
 )
+from tooltap.daemon.sessions.repetitions import Compared
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.core.items import OutputChunk, Produced
@@ -283,14 +284,16 @@ class Writer:
         if stored != job.work.base_lines:
             message = f"stream {stream} has {stored} lines, not {job.work.base_lines}"
             return Outcome(job.future, error=StreamConflictError(message))
-        return Outcome(job.future, Committed(job.work.outputs, self._commit(job.work)))
+        return Outcome(job.future, self._commit(job.work))
 
     # -- one commit ---------------------------------------------------------------------------------------------
 
-    def _commit(self, commit: Commit) -> list[int | None]:
+    def _commit(self, commit: Commit) -> Committed:
         execute = self._connection.execute
         info = commit.info
-        seqs = self._insert_outputs(info.stream, commit.outputs)
+        compared = with_repetitions(self._connection, info.stream, commit.outputs)
+        put_requests(self._connection, compared, lambda origin: self._source(origin.stream, origin.session))
+        seqs = self._insert_outputs(info.stream, compared)
         if info.state == "ended":
             self._projection.end_stream(info.stream)
             failpoint("during-close")
@@ -306,16 +309,16 @@ class Writer:
             records = msgspec.msgpack.encode(commit.tail)
             checksum = tail_sum(info.stream, commit.base_lines, records)
             execute("INSERT INTO tail (stream, records, checksum) VALUES (?, ?, ?)", (info.stream, records, checksum))
-        return seqs
+        return Committed(compared.outputs, seqs)
 
-    def _insert_outputs(self, stream: str, outputs: Sequence[Produced | OutputChunk]) -> list[int | None]:
+    def _insert_outputs(self, stream: str, compared: Compared) -> list[int | None]:
         seqs: list[int | None] = []
         entries: list[tuple[int, Produced]] = []
         rows, labels = self._rows, self._labels
         seq = self._next_seq
         session: str | None = None
         source = 0
-        for output in outputs:
+        for output in compared.outputs:
             if isinstance(output, OutputChunk):
                 self._append(stream, output)
                 seqs.append(None)
@@ -334,7 +337,7 @@ class Writer:
             seqs.append(seq)
             seq += 1
         self._next_seq = seq
-        self._projection.apply(stream, entries)
+        self._projection.apply(stream, entries, compared.forks)
         return seqs
 
     def _source(self, stream: str, session: str) -> int:

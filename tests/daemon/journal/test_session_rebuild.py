@@ -92,7 +92,7 @@ async def test_rows_on_nats(nats_place: NatsPlace) -> None:
             await state.put(OwnRow(Row(info=row.info), stored.entry))
         assert await listed(journal) == []
     async with opened(nats_place) as other:
-        await rebuild_rows(other._connection, other._messages, other._state)
+        await rebuild_rows(other._connection, other._messages, other._state, other._requests)
         assert [one | {"state": "", "status": ""} for one in await listed(other)] == [
             one | {"state": "", "status": ""} for one in was
         ]
