@@ -102,10 +102,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     suspend_timeout: Seconds = 900.0
     """A suspended stream is closed after this long."""
     retention_days: Annotated[float, msgspec.Meta(ge=0)] = 30.0
-    """Events of streams that ended longer ago are deleted; 0 retains them however old they are. What was read from an
-    agent's own session files or database is not deleted for its age."""
+    """What only taps have sent is deleted this long after it happened and was stored; 0 retains it however old it is.
+    Sessions that were read from an agent's own session files or database are not deleted for their age."""
     retention_bytes: Annotated[int, msgspec.Meta(ge=0)] = 8_589_934_592
-    """When the journal is larger, the events of the streams that ended first are deleted; 0 lets it grow."""
+    """When the journal is larger, the sessions that were used longest ago are deleted; 0 lets it grow. Pinned sessions
+    are kept."""
     scrub_interval: Annotated[float, msgspec.Meta(ge=0)] = 86_400.0
     """How often everything in the journal is verified; 0: never. The first time is a minute after the start."""
     trace_file_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 64 * 1024 * 1024

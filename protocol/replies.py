@@ -122,6 +122,8 @@ class Session(_Result, kw_only=True):
     """
     streams: list[str]
     """Ids of the streams that contain its events."""
+    pinned: bool | None = None
+    """Retention never deletes it: the user has pinned it."""
     cost_usd: float | None = None
     """As the agent states it, or else an estimate."""
     cost_estimated: bool | None = None

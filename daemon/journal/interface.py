@@ -16,6 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+import anyio
 import msgspec
 
 from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
@@ -33,6 +34,11 @@ file, cannot report."""
 
 REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
 """Least time in ms for which the position of an ended stream is retained after its last commit."""
+
+
+PINS = "pinned"
+"""Name of the note that has the pinned sessions."""
+MOST_PINS = 10_000
 
 
 class JournalError(Exception):
@@ -137,6 +143,8 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     statistics: Statistics
     updated: int = 0
     """Milliseconds since the epoch of the last commit."""
+    expired: bool = False
+    """True if retention has deleted the events, and only the position is left."""
     position: int = 0
     """In a journal shared by many daemons: position of the stream's last commit when the stream was loaded. A commit
     based on it is refused if another daemon has committed since (optimistic locking)."""
@@ -169,6 +177,14 @@ class Committed(NamedTuple):
 
     outputs: Sequence[Produced | OutputChunk]
     seqs: list[int | None]
+
+
+def decode_pins(note: bytes | None) -> frozenset[str]:
+    """The sessions of the note `PINS`."""
+    return frozenset() if note is None else _pins_decoder.decode(note)
+
+
+_pins_decoder = msgspec.json.Decoder(frozenset[str])
 
 
 def drop_fields(outputs: Sequence[Produced | OutputChunk]) -> None:
@@ -283,6 +299,7 @@ class Journal(ABC):
         it are deleted or damaged, or its call failed."""
         self._reads = self._commits = self._transactions = self._events = 0
         """Counters for `statistics`."""
+        self._pinning = anyio.Lock()
 
     @property
     @abstractmethod
@@ -403,9 +420,29 @@ class Journal(ABC):
 
     @abstractmethod
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
-        """Retention: delete the events of ended streams that have had no commit since `before` (ms since the epoch) and
-        are not `followed`; while more than `max_bytes` are stored, also those of the streams that ended first. Works
-        in bounded steps, so that commits are not held up. Returns the number of deleted events."""
+        """Retention: delete the events of ended streams that have had no commit since `before` (ms since the epoch),
+        and whose sessions have no event since then and no stream that is `followed`. While more than `max_bytes` are
+        stored, also delete sessions, those first whose latest events happened first. Pinned sessions are kept. Works in
+        bounded steps, so that commits are not held up. Returns the number of deleted events."""
+
+    @abstractmethod
+    async def forget_expired(self, stream: str) -> bool:
+        """Forget the position of a stream whose events retention has deleted, so that it begins again. Returns whether
+        there was one."""
+
+    async def pinned(self) -> frozenset[str]:
+        """The sessions that retention keeps. Raises `JournalError`."""
+        return decode_pins(await self.load_note(PINS))
+
+    async def pin(self, session: str, *, pinned: bool) -> None:
+        """Pin or unpin a session. Raises `JournalError`, also if more than `MOST_PINS` would be pinned."""
+        async with self._pinning:
+            pins = await self.pinned()
+            changed = pins | {session} if pinned else pins - {session}
+            if len(changed) > MOST_PINS:
+                raise JournalError(f"{MOST_PINS:,} sessions are pinned; unpin one first")
+            if changed != pins:
+                await self.store_note(PINS, msgspec.json.encode(sorted(changed)))
 
     @abstractmethod
     async def remove_session(self, session: str) -> int:

@@ -70,6 +70,8 @@ class SessionFilter(NamedTuple):
         )
 
 
+PINNED = {"pinned": True}
+"""What the row of a pinned session has besides."""
 ANY_SESSION = SessionFilter()
 
 

@@ -1016,6 +1016,8 @@ export interface Session {
   durationMs?: number;
   /** Ids of the streams that contain its events. */
   streams: string[];
+  /** Retention never deletes it: the user has pinned it. */
+  pinned?: boolean;
   /** As the agent states it, or else an estimate. */
   costUsd?: number;
   /** The agent states no cost; the daemon has computed it from the prices of the models. */

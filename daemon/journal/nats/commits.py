@@ -60,6 +60,11 @@ class Commits:
         """Note that a stream was loaded: its next commit begins a chain."""
         self._put(info, info.position)
 
+    def forget(self, stream: str) -> None:
+        """Forget the chains of a stream, which begins again."""
+        for chain in [one for one in self._chains if one[0] == stream]:
+            del self._chains[chain]
+
     def replaced(self) -> None:
         """Forget all chains: the journal was replaced."""
         self._chains.clear()

@@ -53,6 +53,7 @@ from tooltap.daemon.sessions.listing import (
     ANY_SESSION,
     FACETS,
     MOST_COUNTED,
+    PINNED,
     SessionFilter,
     SessionOrder,
     SessionPlace,
@@ -404,7 +405,7 @@ class NatsJournal(Journal):
             if not await self._state.take_lease("retention", RETENTION_LEASE):
                 return 0
             self._requests.forget()
-            return await self._retention.expire(before, forget_before, max_bytes)
+            return await self._retention.expire(before, forget_before, max_bytes, await self.pinned())
 
         expired = await self._connection.retry(expire_with_lease)
         await self._connection.retry(self._refresh)
@@ -414,7 +415,17 @@ class NatsJournal(Journal):
         removed = await self._connection.retry(self._retention.remove_session, session)
         self._requests.forget()
         await self._connection.retry(self._refresh)
+        await self.pin(session, pinned=False)
         return removed
+
+    async def forget_expired(self, stream: str) -> bool:
+        stored = await self._connection.retry(self._state.get, stream)
+        if stored is None or not stored.row.expired or stored.row.purge:
+            return False
+        await self._connection.retry(self._state.forget, stream)
+        self._rows.pop(stream, None)
+        self._writer.forget(stream)
+        return True
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -488,6 +499,7 @@ class NatsJournal(Journal):
         wanted: SessionFilter = ANY_SESSION,
     ) -> list[dict[str, Any]]:
         rows = await self._connection.retry(self._state.rows)
+        pinned = await self.pinned()
 
         def page() -> list[dict[str, Any]]:
             found = [
@@ -498,7 +510,7 @@ class NatsJournal(Journal):
                 and (before is None or key < before.key(order))
             ]
             found.sort(key=lambda item: item[0], reverse=True)
-            return [one for _, one in found[:limit]]
+            return [one | PINNED if one["session"] in pinned else one for _, one in found[:limit]]
 
         return await asyncio.to_thread(page)
 

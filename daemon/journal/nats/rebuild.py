@@ -139,7 +139,7 @@ def _stored(row: Row, position: int, parser: _Parser) -> StoredStream:
     """Make the result of `load_stream`. An open stream, which another daemon may serve, is returned as suspended: so
     resuming it begins with a commit, which fences out the other daemon."""
     info = msgspec.convert(msgspec.to_builtins(row.info), StreamInfo)  # a deep copy
-    info.position = position
+    info.position, info.expired = position, row.expired
     if info.state == "open":
         info.state = "suspended"
     if not parser.complete:

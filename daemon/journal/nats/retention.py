@@ -1,8 +1,10 @@
 """Deleting on NATS: streams that ended long ago, more than `max_bytes`, and removed sessions.
 
-A stream is deleted as a whole: first its messages, later its row. One that has not ended is never touched. Limits of
-the server (`max_bytes` of the URL, or what its operator has set) apply as well: they delete the oldest messages,
-whatever those are. A stream that was read from an agent's own store does not expire by age.
+A stream is deleted as a whole: first its messages, later its row. One that has not ended is never touched, nor is one
+of a pinned session. By age expires what only taps have sent: a session that was read from an agent's own store is kept,
+with all its streams. By size, the sessions whose events happened first go first, each as a whole. Limits of the server
+(`max_bytes` of the URL, or what its operator has set) apply as well: they delete the oldest messages, whatever those
+are.
 
 A purge is several requests, and the daemon may die between any two of them. So their order is: raise `expired`, mark
 the row as expired together with the range to delete (`Row.purge`), delete the messages, remove the mark. Readers may
@@ -13,7 +15,7 @@ concurrent commit of another daemon is not lost.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -36,14 +38,27 @@ class Retention(NamedTuple):
     load: Callable[[str], Awaitable[object]]
     """Loads a stream, and so brings its row up to date."""
 
-    async def expire(self, before: int, forget_before: int, max_bytes: int | None) -> int:
-        """Implements `Journal.expire`; also deletes expired rows older than `forget_before`. Returns the number of
-        deleted events according to the rows. An error of one stream does not affect the others."""
+    async def expire(self, before: int, forget_before: int, max_bytes: int | None, pinned: Collection[str]) -> int:
+        """Implements `Journal.expire`; also deletes expired rows older than `forget_before`, save those of session
+        files. `pinned`: sessions that are kept. Returns the number of deleted events according to the rows. An error of
+        one stream does not affect the others."""
         expired = 0
+        begun = None
         is_too_long = await self._is_too_long(max_bytes)
-        for row in sorted(await self.state.rows(), key=lambda row: row.info.updated):
+        for row, place, is_kept in _in_order(await self.state.rows(), pinned):
+            info = row.info
+            if row.expired and not row.purge:
+                if info.updated < forget_before and not info.followed:
+                    await self.state.forget(info.stream)
+                continue
+            is_old = max(info.updated, place.happened) < before and not is_kept
+            is_due = is_old or is_too_long or (place.session is not None and place.session == begun)
+            is_pinned = not row.sessions.keys().isdisjoint(pinned)
+            if info.state != "ended" or not (row.purge or (is_due and not is_pinned)):
+                continue
+            begun = begun if is_old else place.session
             try:
-                if deleted := await self._expire(row, before, forget_before, is_too_long=is_too_long):
+                if deleted := await self._purge(row):
                     expired += deleted
                     is_too_long = await self._is_too_long(max_bytes)
             except Exception as error:
@@ -52,17 +67,6 @@ class Retention(NamedTuple):
                 what = "a stream could not be deleted; it is tried again later"
                 faults.note(what, place_of(error), error, stream=row.info.stream)
         return expired
-
-    async def _expire(self, row: Row, before: int, forget_before: int, *, is_too_long: bool) -> int:
-        info = row.info
-        if row.expired and not row.purge:
-            if info.updated < forget_before:
-                await self.state.forget(info.stream)
-        elif info.state == "ended":
-            is_too_old = info.updated < before and not info.followed
-            if row.purge or is_too_old or is_too_long:
-                return await self._purge(row)
-        return 0
 
     async def remove_session(self, session: str) -> int:
         """Implements `Journal.remove_session`, but raises `JournalError` if a stream also has other sessions."""
@@ -108,3 +112,34 @@ class Retention(NamedTuple):
         left = msgspec.structs.replace(row, expired=True, purge=0, sessions={}, calls={})
         await self.state.put(OwnRow(left, own.entry))
         return sum(session.events for session in row.sessions.values()) if row.purge else 0
+
+
+class _Place(NamedTuple):
+    """The place of a stream in the order in which streams are deleted."""
+
+    happened: int
+    """Time of the latest event of its sessions, in ms since the epoch."""
+    session: str | None
+    """The session of this event."""
+    updated: int
+    stream: str
+
+
+def _in_order(rows: Iterable[Row], pinned: Collection[str]) -> list[tuple[Row, _Place, bool]]:
+    """Rows in the order in which they are deleted, each with its place, and whether age does not matter: it is, or
+    has a session that is, of a store, or pinned."""
+    rows = list(rows)
+    latest: dict[str, int] = {}
+    kept = set(pinned)
+    for row in rows:
+        for name, session in row.sessions.items():
+            latest[name] = max(latest.get(name, 0), session.last_ts or 0)
+        if row.info.followed and not row.expired:
+            kept |= {*row.sessions, row.info.last_session or row.info.session or ""}
+    found = []
+    for row in rows:
+        happened, name = max(((latest[name], name) for name in row.sessions), default=(0, ""))
+        place = _Place(happened or row.info.updated, name or None, row.info.updated, row.info.stream)
+        found.append((row, place, row.info.followed or not kept.isdisjoint(row.sessions)))
+    found.sort(key=lambda one: (one[1].happened, one[1].session or "", *one[1][2:]))
+    return found

@@ -333,6 +333,7 @@ def _is_behind(stored: Row, row: Row) -> bool:
 def _decode(rows: list[bytes], alive: set[str]) -> list[Row]:
     decoded = [decode_row(data) for data in rows]
     for row in decoded:
+        row.info.expired = row.expired
         if row.info.state == "open" and row.owner not in alive:
             row.info.state = "suspended"
     decoded.sort(key=lambda row: row.info.updated, reverse=True)

@@ -53,7 +53,7 @@ from tooltap.daemon.journal.sqlite.file import (
 )
 from tooltap.daemon.journal.sqlite.opening import OpenState, check_at_open, read_gaps
 from tooltap.daemon.journal.sqlite.reader import EventsRead, KnownDamage
-from tooltap.daemon.journal.sqlite.retention import Deletion, DeletionStep
+from tooltap.daemon.journal.sqlite.retention import Deletion, DeletionStep, forget_expired
 from tooltap.daemon.journal.sqlite.sessions import count_sessions, sessions, usage
 from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, set_meta, verified_meta
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
@@ -111,7 +111,7 @@ class SqliteJournal(Journal):
         self._readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         for one in readers:
             self._readers.put(one)
-        self._deletion = Deletion(self._delete, lambda: self._events)
+        self._deletion = Deletion(self._delete, self._query, lambda: self._events)
         self._closed = False
         self._suspect = False
         """True once an index or a name is known to be damaged: filters then scan all events."""
@@ -209,12 +209,19 @@ class SqliteJournal(Journal):
 
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         forget_before = min(before, self._clock() - REMEMBER_STREAMS_MS)
-        deleted = await self._deletion.expire(before, forget_before, max_bytes)
+        deleted = await self._deletion.expire(before, forget_before, max_bytes, await self.pinned())
         await self._query(copy_some)
         return deleted
 
     async def remove_session(self, session: str) -> int:
-        return await self._deletion.remove_session(session)
+        removed = await self._deletion.remove_session(session)
+        await self.pin(session, pinned=False)
+        return removed
+
+    async def forget_expired(self, stream: str) -> bool:
+        self._check_open()
+        forgotten: bool = await self._writer.put(partial(forget_expired, stream=stream))
+        return forgotten
 
     async def _delete(self, step: Callable[[sqlite3.Connection], DeletionStep]) -> DeletionStep:
         self._check_open()
@@ -367,7 +374,8 @@ class SqliteJournal(Journal):
         order: SessionOrder = "seq",
         wanted: SessionFilter = ANY_SESSION,
     ) -> list[dict[str, Any]]:
-        return await self._query(sessions, limit, before, order, wanted, self._damages)
+        pinned = await self.pinned()
+        return await self._query(sessions, limit, before, order, wanted, pinned, self._damages)
 
     async def count_sessions(self, wanted: SessionFilter = ANY_SESSION) -> dict[str, dict[str, int]]:
         return await self._query(count_sessions, wanted, self._damages)

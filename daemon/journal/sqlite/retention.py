@@ -1,8 +1,13 @@
 """Deleting from the journal: streams that ended long ago, more than `max_bytes`, and removed sessions.
 
-A stream that has not ended is never touched. A stream read from an agent's own store does not expire by age: the
-session still exists there, but its files would not be read again. `lines` and `crc` of an ended stream outlive its
-events, so that a late publisher does not start again at line 0.
+A stream that has not ended is never touched, nor is one of a pinned session. By age expires what only taps have sent: a
+session that was read from an agent's own store is kept, with all its streams. By size, the sessions whose events
+happened first go first, whenever they were ingested, and each of them as a whole.
+
+`lines` and `crc` of an ended stream outlive its events, so that a late publisher does not start again at line 0, and a
+session file is not read again before its user asks.
+
+What is deleted, and in what order, is planned once (`candidates`), by a reader: commits do not wait for it.
 
 Each step is one transaction of bounded cost, as commits wait for it. The transaction that deletes events also raises
 `expired` in `meta`, so readers can report a gap for every missing event.
@@ -15,8 +20,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import closing
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -69,26 +75,121 @@ def size_of_step(arrived: int) -> int:
     return min(max(STEP, 2 * arrived), LONGEST_STEP)
 
 
+class Candidate(NamedTuple):
+    """A stream that may be deleted."""
+
+    stream: str
+    updated: int
+    session: str | None
+    """The session of its latest event."""
+    is_old: bool
+    """True if it expires by age."""
+
+
+def candidates(
+    connection: sqlite3.Connection, before: int, max_bytes: int | None, pinned: Collection[str]
+) -> list[Candidate]:
+    """The streams that may be deleted now: those that are old, and then, if the journal has more than `max_bytes`, all
+    that have ended. Those whose sessions' latest events happened first are first. `before`: what happened and was
+    ingested earlier is old (ms since the epoch); `pinned`: sessions that are kept."""
+    connection.execute("DROP TABLE IF EXISTS temp.kept")
+    connection.execute("CREATE TEMP TABLE kept (session TEXT PRIMARY KEY, is_pinned INTEGER NOT NULL) WITHOUT ROWID")
+    connection.executemany("INSERT INTO kept VALUES (?, 1)", [(one,) for one in set(pinned)])
+    is_too_long = max_bytes is not None and _used(connection) > max_bytes
+    if not is_too_long and not connection.execute(f"SELECT 1 FROM streams WHERE {_AGED}", (before,)).fetchone():
+        return []
+    stored = "SELECT session, 0 FROM session_streams JOIN streams USING (stream) WHERE followed=1"
+    connection.execute(f"INSERT OR IGNORE INTO kept {stored}")
+    infos = connection.execute("SELECT info FROM streams WHERE followed=1 AND expired=0")
+    connection.executemany("INSERT OR IGNORE INTO kept VALUES (?, 0)", _sessions_in(infos))
+    by_age = connection.execute(_CANDIDATES.format(condition=f"{_AGED} AND NOT {_IS_KEPT}"), (before,)).fetchall()
+    found = [Candidate(*row, is_old=True) for *row, happened in by_age if happened < before]
+    if is_too_long:
+        ended = _CANDIDATES.format(condition=f"state='ended' AND expired=0 AND NOT {_IS_PINNED}")
+        found += [Candidate(*row, is_old=False) for *row, _ in connection.execute(ended)]
+    return found
+
+
+_AGED = "state='ended' AND expired=0 AND followed=0 AND updated<?"
+_IS_KEPT = "EXISTS (SELECT 1 FROM session_streams JOIN kept USING (session) WHERE stream=streams.stream)"
+_IS_PINNED = f"{_IS_KEPT[:-1]} AND is_pinned)"
+_CANDIDATES = """
+SELECT stream, updated, session, coalesce(nullif(max(last_ts), 0), updated) AS happened
+ FROM streams LEFT JOIN session_streams USING (stream) LEFT JOIN sessions USING (session)
+ WHERE {condition} GROUP BY stream ORDER BY happened, session, updated, stream
+"""
+"""SQLite takes the bare column `session` from the row that has the maximum."""
+
+
+class _Named(msgspec.Struct):
+    """The session of a stream, as its info has it."""
+
+    session: str | None = None
+    last_session: str | None = None
+
+
+# Created at import: two threads that decode a type for the first time at once crash msgspec 0.22.
+_named_decoder = msgspec.json.Decoder(_Named)
+
+
+def _sessions_in(infos: Iterable[tuple[bytes]]) -> Iterator[tuple[str]]:
+    """The sessions of session files, also of those that have no events because a tap has reported them all."""
+    for (info,) in infos:
+        with suppress(msgspec.MsgspecError, TypeError, UnicodeDecodeError):  # damaged
+            named = _named_decoder.decode(info)
+            if (session := named.last_session or named.session) is not None:
+                yield (session,)
+
+
+class Plan:
+    """The streams that are still to be deleted in a run."""
+
+    def __init__(self, found: Iterable[Candidate] = ()) -> None:
+        self._left = deque(found)
+        self._begun: str | None = None
+        """The session that is being deleted because of its size."""
+
+    def next(self, connection: sqlite3.Connection, max_bytes: int | None, skipped: Collection[str]) -> str | None:
+        """The next stream to delete; None if there is none, or no need. A session that has been begun is deleted as a
+        whole."""
+        while self._left:
+            one = self._left[0]
+            if one.stream in skipped or not _is_as_planned(connection, one):
+                self._left.popleft()
+                continue
+            if not one.is_old and (one.session is None or one.session != self._begun):
+                if max_bytes is None or _used(connection) <= max_bytes:
+                    return None
+                self._begun = one.session
+            return one.stream
+        return None
+
+
+def _is_as_planned(connection: sqlite3.Connection, one: Candidate) -> bool:
+    """Whether the stream has not been resumed since, nor deleted."""
+    sql = "SELECT 1 FROM streams WHERE stream=? AND state='ended' AND expired=0 AND updated=?"
+    return connection.execute(sql, (one.stream, one.updated)).fetchone() is not None
+
+
 def expire_step(
     connection: sqlite3.Connection,
-    before: int,
+    plan: Plan,
     forget_before: int,
     max_bytes: int | None,
     budget: int,
     skipped: Collection[str] = (),
 ) -> DeletionStep:
-    """Delete one transaction's worth of expired streams. `before`: events of streams whose last commit is older expire;
-    `forget_before`: and so do the rows of the streams (both in ms since the epoch); `budget`: in events; `skipped`:
-    streams left untouched. Raises `StuckError`."""
+    """Delete one transaction's worth of what is planned. `forget_before`: the rows of expired streams whose last commit
+    is older are deleted, too (ms since the epoch), save those of session files; `budget`: in events; `skipped`: streams
+    left untouched. Raises `StuckError`."""
     events = 0
     while budget > 0:
-        too_much = max_bytes is not None and _used(connection) > max_bytes
-        stream = _next_stream(connection, None if too_much else before, skipped)
+        stream = plan.next(connection, max_bytes, skipped)
         if stream is None:
-            connection.execute("DELETE FROM streams WHERE state='ended' AND expired=1 AND updated<?", (forget_before,))
+            forgotten = "state='ended' AND expired=1 AND updated<? AND followed=0"
+            connection.execute(f"DELETE FROM streams WHERE {forgotten}", (forget_before,))
             _forget_labels(connection)
             return _step(connection, events, done=True)
-        # In parts, so that no more is deleted than necessary.
         try:
             deleted, cost = _shrink(connection, stream, min(budget, STEP))
         except Exception as error:
@@ -133,16 +234,9 @@ def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> De
     return _step(connection, 0, done=True)
 
 
-def _next_stream(connection: sqlite3.Connection, before: int | None, skipped: Collection[str]) -> str | None:
-    """The next stream to delete: the ended one with the oldest last commit. `before`: only if that is older (ms since
-    the epoch); None: whatever its age."""
-    by_age = "AND updated<? AND followed=0" if before is not None else ""
-    rows = connection.execute(
-        f"SELECT stream FROM streams WHERE state='ended' AND expired=0 {by_age} ORDER BY updated",
-        () if before is None else (before,),
-    )
-    with closing(rows):
-        return next((stream for (stream,) in rows if stream not in skipped), None)
+def forget_expired(connection: sqlite3.Connection, stream: str) -> bool:
+    """Delete the row of an expired stream. Returns whether there was one."""
+    return connection.execute("DELETE FROM streams WHERE stream=? AND expired=1", (stream,)).rowcount > 0
 
 
 def _next_events(
@@ -245,43 +339,56 @@ MOST_NEW = 100
 """Most streams that may fail for the first time in one run; more count as a failure of the journal."""
 
 Take: TypeAlias = Callable[[Callable[[sqlite3.Connection], DeletionStep]], Awaitable[DeletionStep]]
+Look: TypeAlias = Callable[[Callable[[sqlite3.Connection], list[Candidate]]], Awaitable[list[Candidate]]]
 
 
 class Deletion:
     """Runs retention and removal step by step, skipping streams that cannot be deleted. `take` runs a step in its own
-    transaction; `arrived` returns the number of events committed so far."""
+    transaction; `look` reads; `arrived` returns the number of events committed so far."""
 
-    def __init__(self, take: Take, arrived: Callable[[], int]) -> None:
+    def __init__(self, take: Take, look: Look, arrived: Callable[[], int]) -> None:
         self._take = take
+        self._look = look
         self._arrived = arrived
         self._stuck: set[str] = set()
         """Streams that are skipped for now."""
         self._earlier: set[str] = set()
         """Streams that had failed before this run."""
 
-    async def expire(self, before: int, forget_before: int, max_bytes: int | None) -> int:
-        """Implements `Journal.expire`. Also deletes the rows of expired streams that are older than `forget_before`."""
-        step = partial(
-            expire_step, before=before, forget_before=forget_before, max_bytes=max_bytes, skipped=self._stuck
-        )
+    async def expire(self, before: int, forget_before: int, max_bytes: int | None, pinned: Collection[str]) -> int:
+        """Implements `Journal.expire`. Also deletes the rows of expired streams that are older than `forget_before`.
+        `pinned`: sessions that are kept."""
+
+        async def planned() -> Callable[..., DeletionStep]:
+            plan = Plan(await self._look(partial(candidates, before=before, max_bytes=max_bytes, pinned=pinned)))
+            return partial(
+                expire_step, plan=plan, forget_before=forget_before, max_bytes=max_bytes, skipped=self._stuck
+            )
+
         self._earlier = set(self._stuck)
-        deleted = await self._delete(step)
+        deleted = await self._delete(planned)
         if self._earlier:
             self._stuck -= self._earlier
-            deleted += await self._delete(step)
+            deleted += await self._delete(planned)
         return deleted
 
     async def remove_session(self, session: str) -> int:
         """Implements `Journal.remove_session`."""
+
+        async def planned() -> Callable[..., DeletionStep]:
+            return partial(remove_step, session=session)
+
         try:
-            return await self._delete(partial(remove_step, session=session))
+            return await self._delete(planned)
         except UnstorableError as error:
             faults.note("a session could not be removed", place_of(error), error, session=session)
             raise
 
-    async def _delete(self, step: Callable[..., DeletionStep]) -> int:
-        """Repeat a step until it is done; commits are written in between. Returns the number of deleted events."""
+    async def _delete(self, planned: Callable[[], Awaitable[Callable[..., DeletionStep]]]) -> int:
+        """Repeat the planned step until it is done; commits are written in between. Returns the number of deleted
+        events. Where a stream cannot be deleted, the rest is planned again."""
         deleted, known = 0, self._arrived()
+        step = await planned()
         while True:
             budget = size_of_step(self._arrived() - known)
             known = self._arrived()
@@ -289,6 +396,7 @@ class Deletion:
                 taken = await self._take(partial(step, budget=budget))
             except StuckError as error:
                 self._leave(error)
+                step = await planned()
                 continue
             deleted += taken.events
             if taken.done:

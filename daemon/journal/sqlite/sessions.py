@@ -14,7 +14,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
@@ -23,7 +23,7 @@ from tooltap.daemon.journal.sqlite.damage import Damages
 from tooltap.daemon.journal.sqlite.opening import read_gaps
 from tooltap.daemon.journal.sqlite.reader import KnownDamage, read
 from tooltap.daemon.journal.sqlite.tables import SESSIONS_TABLE, SUMS, row_sum, source_id
-from tooltap.daemon.sessions.listing import FACETS, MOST_COUNTED, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.listing import FACETS, MOST_COUNTED, PINNED, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.sessions.projection import CallRow, Projection
 from tooltap.daemon.sessions.repetitions import Compared, Origin, compare, keys_of
 from tooltap.daemon.sessions.row import SessionRow
@@ -248,6 +248,7 @@ def sessions(
     before: SessionPlace | None,
     order: SessionOrder,
     wanted: SessionFilter,
+    pinned: Container[str],
     damages: Damages,
 ) -> list[dict[str, Any]]:
     conditions, values = _conditions(wanted)
@@ -265,7 +266,7 @@ def sessions(
     found = []
     for *row, checksum in rows:
         if damages.is_intact("sessions", row, checksum):
-            found.append(_described(connection, row[0], _decoder.decode(row[_DATA]), damages))
+            found.append(_described(connection, row[0], _decoder.decode(row[_DATA]), row[0] in pinned, damages))
     return found
 
 
@@ -312,7 +313,9 @@ def _where(conditions: list[str]) -> str:
     return f"WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def _described(connection: sqlite3.Connection, name: str, row: SessionRow, damages: Damages) -> dict[str, Any]:
+def _described(
+    connection: sqlite3.Connection, name: str, row: SessionRow, is_pinned: bool, damages: Damages
+) -> dict[str, Any]:
     of_session = damages.rows(
         connection,
         "session_streams",
@@ -320,11 +323,12 @@ def _described(connection: sqlite3.Connection, name: str, row: SessionRow, damag
         (name,),
     )
     waits = "SELECT 1 FROM calls{0} WHERE session=? AND kind='permission' LIMIT 1"
-    return row.describe(
+    described = row.describe(
         name,
         {stream: state for stream, state in of_session if state in _STATES},
         pending=bool(damages.rows(connection, "calls", waits, (name,))),
     )
+    return described | PINNED if is_pinned else described
 
 
 # -- making all rows again --------------------------------------------------------------------------------------------

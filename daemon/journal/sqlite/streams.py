@@ -106,7 +106,7 @@ def _info(row: tuple[Any, ...]) -> StreamInfo | None:
         info = _info_decoder.decode(data)
     except (UnicodeDecodeError, msgspec.MsgspecError):
         return None
-    info.state, info.updated = state, updated
+    info.state, info.updated, info.expired = state, updated, bool(expired)
     return info
 
 

@@ -12,7 +12,7 @@ from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, NotEndedError
 from tooltap.daemon.journal.sqlite.file import connect
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.retention import expire_step, size_of_step
+from tooltap.daemon.journal.sqlite.retention import Plan, candidates, expire_step, size_of_step
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import OutputRef, SessionEvent, decode
 from tooltap.protocol.filters import Filter
@@ -82,8 +82,9 @@ async def test_a_read_beside_a_deletion_knows_what_it_misses(sqlite_journal: Sql
     """The deletion is durable, and the event loop has not heard of it yet."""
     await sqlite_journal.commit(commit(*[message(str(number)) for number in range(5)], state="ended", updated=1))
     with closing(connect(sqlite_journal.path, "process")) as other:
+        plan = Plan(candidates(other, before=2, max_bytes=None, pinned=()))
         other.execute("BEGIN IMMEDIATE")
-        expire_step(other, before=2, forget_before=0, max_bytes=None, budget=100)
+        expire_step(other, plan, forget_before=0, max_bytes=None, budget=100)
         other.execute("COMMIT")
 
     assert await sqlite_journal.read(2) == ([], 5)
@@ -114,27 +115,95 @@ async def test_position_is_remembered_for_90_days(journal: Journal, clock: Clock
     assert await journal.load_stream("s") is None
 
 
-async def test_what_came_from_a_store_does_not_expire_by_age(journal: Journal, clock: Clock) -> None:
+async def test_session_of_a_store_does_not_expire_by_age(journal: Journal, clock: Clock) -> None:
+    """Nor does what a tap has reported of it."""
     ended = clock.now
     for stream, followed in (("file", True), ("tap", False)):
         said = message(stream, stream, session=stream)
         await journal.commit(commit(said, stream=stream, state="ended", updated=ended, followed=followed))
-    both = event(SessionEvent, "tap", session="file", state="started")
+    both = event(SessionEvent, "other", session="file", state="started")
     await journal.commit(commit(both, stream="other", state="ended", updated=ended))
+    # A tap has reported all that this file has.
+    said = message("all", "owner", session="covered")
+    await journal.commit(commit(said, stream="owner", state="ended", updated=ended))
+    covered = commit(stream="covered", state="ended", updated=ended, followed=True, session="covered")
+    await journal.commit(covered)
 
     for days in (31, 91, 365):
         clock.now = ended + days * DAY
-        assert await journal.expire(clock.now - 30 * DAY) == (2 if days == 31 else 0)
-        assert await streams_left(journal) == {"file"}
-        (session,) = await journal.sessions()
-        assert session["session"] == "file"
+        assert await journal.expire(clock.now - 30 * DAY) == (1 if days == 31 else 0)
+        assert await streams_left(journal) == {"file", "other", "owner"}
+        assert [one["session"] for one in await journal.sessions()] == ["covered", "file"]
         stored = await journal.load_stream("file")
         assert stored is not None
-        assert stored.info.followed
+        assert (stored.info.followed, stored.info.expired) == (True, False)
 
-    # Its size is limited as that of all others.
-    assert await journal.expire(0, 1) == 1
+    # Its size is limited as that of all others. Its position is remembered: it is read again only if the user asks.
+    assert await journal.expire(0, 1) == 3
     assert await journal.sessions() == []
+    clock.now += 365 * DAY
+    assert await journal.expire(clock.now, 1) == 0
+    assert {one.stream: one.expired for one in await journal.streams()} == {"file": True, "covered": True}
+
+
+async def test_age_is_that_of_the_latest_event_or_commit(journal: Journal) -> None:
+    """A spool may be taken in long after its events happened; then its events are old, and have just been stored."""
+    for stream, happened, updated in (("both", 1, 1), ("stored", 1, 3), ("happened", 3, 1)):
+        said = message(stream, stream, session=stream, ts=NOW + happened * DAY)
+        await journal.commit(commit(said, stream=stream, state="ended", updated=NOW + updated * DAY))
+
+    assert await journal.expire(NOW + 2 * DAY) == 1
+    assert await streams_left(journal) == {"stored", "happened"}
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+async def test_long_journal_loses_first_what_happened_first(journal: Journal, pinned: bool) -> None:
+    """A backfill reads the newest session first."""
+    for days, session, streams in ((9, "new", ("n",)), (5, "middle", ("m", "m-agent")), (1, "old", ("o",))):
+        for number, stream in enumerate(streams):
+            texts = [message("x" * 10_000, stream, session=session, ts=NOW + days * DAY - number) for _ in range(100)]
+            await journal.commit(
+                commit(*texts, stream=stream, state="ended", updated=NOW + 10 * DAY - days, followed=True)
+            )
+    if pinned:
+        await journal.pin("old", pinned=True)
+    left = {"new", "old"} if pinned else {"new", "middle"}
+
+    # 4 MB of text, each session as a whole.
+    assert await journal.expire(0, 3_500_000) == (200 if pinned else 100)
+    assert {one["session"] for one in await journal.sessions()} == left
+    assert {one["session"]: one.get("pinned") for one in await journal.sessions()}["new"] is None
+    assert await journal.expire(0, 2_500_000) == (0 if pinned else 200)
+    assert await journal.expire(0, 1) == 100
+    assert [(one["session"], one.get("pinned")) for one in await journal.sessions()] == [("old", True)] * pinned
+
+
+async def test_pinned_session_is_kept_until_it_is_unpinned_or_removed(journal: Journal) -> None:
+    for session in ("a", "b", "c"):
+        said = message(session, session, session=session)
+        await journal.commit(commit(said, stream=session, state="ended", updated=NOW))
+        await journal.pin(session, pinned=True)
+    assert await journal.pinned() == {"a", "b", "c"}
+    await journal.pin("b", pinned=False)
+
+    assert await journal.expire(NOW + DAY, 1) == 1
+    assert [one["session"] for one in await journal.sessions()] == ["c", "a"]
+    assert await journal.remove_session("a") == 1
+    assert await journal.pinned() == {"c"}
+
+
+async def test_expired_stream_is_forgotten_and_begins_again(journal: Journal) -> None:
+    for stream in ("gone", "there"):
+        await journal.commit(commit(message("a", stream, session=stream), stream=stream, state="ended", followed=True))
+        if stream == "gone":
+            assert await journal.expire(0, 1) == 1
+    assert not await journal.forget_expired("there")
+    assert not await journal.forget_expired("unknown")
+    assert await journal.forget_expired("gone")
+    assert await journal.load_stream("gone") is None
+
+    await journal.commit(commit(message("a", "gone", session="gone"), stream="gone", followed=True))
+    assert [(one["session"], one["events"]) for one in await journal.sessions()] == [("gone", 1), ("there", 1)]
 
 
 async def test_reopened_stream_does_not_expire(journal: Journal) -> None:
