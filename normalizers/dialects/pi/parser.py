@@ -144,9 +144,9 @@ class PiJson(Parser):
     def _session(self, value: Line) -> None:
         self.ts = milliseconds(value.get("timestamp")) or self.ts
         self.state.cwd = string(value.get("cwd"))
-        self._begin(value.get("id"), session_of(value.get("parentSession")), cwd=self.state.cwd)
+        self._start_session(value.get("id"), session_of(value.get("parentSession")), cwd=self.state.cwd)
 
-    def _begin(self, session: Any, forked_from: str | None, **fields: Any) -> None:
+    def _start_session(self, session: Any, forked_from: str | None, **fields: Any) -> None:
         self.state.is_copy, self.state.highest = forked_from is not None, 0
         self.begin_session(session, forked_from=forked_from, **fields)
 
@@ -367,7 +367,7 @@ class PiJson(Parser):
         if session is not None and session != self.state.started:
             self.state.model, self.state.title = model, string(data.get("sessionName"))
             origin, self.state.forked_from = self.state.forked_from, None
-            self._begin(session, origin, model=model, title=self.state.title)
+            self._start_session(session, origin, model=model, title=self.state.title)
             return None
         self.uses_model(model)
         self.retitle(string(data.get("sessionName")))
