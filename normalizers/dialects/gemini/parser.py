@@ -25,7 +25,7 @@ from tooltap.normalizers.dialects.gemini.answers import (
     text_of,
 )
 from tooltap.normalizers.tools.outcome import error_words, status_word
-from tooltap.normalizers.wire.values import milliseconds, record, records, string, token_counts, whole
+from tooltap.normalizers.wire.values import milliseconds, record, records, request_id, string, token_counts, whole
 from tooltap.protocol.events import Message, SessionEvent, Usage
 
 _CANCELLED = "FatalCancellationError"
@@ -162,7 +162,12 @@ class EmittedMessage(msgspec.Struct, omit_defaults=True):
     chars: int = 0
     crc: int = 0
     """CRC of the emitted text, of `chars` code points."""
-    tokens: bool = False
+    tokens: int = 0
+    """Tokens of the emitted usage."""
+    usage: str | None = None
+    """Id of the emitted usage."""
+    is_copy: bool = False
+    """True if the message repeats another one under a new id."""
     gone: bool = False
     """True if the message is not in the model's context: removed from it, or never part of it."""
 
@@ -340,6 +345,7 @@ class GeminiChat(Parser):
             text = text_of(message.get("content"))
             if copies and (text == _AFTER_SNAPSHOT or (len(text), _crc(text)) in copies):
                 emitted.blocks, emitted.chars, emitted.crc = 1, len(text), _crc(text)
+                emitted.is_copy = True
         return self.message.read(self, message, known[message_id])
 
     @message("error", "info", "warning")
@@ -401,15 +407,23 @@ class GeminiChat(Parser):
             self._block("assistant", text, message, emitted)
         calls = records(message.get("toolCalls"))
         outcome = self.read_calls(calls, parts)
-        if not emitted.tokens and isinstance(message.get("tokens"), dict):
-            emitted.tokens = True
-            self.emit(Usage, scope="step", **_chat_usage(message["tokens"]), model=string(message.get("model")))
+        if isinstance(message.get("tokens"), dict) and not emitted.is_copy:
+            self._usage(message, _chat_usage(message["tokens"]), emitted)
         if len(self.items) == events:
             return outcome
         self.state.outcome = "completed" if emitted.chars and not calls else "cancelled"
         if self.state.agent is not None and any(_completes_task(call) for call in calls):
             self._end_turn("completed", synthetic=False)
         return None
+
+    def _usage(self, message: Line, figures: dict[str, int | None], emitted: EmittedMessage) -> None:
+        """Emit the usage of a request; when the message is written again with more tokens, they replace it."""
+        tokens = (figures["input_tokens"] or 0) + (figures["output_tokens"] or 0)
+        if emitted.usage is not None and tokens <= emitted.tokens:
+            return
+        model, request = string(message.get("model")), request_id(message["id"])
+        used = self.emit(Usage, scope="step", **figures, model=model, request=request, replaces=emitted.usage)
+        emitted.tokens, emitted.usage = tokens, used.id
 
     def _block(self, role: str, text: str, message: Line, emitted: EmittedMessage, *, ts: int | None = None) -> None:
         self.ensure_turn()

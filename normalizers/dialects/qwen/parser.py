@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
-from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import SessionState
+from tooltap.normalizers.core.state import SessionState, is_short
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.messages import message_of
@@ -15,7 +17,7 @@ from tooltap.normalizers.dialects.claude.reports import Usages, turn_usage
 from tooltap.normalizers.dialects.claude.stream import ClaudeStream, ClaudeStreamState, StreamMessages
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.tools.outcome import error_words
-from tooltap.normalizers.wire.values import milliseconds, record, records, string, token_counts
+from tooltap.normalizers.wire.values import milliseconds, record, records, request_id, string, token_counts
 from tooltap.protocol.events import Display, Message, Usage
 
 _PROXY = "tool_call"
@@ -128,15 +130,30 @@ _SKIPPED = {
 }
 
 
+MANY_RECORDS = 256
+"""Maximum number of records after a message that are remembered."""
+_WHILE_WORKING = "mid_turn_user_message"
+_OUTCOMES = {"completed": "completed", "cancelled": "cancelled"}
+"""Stated outcome of a turn -> ours; every other is a failure."""
+
+
 class QwenChatState(SessionState, kw_only=True):
     model: str | None = None
+    forked_from: str | None = None
+    """The session whose records the file begins with, until the first one of its own."""
+    copied_ts: int | None = None
+    """Time of the last copied record, in ms."""
+    tail: list[str] = msgspec.field(default_factory=list)
+    """Ids of the last message and of the records after it: the next record has one of them as its parent."""
 
 
 class QwenChat(Parser):
     """The `qwen-chat` dialect: the files that Qwen Code keeps under `~/.qwen/projects`, a session's or a subagent's.
 
-    Learned from Qwen Code 0.24.4. Lines are entries like those of Claude Code, around messages of Gemini's API. No line
-    ends a turn: it lasts from the user's message to the model's text that comes with no call.
+    Learned from Qwen Code 0.24.4. Lines are entries like those of Claude Code, around messages of Gemini's API. A turn
+    lasts from the user's message to the model's text that comes with no call; only the end of a turn that a program
+    prompted is stated. A message whose parent is before the last message begins a branch. A session that was forked
+    begins with its parent's records, which keep their ids and times and name the parent: history.
     """
 
     dialect = "qwen-chat"
@@ -154,12 +171,56 @@ class QwenChat(Parser):
             self.set_session(session)
         if value.get("isSidechain") is True:
             self.agent = string(value.get("agentId"))
+        parent = string(record(value["forkedFrom"]).get("sessionId")) if "forkedFrom" in value else None
+        if parent is not None and parent != self.session:
+            self.replay = True
+            self.state.forked_from, self.state.copied_ts = parent, self.ts
+        elif self.state.forked_from is not None and self.agent is None:
+            self._end_copied()
+            self._introduce(value)
+        if self.agent is None:
+            self._follow(value)
+
+    def read(self, value: Line) -> Skip:
+        known = len(self.items)
+        outcome = super().read(value)
+        return outcome if outcome == UNPARSED or len(self.items) == known else None
+
+    def _follow(self, value: Line) -> None:
+        """Emit that the conversation goes back to an earlier message, if it does."""
+        tail, parent, record_id = self.state.tail, value.get("parentUuid"), value.get("uuid")
+        if not is_short(record_id):
+            return
+        goes_back = parent not in tail and (parent is not None or value.get("subtype") == "rewind")
+        if tail and goes_back:
+            self.notice("rewound", "history rewound", data={"parentUuid": string(parent)})
+        if goes_back or "message" in value:
+            tail.clear()
+        elif len(tail) >= MANY_RECORDS:
+            del tail[1]
+        tail.append(record_id)
+
+    def _end_copied(self) -> None:
+        """Close the calls that were open in the copied history."""
+        place = self.ts, self.replay
+        self.ts, self.replay = self.state.copied_ts, True
+        self.calls.close_turn(self.session, None, None, "interrupted")
+        self.ts, self.replay = place
 
     def _introduce(self, value: Line) -> None:
-        if self.agent is None and self.state.started != self.session:
+        if self.agent is None and not self.replay and self.state.started != self.session:
             self.state.cwd = string(value.get("cwd"))
             version, branch = string(value.get("version")), string(value.get("gitBranch")) or None
-            self.begin_session(None, cwd=self.state.cwd, branch=branch, agent_version=version)
+            origin, self.state.forked_from = self.state.forked_from, None
+            self.begin_session(None, cwd=self.state.cwd, branch=branch, agent_version=version, forked_from=origin)
+
+    def finish(self, reason: str) -> None:
+        if self.state.forked_from is not None:
+            self._end_copied()
+
+    def ensure_turn(self) -> None:
+        if not self.replay:
+            super().ensure_turn()
 
     @line("system")
     def _system(self, value: Line) -> Skip:
@@ -173,7 +234,30 @@ class QwenChat(Parser):
     def _title(self, value: Line) -> Skip:
         payload = record(value.get("systemPayload"))
         title = string(payload.get("customTitle")) or string(payload.get("title"))
-        return "system" if title is None or self.agent is not None else self.update_session({"title": title})
+        if title is None or self.agent is not None or self.replay:
+            return "system"
+        return self.update_session({"title": title})
+
+    @system("parent_session")
+    def _started_by(self, value: Line) -> Skip:
+        parent = string(record(value.get("systemPayload")).get("parentSessionId"))
+        if parent is None or self.replay:
+            return "system"
+        self._introduce(value)
+        return self.update_session({"parent_session": parent})
+
+    @system("turn_result")
+    def _turn_result(self, value: Line) -> Skip:
+        """The end of a turn that a program prompted; the answer may have ended it already."""
+        payload = record(value.get("systemPayload"))
+        state = string(payload.get("state"))
+        if state is None or self.turn is None or self.replay:
+            return "system"
+        error = string(record(payload.get("error")).get("message"))
+        if error is not None:
+            self.notice("provider-error", error, "error")
+        self.end_turn(_OUTCOMES.get(state, "failed"), reason=string(payload.get("stopReason")) or state)
+        return None
 
     @system.otherwise
     def _other(self, value: Line) -> Skip:
@@ -190,16 +274,16 @@ class QwenChat(Parser):
         text = "".join(text for part in parts if (text := string(part.get("text"))))
         if not text and bodies.attachments is None:
             return None if self.items else "empty"
-        if self.turn is not None:
+        if not self.replay and (self.turn is None or value.get("subtype") != _WHILE_WORKING):
             self.give_up_turns()
-        self.start_turn()
+            self.start_turn()
         self.emit(Message, role="user", text=text, message_id=string(value.get("uuid")), attachments=bodies.attachments)
         return None
 
     @line("assistant", message=dict)
     def _assistant(self, value: Line) -> Skip:
         self._introduce(value)
-        if self.agent is None:
+        if self.agent is None and not self.replay:
             self.uses_model(string(value.get("model")))
         parts, message_id = records(value["message"].get("parts")), string(value.get("uuid"))
         answers, calls = False, False
@@ -214,8 +298,8 @@ class QwenChat(Parser):
                 self._call(part["functionCall"])
         if usage := _tokens(record(value.get("usageMetadata"))):
             self.ensure_turn()
-            self.emit(Usage, scope="step", **usage)
-        if answers and not calls:
+            self.emit(Usage, scope="step", request=request_id(message_id), **usage)
+        if answers and not calls and not self.replay:
             self.end_turn("completed", ended_by="answer")
         return None if self.items else "empty"
 

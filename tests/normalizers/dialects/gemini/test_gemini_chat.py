@@ -183,6 +183,47 @@ def test_late_usage_is_emitted_once() -> None:
     assert [one.input_tokens for one in used] == [1005, 1100, 1005]
 
 
+def tokens(prompt: int, answer: int) -> dict[str, int]:
+    return {"input": prompt, "output": answer, "cached": 0, "thoughts": 0, "tool": 0, "total": prompt + answer}
+
+
+def test_message_written_again_with_more_tokens_gets_the_later_count() -> None:
+    versions = [
+        message("g", "gemini", "Ye", tokens=tokens(1000, 1)),
+        message("g", "gemini", "Yes.", tokens=tokens(1000, 20)),
+        message("g", "gemini", "Yes.", tokens=tokens(1000, 20)),
+        message("g", "gemini", "Yes.", tokens=tokens(0, 0)),
+        message("g", "gemini", "Yes.", tokens=tokens(1000, 25)),
+    ]
+    used = of(Usage, read("gemini-chat", HEADER, message("u", "user", "Go."), *versions))
+
+    assert [(one.output_tokens, one.replaces) for one in used] == [(1, None), (20, used[0].id), (25, used[1].id)]
+
+
+def test_copy_under_a_new_id_uses_nothing() -> None:
+    prompt, answer = message("u", "user", "Go."), message("g", "gemini", "Done.", tokens=tokens(1000, 20))
+    kept = [message("s", "user", "<state_snapshot>So far.</state_snapshot>"), {**answer, "id": "g2"}]
+    found = read("gemini-chat", HEADER, prompt, answer, {"$set": {"messages": kept}})
+
+    assert [(one.input_tokens, one.output_tokens) for one in of(Usage, found)] == [(1000, 20)]
+
+
+def test_id_of_a_message_identifies_its_request_in_every_file_of_the_session() -> None:
+    """A chat of an old version is copied to a new file when it is resumed."""
+    message_id = "5f0c1a52-8a0e-4f6e-9f0b-6a5e0d0c4f11"
+    lines = [HEADER, message("u", "user", "Go."), message(message_id, "gemini", "Done.", tokens=tokens(1000, 20))]
+    (used,) = of(Usage, read("gemini-chat", *lines))
+
+    assert used.request == message_id
+
+
+def test_chat_without_a_message_is_a_session_and_nothing_else() -> None:
+    context = message("c", "user", [{"text": "<session_context>\nThis is the Gemini CLI.\n</session_context>"}])
+    found = read("gemini-chat", HEADER, {"$set": {"messages": [context]}})
+
+    assert [type(one).__name__ for one in found] == ["SessionEvent"]
+
+
 # -- what the model remembers -----------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,165 @@
+"""The `qwen-chat` dialect: forks, branches, resumed sessions, and turns that a program prompted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.normalizers.reading import of, read, said
+from tooltap.protocol.events import Event, Message, Notice, SessionEvent, ToolResult, Turn, Usage
+
+PARENT = "b66eb224-7cff-480c-92f4-5a03ba023ddc"
+FORK = "ed44be1d-dfdc-4dff-8efe-29f5315f143e"
+
+
+def uuid(name: str) -> str:
+    return f"00000000-0000-4000-8000-{name:0>12}"
+
+
+def entry(name: str, parent: str | None, second: int, kind: str, **more: Any) -> dict[str, Any]:
+    return {
+        "uuid": uuid(name),
+        "parentUuid": None if parent is None else uuid(parent),
+        "sessionId": PARENT,
+        "timestamp": f"2026-11-24T02:00:{second:02}.000Z",
+        "type": kind,
+        "cwd": "/w",
+        "version": "0.24.4",
+        **more,
+    }
+
+
+def user(name: str, parent: str | None, second: int, text: str, **more: Any) -> dict[str, Any]:
+    return entry(name, parent, second, "user", message={"role": "user", "parts": [{"text": text}]}, **more)
+
+
+def reply(name: str, parent: str, second: int, *parts: dict[str, Any], **more: Any) -> dict[str, Any]:
+    usage = {"promptTokenCount": 100, "candidatesTokenCount": 10, "cachedContentTokenCount": 40}
+    message = {"role": "model", "parts": list(parts)}
+    return entry(name, parent, second, "assistant", message=message, model="m", usageMetadata=usage, **more)
+
+
+def note(name: str, parent: str | None, second: int, subtype: str, payload: Any = None, **more: Any) -> dict[str, Any]:
+    return entry(name, parent, second, "system", subtype=subtype, provenance="system", systemPayload=payload, **more)
+
+
+def copied(value: dict[str, Any], **more: Any) -> dict[str, Any]:
+    origin = {"sessionId": PARENT, "messageUuid": value["uuid"]}
+    return {**value, "sessionId": FORK, "forkedFrom": origin, **more}
+
+
+CALL = {"functionCall": {"id": "c", "name": "run_shell_command", "args": {"command": "ls"}}}
+HISTORY = [user("1", None, 1, "First"), reply("2", "1", 2, {"text": "One."})]
+OWN = [user("3", "2", 31, "Second"), reply("4", "3", 32, {"text": "Two."})]
+
+
+def fork(*history: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*map(copied, history), *({**one, "sessionId": FORK} for one in OWN)]
+
+
+def counted(found: list[Event]) -> list[tuple[str | None, int | None]]:
+    return [(one.request, one.input_tokens) for one in of(Usage, found) if not one.replay]
+
+
+def rewinds(found: list[Event]) -> list[tuple[int, Any]]:
+    return [(one.line, one.data) for one in of(Notice, found) if one.code == "rewound"]
+
+
+def ends(found: list[Event]) -> list[tuple[str | None, str]]:
+    return [(one.turn, one.state) for one in of(Turn, found)]
+
+
+def test_parent_and_fork_use_one_request_more_than_the_parent() -> None:
+    parent, branch = read("qwen-chat", *HISTORY), read("qwen-chat", *fork(*HISTORY))
+
+    assert counted(parent) == [(uuid("2"), 100)]
+    assert counted(branch) == [(uuid("4"), 100)]
+
+
+def test_fork_begins_with_its_own_first_record() -> None:
+    found = read("qwen-chat", *fork(*HISTORY))
+
+    (started,) = [one for one in of(SessionEvent, found) if one.state == "started"]
+    assert (started.session, started.forked_from, started.line, started.cwd) == (FORK, PARENT, 3, "/w")
+    assert started.ts == 1795485631000
+    assert [(one.text, one.replay, one.turn) for one in of(Message, found)] == [
+        ("First", True, None),
+        ("One.", True, None),
+        ("Second", False, "t1"),
+        ("Two.", False, "t1"),
+    ]
+    assert ends(found) == [("t1", "started"), ("t1", "completed")]
+
+
+def test_copied_call_without_a_result_ends_with_the_history() -> None:
+    found = read("qwen-chat", *fork(HISTORY[0], reply("2", "1", 2, CALL)))
+
+    (ended,) = of(ToolResult, found)
+    assert (ended.status, ended.replay, ended.ts) == ("interrupted", True, 1795485602000)
+
+
+def test_fork_that_adds_nothing_has_no_turn_and_no_usage() -> None:
+    found = read("qwen-chat", *map(copied, [HISTORY[0], reply("2", "1", 2, CALL)]))
+
+    assert all(one.replay for one in found)
+    assert of(Turn, found) == []
+
+
+def test_session_goes_on_in_the_same_file() -> None:
+    found = read("qwen-chat", *HISTORY, note("9", "2", 3, "custom_title", {"customTitle": "T"}), *OWN)
+
+    assert counted(found) == [(uuid("2"), 100), (uuid("4"), 100)]
+    assert rewinds(found) == []
+    assert [one.state for one in of(SessionEvent, found)] == ["started", "updated", "updated"]
+
+
+def test_message_whose_parent_is_not_the_last_one_rewinds() -> None:
+    again = [user("5", "2", 33, "Second, better"), reply("6", "5", 34, {"text": "Three."})]
+    found = read("qwen-chat", *HISTORY, *OWN, *again)
+
+    assert rewinds(found) == [(5, {"parentUuid": uuid("2")})]
+    assert len(counted(found)) == 3
+
+
+def test_rewind_to_the_beginning_is_told_once() -> None:
+    rewind = note("7", None, 33, "rewind", {"truncatedCount": 4})
+    found = read("qwen-chat", *HISTORY, *OWN, rewind, user("8", "7", 34, "Anew"))
+
+    assert rewinds(found) == [(5, {"parentUuid": None})]
+
+
+def test_notes_beside_the_messages_rewind_nothing() -> None:
+    notes = [note("5", "4", 33, "ui_telemetry"), note("6", "4", 34, "attribution_snapshot")]
+    found = read("qwen-chat", *HISTORY, *OWN, *notes, user("7", "5", 35, "Third"))
+
+    assert rewinds(found) == []
+
+
+def test_session_that_another_one_started_names_it() -> None:
+    found = read("qwen-chat", note("0", None, 0, "parent_session", {"parentSessionId": FORK}), *HISTORY)
+
+    assert [(one.state, one.parent_session) for one in of(SessionEvent, found)][:2] == [
+        ("started", None),
+        ("updated", FORK),
+    ]
+
+
+def test_stated_result_ends_a_turn_that_has_no_answer() -> None:
+    failed = note("3", "2", 5, "turn_result", {"promptId": "p", "state": "error", "error": {"message": "quota"}})
+    found = read("qwen-chat", HISTORY[0], reply("2", "1", 2, CALL), failed)
+
+    assert ends(found) == [("t1", "started"), ("t1", "failed")]
+    assert [(one.code, one.text) for one in of(Notice, found)] == [("provider-error", "quota")]
+
+
+def test_stated_result_after_the_answer_adds_nothing() -> None:
+    done = note("3", "2", 5, "turn_result", {"promptId": "p", "state": "completed"})
+
+    assert ends(read("qwen-chat", *HISTORY, done)) == [("t1", "started"), ("t1", "completed")]
+
+
+def test_message_typed_while_the_agent_works_continues_the_turn() -> None:
+    steer = user("3", "2", 5, "Do this instead", subtype="mid_turn_user_message")
+    found = read("qwen-chat", HISTORY[0], reply("2", "1", 2, CALL), steer, reply("4", "3", 6, {"text": "Done."}))
+
+    assert said(found) == [("user", "First"), ("user", "Do this instead"), ("assistant", "Done.")]
+    assert ends(found) == [("t1", "started"), ("t1", "completed")]
