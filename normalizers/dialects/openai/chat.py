@@ -20,7 +20,16 @@ from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.openai.answers import read_result
 from tooltap.normalizers.tools.payload import nonblank, strings
 from tooltap.normalizers.wire.decode import FRAMING, decode_text
-from tooltap.normalizers.wire.values import dollars, first_string, record, records, string, token_counts, whole
+from tooltap.normalizers.wire.values import (
+    dollars,
+    first_string,
+    record,
+    records,
+    request_id,
+    string,
+    token_counts,
+    whole,
+)
 from tooltap.protocol.events import Attachment, Message, Usage
 
 HISTORY = 65_536
@@ -273,7 +282,9 @@ class OpenAIChat(Parser):
         uses = [call.as_use() for call in completion.pending if call.id or call.name or call.arguments]
         self._open_calls(uses)
         self._remember("".join(texts), uses)
-        usage = {"scope": "step", **completion.usage} if completion.usage is not None else None
+        usage: dict[str, Any] | None = None
+        if completion.usage is not None:
+            usage = {"scope": "step", "request": request_id(completion.id), **completion.usage}
         finish = completion.finish
         if not uses and not completion.calls and finish is not None and finish not in _CALLS_TOOLS:
             outcome = "failed" if finish in _FAILED else "completed"

@@ -25,7 +25,16 @@ from tooltap.normalizers.dialects.codex.answers import read_answer
 from tooltap.normalizers.dialects.openai.answers import read_result
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.decode import FRAMING
-from tooltap.normalizers.wire.values import first_string, number, record, records, string, token_counts, whole
+from tooltap.normalizers.wire.values import (
+    first_string,
+    number,
+    record,
+    records,
+    request_id,
+    string,
+    token_counts,
+    whole,
+)
 from tooltap.protocol.events import Message, SessionEvent, Usage
 
 MANY_ITEMS = 1_024
@@ -213,7 +222,7 @@ class OpenAIResponses(Parser):
             reason = error.get("code") or error.get("type") or reason
             if state.error is None:
                 self._error_notice(error)
-        usage = _usage(record(response.get("usage")))
+        usage = _usage(response)
         if outcome == "completed" and any(self.calls.get(call_id) is not None for call_id in state.waiting):
             self.texts.flush_turn(self.session, str(self.turn))
             if usage:
@@ -223,7 +232,7 @@ class OpenAIResponses(Parser):
         state.receiving = False
         state.items, state.items_read, state.waiting = {}, {}, {}
 
-    def _end_turn(self, outcome: str, reason: str | None, usage: dict[str, int] | None = None) -> None:
+    def _end_turn(self, outcome: str, reason: str | None, usage: dict[str, Any] | None = None) -> None:
         before = ((Usage, {"scope": "step", **usage}),) if usage else ()
         synthetic = outcome == "cancelled" and reason is None
         how = "answer" if outcome == "completed" else None
@@ -354,12 +363,14 @@ class OpenAIResponses(Parser):
                 self.notice("mcp-startup", item_text(error) or str(error), "warning", {"server": server})
 
 
-def _usage(usage: Line) -> dict[str, int]:
+def _usage(response: Line) -> dict[str, Any]:
     """The fields of a usage event. Input tokens are the whole prompt already; reasoning is part of the output."""
+    usage = record(response.get("usage"))
     inputs, outputs = record(usage.get("input_tokens_details")), record(usage.get("output_tokens_details"))
     prompt, output, cached = usage.get("input_tokens"), usage.get("output_tokens"), inputs.get("cached_tokens")
     counts = token_counts(prompt, output, cached, inputs.get("cache_write_tokens"), outputs.get("reasoning_tokens"))
-    return {key: count for key, count in counts.items() if count is not None}
+    known = {key: count for key, count in counts.items() if count is not None}
+    return {**known, "request": request_id(response.get("id"))} if known else {}
 
 
 # -- items ------------------------------------------------------------------------------------------------------------

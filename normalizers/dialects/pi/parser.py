@@ -242,8 +242,9 @@ class PiJson(Parser):
     @message("toolResult")
     def _result_message(self, message: Line) -> Skip:
         call_id = message.get("toolCallId")
-        is_new = isinstance(call_id, str) and not self.calls.is_over(call_id)
-        outcome = self._result(call_id, message, message) if is_new else "repeated"
+        outcome: Skip = "repeated"
+        if isinstance(call_id, str) and not self.calls.is_over(call_id):
+            outcome = self._result(call_id, message, message)
         if "usage" in message:  # of the requests that the tool made
             self._usage(record(message["usage"]))
         return None if self.items else outcome

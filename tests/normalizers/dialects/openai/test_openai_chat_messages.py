@@ -160,6 +160,17 @@ def test_usage_is_emitted_once_per_answer() -> None:
     assert (second.input_tokens, second.output_tokens, second.reasoning_tokens) == (60, 12, 7)
 
 
+@pytest.mark.parametrize(
+    ("completion_id", "identity"),
+    [("chatcmpl-9mZq7vJ4bX2kT1sLw3eRyA", "chatcmpl-9mZq7vJ4bX2kT1sLw3eRyA"), ("chatcmpl-17", None)],
+)
+def test_id_of_an_answer_identifies_its_request_if_it_is_unique(completion_id: str, identity: str | None) -> None:
+    usage = {"prompt_tokens": 3, "completion_tokens": 1}
+    found = read_chat(request(user("Hi")), {**completion({"content": "x"}), "id": completion_id, "usage": usage})
+
+    assert [one.request for one in of(Usage, found)] == [identity]
+
+
 def test_usage_of_every_chunk_is_emitted_once() -> None:
     usage = [{**chunk(content="x"), "usage": {"prompt_tokens": 3, "completion_tokens": n}} for n in (1, 2)]
     found = read_chat(*usage, {**chunk("stop"), "usage": {"prompt_tokens": 3, "completion_tokens": 3}})

@@ -100,6 +100,14 @@ def test_turn_lasts_over_the_responses_of_its_calls() -> None:
     assert [event.input_tokens for event in events if isinstance(event, Usage)] == [1200, 1500]
 
 
+def test_id_of_a_response_identifies_its_request() -> None:
+    response_id = "resp_0a1b2c3d4e5f60718293a4b5"
+    usage = {"input_tokens": 5, "output_tokens": 2}
+    events, _ = run(request(user("Hi")), response(id=response_id, usage=usage))
+
+    assert [(one.request, one.input_tokens) for one in events if isinstance(one, Usage)] == [(response_id, 5)]
+
+
 def test_repeated_items_are_emitted_once() -> None:
     events = recorded("streamed")
 
