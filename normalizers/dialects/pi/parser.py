@@ -522,15 +522,14 @@ class PiSession(PiJson):
             origin = {"forked_from": parent} if self.replay else {"parent_session": parent}
             self.emit(SessionEvent, state="updated", ts=begun, replay=False, **origin)
         if not self.replay:
-            self._close_copied(begun)
+            self._close_copied()
             self.state.copied_before = None
 
-    def _close_copied(self, begun: int) -> None:
+    def _close_copied(self) -> None:
         """Close the calls that were open in the copied history."""
-        place = self.ts, self.replay
-        self.ts, self.replay = begun, True
+        replay, self.replay = self.replay, True
         self.calls.close_turn(self.session, None, None, "interrupted")
-        self.ts, self.replay = place
+        self.replay = replay
 
     def update_session(self, changes: dict[str, Any]) -> Skip:
         """Facts that were copied hold from the beginning of the session."""
@@ -540,10 +539,6 @@ class PiSession(PiJson):
         outcome = super().update_session(changes)
         self.ts = written
         return outcome
-
-    def ensure_turn(self) -> None:
-        if not self.replay:
-            super().ensure_turn()
 
     @line("session")
     def _session(self, value: Line) -> None:
@@ -603,7 +598,7 @@ class PiSession(PiJson):
 
     def finish(self, reason: str) -> None:
         if self.state.copied_before is not None:
-            self._close_copied(self.state.copied_before)
+            self._close_copied()
         if self.state.failed:
             self._end_turn("failed", ended_by="eof")
 

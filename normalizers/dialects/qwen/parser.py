@@ -141,8 +141,6 @@ class QwenChatState(SessionState, kw_only=True):
     model: str | None = None
     forked_from: str | None = None
     """The session whose records the file begins with, until the first one of its own."""
-    copied_ts: int | None = None
-    """Time of the last copied record, in ms."""
     tail: list[str] = msgspec.field(default_factory=list)
     """Ids of the last message and of the records after it: the next record has one of them as its parent."""
 
@@ -174,7 +172,7 @@ class QwenChat(Parser):
         parent = string(record(value["forkedFrom"]).get("sessionId")) if "forkedFrom" in value else None
         if parent is not None and parent != self.session:
             self.replay = True
-            self.state.forked_from, self.state.copied_ts = parent, self.ts
+            self.state.forked_from = parent
         elif self.state.forked_from is not None and self.agent is None:
             self._end_copied()
             self._introduce(value)
@@ -202,10 +200,9 @@ class QwenChat(Parser):
 
     def _end_copied(self) -> None:
         """Close the calls that were open in the copied history."""
-        place = self.ts, self.replay
-        self.ts, self.replay = self.state.copied_ts, True
+        replay, self.replay = self.replay, True
         self.calls.close_turn(self.session, None, None, "interrupted")
-        self.ts, self.replay = place
+        self.replay = replay
 
     def _introduce(self, value: Line) -> None:
         if self.agent is None and not self.replay and self.state.started != self.session:
@@ -217,10 +214,6 @@ class QwenChat(Parser):
     def finish(self, reason: str) -> None:
         if self.state.forked_from is not None:
             self._end_copied()
-
-    def ensure_turn(self) -> None:
-        if not self.replay:
-            super().ensure_turn()
 
     @line("system")
     def _system(self, value: Line) -> Skip:
@@ -300,7 +293,10 @@ class QwenChat(Parser):
             self.ensure_turn()
             self.emit(Usage, scope="step", request=request_id(message_id), **usage)
         if answers and not calls and not self.replay:
-            self.end_turn("completed", ended_by="answer")
+            if usage:
+                self.end_turn("completed", ended_by="answer")
+            else:  # it was cut: a whole answer states its tokens
+                self.goes_on()
         return None if self.items else "empty"
 
     def _call(self, call: Line) -> Skip:

@@ -102,6 +102,8 @@ class VibeJson(Parser):
             return "empty"
         attachments = {} if role == "reasoning" else {"attachments": bodies.attachments}
         self.emit_text(role, text, message_id=entry_id, **attachments)
+        if record(value.get("outcome")).get("type") == "discarded":  # it was cut by an interrupt
+            self.goes_on()
         return None
 
     # -- calls --------------------------------------------------------------------------------------------------
@@ -282,7 +284,7 @@ class VibeSession(VibeJson):
         tokens = token_counts(*map(record(session.get("tokenUsage")).get, _COUNTS))
         total = (tokens.get("input_tokens") or 0) + (tokens.get("output_tokens") or 0)
         context = whole(record(session.get("contextUsage")).get("totalTokens"))
-        usage = (Usage, {"scope": "session", "context_used": context, **tokens})
+        usage = (Usage, {"scope": "session", "counter": "session", "context_used": context, **tokens})
         self.end_turn(
             _OUTCOMES.get(status, "cancelled"),
             reason=string(turn.get("stopReason")),

@@ -147,7 +147,7 @@ def test_copied_call_without_a_result_ends_with_the_history() -> None:
     )
 
     (ended,) = of(ToolResult, found)
-    assert (ended.status, ended.replay, ended.synthetic, ended.ts) == ("interrupted", True, True, ms(10))
+    assert (ended.status, ended.replay, ended.synthetic, ended.ts) == ("interrupted", True, True, ms(3))
     assert turns(found) == [("t1", "started", True), ("t1", "completed", False)]
 
 

@@ -163,3 +163,10 @@ def test_message_typed_while_the_agent_works_continues_the_turn() -> None:
 
     assert said(found) == [("user", "First"), ("user", "Do this instead"), ("assistant", "Done.")]
     assert ends(found) == [("t1", "started"), ("t1", "completed")]
+
+
+def test_answer_without_tokens_was_cut() -> None:
+    cut = {key: value for key, value in reply("2", "1", 2, {"text": "On"}).items() if key != "usageMetadata"}
+    found = read("qwen-chat", HISTORY[0], cut)
+
+    assert [(one.state, one.ended_by) for one in of(Turn, found)] == [("started", None), ("cancelled", "eof")]

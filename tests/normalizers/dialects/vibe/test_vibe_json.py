@@ -64,6 +64,14 @@ def test_turn_ending_with_prompt_is_cancelled() -> None:
     assert [state for _, state, _ in turns(stream("api-error"))] == ["started", "cancelled"]
 
 
+def test_turn_whose_answer_was_cut_is_cancelled() -> None:
+    outcome = {"type": "discarded", "cause": "interrupt"}
+    found = read("vibe-json", message("a", "Go.", role="user"), message("b", "It se", outcome=outcome))
+
+    assert [state for _, state, _ in turns(found)] == ["started", "cancelled"]
+    assert said(found)[-1] == ("assistant", "It se")
+
+
 def test_next_turn_ends_previous_turn() -> None:
     found = read("vibe-json", message("a", "Go.", role="user"), message("b", "Done."), message("c", "More.", turn="u"))
 
