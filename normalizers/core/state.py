@@ -129,6 +129,17 @@ class MessageHistory(msgspec.Struct, omit_defaults=True):
         self.crcs = list(crcs[self.dropped :])
         return common, is_shorter
 
+    def news(self, crcs: Sequence[int], most: int) -> tuple[list[int], int | None]:
+        """Like `unread`, for messages whose CRCs are unique, in a history that may be written anew with messages that
+        were read before, as at a compaction. Returns (indices of the new messages, number of messages before the first
+        one that is missing now, if any is)."""
+        dropped, old = self.dropped, self.crcs
+        start, is_shorter = self.unread(crcs, most)
+        if not is_shorter:
+            return list(range(start, len(crcs))), None
+        moved = set(old[max(0, start - dropped) :])
+        return [index for index in range(start, len(crcs)) if crcs[index] not in moved], start
+
 
 class Known(msgspec.Struct, omit_defaults=True):
     """Fields of a call that are remembered after it is done."""

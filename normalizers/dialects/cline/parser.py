@@ -17,7 +17,16 @@ from tooltap.normalizers.core.texts import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.tools.outcome import error_words, stated_status, status_in_words, status_word
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
-from tooltap.normalizers.wire.values import dollars, milliseconds, record, records, string, token_counts, whole
+from tooltap.normalizers.wire.values import (
+    dollars,
+    milliseconds,
+    record,
+    records,
+    request_id,
+    string,
+    token_counts,
+    whole,
+)
 from tooltap.protocol.events import Message, OutputRef, Usage
 
 MANY_AGENTS = 1_024
@@ -30,6 +39,8 @@ _LEVELS = {"recovery": "warning", "stop": "warning"}
 
 
 _COUNTS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+_PLACES = 10
+"""Decimal places of a difference of costs, in dollars."""
 
 
 class ClineState(SessionState, kw_only=True):
@@ -46,6 +57,10 @@ class ClineState(SessionState, kw_only=True):
     """The stated outcome of the turn, kept until `run_result` adds model and duration."""
     reason: str | None = None
     usage: dict[str, Any] = msgspec.field(default_factory=dict)
+    used: dict[str, float] = msgspec.field(default_factory=dict)
+    """Sum of the usage of all requests of the session in this stream."""
+    earlier: dict[str, float] | None = None
+    """The part of the session's total that is of earlier processes, once a total was stated."""
     running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
 
 
@@ -116,6 +131,8 @@ class ClineJson(Parser):
         if self.agent is not None:  # its task is another, but the session is its parent's
             return "hook"
         if session := string(value.get("taskId")):
+            if session != self.state.session:
+                self.state.used, self.state.earlier = {}, None
             self.set_session(session)
         name = value.get("hookEventName")
         if name == "agent_error":
@@ -152,8 +169,25 @@ class ClineJson(Parser):
             self.state.outcome = _outcome(self.state.reason)
         self.state.usage = self.state.usage or _tokens(record(value.get("usage")), "totalCost")
         self._finish_turn(whole(value.get("durationMs")))
-        if session_usage := _tokens(record(value.get("aggregateUsage")), "totalCost"):
-            self.emit(Usage, scope="session", **session_usage)
+        if total := _tokens(record(value.get("aggregateUsage")), "totalCost"):
+            self._total(total)
+
+    def _total(self, total: dict[str, Any]) -> None:
+        """Emit the total of this process. The stated one may include earlier processes: the first shows by how much it
+        exceeds what was used since the process began."""
+        state = self.state
+        stated = {field: figure for field, figure in total.items() if figure is not None}
+        if state.earlier is None:
+            state.earlier = {field: max(0, figure - state.used.get(field, 0)) for field, figure in stated.items()}
+        of_process = {field: max(0, figure - state.earlier.get(field, 0)) for field, figure in stated.items()}
+        cost = of_process.pop("cost_usd", None)
+        self.emit(
+            Usage,
+            scope="session",
+            counter="process",
+            cost_usd=None if cost is None else round(cost, _PLACES),
+            **of_process,
+        )
 
     def _finish_turn(self, duration_ms: int | None = None) -> None:
         """End the turn with the stated outcome, or, if none was stated, as at the end of a stream."""
@@ -176,6 +210,8 @@ class ClineJson(Parser):
         if not used:
             return "empty"
         self.ensure_turn()
+        for field, figure in used.items():
+            self.state.used[field] = self.state.used.get(field, 0) + (figure or 0)
         self.emit(Usage, scope="step", **used)
         return None
 
@@ -343,11 +379,11 @@ class ClineSession(Parser):
         else:
             self._describe_session(session, origin, value)
         crcs = [zlib.crc32(str(record(message).get("id")).encode()) for message in messages]
-        start, is_shorter = self.state.history.unread(crcs, MESSAGES)
-        if is_shorter:
-            self.notice("rewound", "history shortened", data={"messages": start})
-        for message in messages[start:]:
-            self._read_message(record(message))
+        new, kept = self.state.history.news(crcs, MESSAGES)
+        if kept is not None:
+            self.notice("rewound", "history shortened", data={"messages": kept})
+        for index in new:
+            self._read_message(record(messages[index]))
         return None if self.items else "unchanged"
 
     def _describe_session(self, session: str, origin: Line, value: Line) -> None:
@@ -391,7 +427,9 @@ class ClineSession(Parser):
         counts = token_counts(*map(record(message.get("metrics")).get, _COUNTS))
         if counts["input_tokens"] or counts["output_tokens"]:
             self.ensure_turn()
-            self.emit(Usage, scope="step", **counts)
+            message_id, written = string(message.get("id")), whole(message.get("ts"))
+            request = None if message_id is None or written is None else request_id(f"{message_id}/{written}")
+            self.emit(Usage, scope="step", request=request, **counts)
         if self.turn is not None and not any(block.get("type") == "tool_use" for block in blocks):
             self.end_turn("completed", ended_by="answer")
         return None

@@ -33,6 +33,8 @@ _NAMES = {"Checklist": "TodoWrite", "Search": "Grep", "Subagent": "Task"}
 class ContinueState(SessionState, kw_only=True):
     title: str | None = None
     model: str | None = None
+    cost: float | None = None
+    """The session's total cost, in dollars, as last stated."""
     history: MessageHistory = msgspec.field(default_factory=MessageHistory)
 
 
@@ -71,12 +73,15 @@ class ContinueSession(Parser):
         if is_shorter:
             self.notice("rewound", "history shortened", data={"items": start})
         cost = dollars(record(value.get("usage")).get("totalCost"))
-        for number, item in enumerate(items[start:], start + 1):
-            self.item.read(self, record(item.get("message")), item, cost if number == len(items) else None, line=item)
+        for item in items[start:]:
+            self.item.read(self, record(item.get("message")), item, line=item)
+        if cost is not None and cost != self.state.cost:
+            self.state.cost = cost
+            self.emit(Usage, scope="session", counter="session", cost_usd=cost)
         return None if self.items else "unchanged"
 
     @item("user")
-    def _prompt(self, message: Line, item: Line, cost: float | None) -> Skip:
+    def _prompt(self, message: Line, item: Line) -> Skip:
         self.give_up_turns()
         self.start_turn()
         bodies = Bodies(self)
@@ -85,12 +90,12 @@ class ContinueSession(Parser):
         return None
 
     @item("thinking")
-    def _thinking(self, message: Line, item: Line, cost: float | None) -> Skip:
+    def _thinking(self, message: Line, item: Line) -> Skip:
         self._say("reasoning", message.get("content"))
         return None
 
     @item("assistant")
-    def _assistant(self, message: Line, item: Line, cost: float | None) -> Skip:
+    def _assistant(self, message: Line, item: Line) -> Skip:
         if summary := string(item.get("conversationSummary")):
             self.notice("compaction", summary)
             return None
@@ -101,7 +106,7 @@ class ContinueSession(Parser):
         self._read_states(item)
         if tokens := _tokens(usage):
             self.ensure_turn()
-            self.emit(Usage, scope="step", cost_usd=cost, cost_scope=None if cost is None else "session", **tokens)
+            self.emit(Usage, scope="step", **tokens)
         if self.turn is not None and not records(item.get("toolCallStates")):
             self.end_turn("completed", ended_by="answer")
         return None

@@ -91,6 +91,34 @@ def test_usage_of_steps_turn_and_session() -> None:
     ]
 
 
+def used(prompt: int, cost: float, cost_key: str = "totalCost") -> dict[str, Any]:
+    return {"inputTokens": prompt, "outputTokens": 10, cost_key: cost}
+
+
+def run(prompt: int, cost: float, total: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        START,
+        event("usage", **used(prompt, cost, "cost")),
+        event("done", reason="completed", usage=used(prompt, cost)),
+        {"ts": TS, "type": "run_result", "finishReason": "completed", "aggregateUsage": total},
+    ]
+
+
+def totals(*lines: dict[str, Any]) -> list[tuple[str | None, int | None, float | None]]:
+    found = of(Usage, read("cline-json", *lines))
+    return [(one.counter, one.input_tokens, one.cost_usd) for one in found if one.scope == "session"]
+
+
+def test_total_that_equals_what_the_process_used_began_with_it() -> None:
+    assert totals(*run(100, 0.02, used(100, 0.02))) == [("process", 100, 0.02)]
+
+
+def test_total_that_exceeds_it_continued_that_of_an_earlier_process() -> None:
+    first, second = run(100, 0.02, used(400, 0.07)), run(200, 0.03, used(600, 0.1))
+
+    assert totals(*first, *second) == [("process", 100, 0.02), ("process", 300, 0.05)]
+
+
 def test_text_is_emitted_once() -> None:
     assert said(stream("denied")) == [
         ("assistant", "I need to delete it."),
