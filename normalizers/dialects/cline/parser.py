@@ -57,9 +57,9 @@ class ClineState(SessionState, kw_only=True):
     """The stated outcome of the turn, kept until `run_result` adds model and duration."""
     reason: str | None = None
     usage: dict[str, Any] = msgspec.field(default_factory=dict)
-    used: dict[str, float] = msgspec.field(default_factory=dict)
+    used: dict[str, int | float] = msgspec.field(default_factory=dict)
     """Sum of the usage of all requests of the session in this stream."""
-    earlier: dict[str, float] | None = None
+    earlier: dict[str, int | float] | None = None
     """The part of the session's total that is of earlier processes, once a total was stated."""
     running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
 
