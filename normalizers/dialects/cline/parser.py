@@ -58,9 +58,9 @@ class ClineState(SessionState, kw_only=True):
     reason: str | None = None
     usage: dict[str, Any] = msgspec.field(default_factory=dict)
     used: dict[str, int | float] = msgspec.field(default_factory=dict)
-    """Sum of the usage of all requests of the session in this stream."""
+    """Sum of the usage of all requests since the agent started."""
     earlier: dict[str, int | float] | None = None
-    """The part of the session's total that is of earlier processes, once a total was stated."""
+    """The part of the session's total that was used before, once a total was stated."""
     running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
 
 
@@ -131,8 +131,6 @@ class ClineJson(Parser):
         if self.agent is not None:  # its task is another, but the session is its parent's
             return "hook"
         if session := string(value.get("taskId")):
-            if session != self.state.session:
-                self.state.used, self.state.earlier = {}, None
             self.set_session(session)
         name = value.get("hookEventName")
         if name == "agent_error":
@@ -141,6 +139,7 @@ class ClineJson(Parser):
             return None if self.items else "hook"
         self._finish_turn()
         self.state.root, self.state.spawned = string(value.get("agentId")), {}
+        self.state.used, self.state.earlier = {}, None
         self.begin_session(None)
         self.start_turn()
         return None
@@ -173,20 +172,23 @@ class ClineJson(Parser):
             self._total(total)
 
     def _total(self, total: dict[str, Any]) -> None:
-        """Emit the total of this process. The stated one may include earlier processes: the first shows by how much it
-        exceeds what was used since the process began."""
+        """Emit the total since the agent started. The stated one may include what the session used before: that is
+        what it exceeds the usage of the requests by."""
         state = self.state
         stated = {field: figure for field, figure in total.items() if figure is not None}
+        if state.earlier is None and not state.used:
+            self.emit(Usage, scope="session", **total)
+            return
         if state.earlier is None:
             state.earlier = {field: max(0, figure - state.used.get(field, 0)) for field, figure in stated.items()}
-        of_process = {field: max(0, figure - state.earlier.get(field, 0)) for field, figure in stated.items()}
-        cost = of_process.pop("cost_usd", None)
+        since_start = {field: max(0, figure - state.earlier.get(field, 0)) for field, figure in stated.items()}
+        cost = since_start.pop("cost_usd", None)
         self.emit(
             Usage,
             scope="session",
             counter="process",
             cost_usd=None if cost is None else round(cost, _PLACES),
-            **of_process,
+            **since_start,
         )
 
     def _finish_turn(self, duration_ms: int | None = None) -> None:

@@ -116,7 +116,13 @@ def test_total_that_equals_what_the_process_used_began_with_it() -> None:
 def test_total_that_exceeds_it_continued_that_of_an_earlier_process() -> None:
     first, second = run(100, 0.02, used(400, 0.07)), run(200, 0.03, used(600, 0.1))
 
-    assert totals(*first, *second) == [("process", 100, 0.02), ("process", 300, 0.05)]
+    assert totals(*first, *second) == [("process", 100, 0.02), ("process", 200, 0.03)]
+
+
+def test_total_without_requests_says_not_what_it_covers() -> None:
+    result = {"ts": TS, "type": "run_result", "finishReason": "completed", "aggregateUsage": used(100, 0.02)}
+
+    assert totals(START, result) == [(None, 100, 0.02)]
 
 
 def test_text_is_emitted_once() -> None:
