@@ -114,7 +114,11 @@ class QwenStream(ClaudeStream):
         super().finish(reason)
 
     def _usages(self, value: Line) -> Usages:
-        return turn_usage(value, _counts)
+        usages = turn_usage(value, _counts)
+        if not self.messages.is_main:
+            return usages
+        # A resumed session restores its metrics, so the main agent's figures are the session's so far.
+        return tuple((kind, {**fields, "scope": "session", "counter": "session"}) for kind, fields in usages)
 
 
 def _counts(usage: Line) -> dict[str, int | None]:

@@ -189,7 +189,22 @@ def test_usage_includes_cached_tokens() -> None:
     (usage,) = of(Usage, events("shell-fails"))
 
     # input_tokens 2400, cache_read_input_tokens 1800, total_tokens 2484
-    assert (usage.scope, usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == ("turn", 2400, 1800, 84)
+    assert (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == (2400, 1800, 84)
+
+
+def test_results_state_the_total_of_the_session() -> None:
+    """A process that resumes a session goes on from its figures: 2400 and then 3600 tokens are 3600 in all."""
+    found = read(
+        line("system", "i", subtype="init", qwen_code_version="0.24.4"),
+        line("result", "r1", subtype="success", is_error=False, usage={"input_tokens": 2400, "output_tokens": 84}),
+        line("system", "i2", subtype="init", qwen_code_version="0.24.4"),
+        line("result", "r2", subtype="success", is_error=False, usage={"input_tokens": 3600, "output_tokens": 126}),
+    )
+
+    assert [(one.scope, one.counter, one.input_tokens) for one in of(Usage, found)] == [
+        ("session", "session", 2400),
+        ("session", "session", 3600),
+    ]
 
 
 def test_failed_request_fails_turn() -> None:
