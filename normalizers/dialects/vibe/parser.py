@@ -62,6 +62,8 @@ class VibeJson(Parser):
                 self.set_session(session)
             self.ts = whole(value.get("createdAt")) or self.ts
             turn_id = string(value.get("turnId"))
+            if self.replay:
+                return
             if turn_id is None or self.turn == turn_id:
                 self.ensure_turn()
             else:
@@ -216,6 +218,9 @@ class VibeSessionState(VibeState, kw_only=True):
     tokens: int = 0
     """Total number of tokens whose usage was emitted."""
     history: MessageHistory = msgspec.field(default_factory=MessageHistory)
+    has_own: bool = False
+    """An entry of the session itself was read."""
+    forked_from: str | None = None
 
 
 class VibeSession(VibeJson):
@@ -245,12 +250,27 @@ class VibeSession(VibeJson):
         start, _ = self.state.history.unread(crcs, ENTRIES)
         for entry in entries[:start]:
             if self._is_open(entry):
-                super().read(entry)
+                self._read_entry(entry, session)
         for entry in entries[start:]:
             if not self._is_done(entry):
-                super().read(entry)
+                self._read_entry(entry, session)
         self._end(record(state.get("latestTurn")), record(state.get("session")))
         return None if self.items else "unchanged"
+
+    def _read_entry(self, entry: Line, session: str) -> None:
+        """Read an entry. Entries of another session before the first of its own were copied from it."""
+        owner = string(entry.get("sessionId")) or session
+        if owner == session:
+            self.state.has_own = True
+        elif not self.state.has_own:
+            if self.state.forked_from is None:
+                self.state.forked_from = owner
+                self.update_session({"forked_from": owner})
+            self.replay = True
+            super().read({**entry, "sessionId": session})
+            self.replay = False
+            return
+        super().read(entry)
 
     def _is_open(self, entry: Line) -> bool:
         """Whether an entry that was read before may have changed."""
@@ -269,6 +289,7 @@ class VibeSession(VibeJson):
             "branch": string(meta.get("git_branch")),
             "title": string(meta.get("title")),
             "model": string(config.get("model_name")),
+            "parent_session": string(meta.get("parent_session_id")),
         }
         changes = {key: text for key, text in known.items() if text and self.state.described.get(key) != text}
         self.state.described.update(changes)
