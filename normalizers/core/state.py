@@ -141,6 +141,29 @@ class MessageHistory(msgspec.Struct, omit_defaults=True):
         return [index for index in range(start, len(crcs)) if crcs[index] not in moved], start
 
 
+MANY_RECORDS = 2_048
+"""Maximum number of records of a conversation that are remembered; the oldest are dropped."""
+
+
+class Conversation(msgspec.Struct, omit_defaults=True):
+    """The records of a conversation whose records name their parents, from the oldest remembered one to the latest."""
+
+    records: dict[str, bool] = {}
+    """Id -> whether the record is a message."""
+
+    def append(self, record_id: str, parent: str | None, *, is_message: bool) -> list[str]:
+        """Append a record after its parent (None: at the beginning). Returns the ids of the messages after the parent,
+        which the conversation has no longer. A parent that is not known changes nothing."""
+        records, dropped = self.records, []
+        if records and parent != next(reversed(records)) and (parent is None or parent in records):
+            ids = list(records)
+            for one in ids[0 if parent is None else ids.index(parent) + 1 :]:
+                if records.pop(one):
+                    dropped.append(one)
+        put(records, record_id, is_message, MANY_RECORDS)
+        return dropped
+
+
 class Known(msgspec.Struct, omit_defaults=True):
     """Fields of a call that are remembered after it is done."""
 

@@ -10,7 +10,7 @@ import msgspec
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import OpenCall, SessionState, is_short, put
+from tooltap.normalizers.core.state import Conversation, OpenCall, SessionState, is_short, put
 from tooltap.normalizers.core.writer import Bodies, take_bodies
 from tooltap.normalizers.tools.outcome import status_in_words
 from tooltap.normalizers.tools.payload import blocks_text
@@ -474,8 +474,7 @@ class PiSessionState(PiState, kw_only=True):
     """The session that the header names, until the first entry shows whether it was copied."""
     copied_before: int | None = None
     """Time of the header, in ms, as long as the entries may be older: those are copies of another session's."""
-    last: str | None = None
-    """Id of the last entry."""
+    conversation: Conversation = msgspec.field(default_factory=Conversation)
     worked: int | None = None
     """Time of the last entry of the model or a tool, in ms."""
 
@@ -485,8 +484,8 @@ class PiSession(PiJson):
 
     Learned from Pi 0.73 and 1.5. A line is an entry of a tree; whole messages are the entries that matter. No line
     states the start or end of a turn: it lasts from the user's message to the model's first answer that calls no tool.
-    An entry whose parent is not the last one begins a branch. A session that was forked begins with copies of its
-    parent's entries, which keep their times: they are older than the header, and history.
+    An entry whose parent is before the last message begins a branch. A session that was forked begins with copies of
+    its parent's entries, which keep their times: they are older than the header, and history.
     """
 
     dialect = "pi-session"
@@ -510,9 +509,10 @@ class PiSession(PiJson):
         if self.state.copied_before is not None:
             self._enter_copied(stated, self.state.copied_before)
         if is_short(entry := value.get("id")) and "parentId" in value:
-            if self.state.last not in (None, value["parentId"]):
-                self.notice("rewound", "history rewound", data={"parentId": string(value["parentId"])})
-            self.state.last = entry
+            parent, is_message = string(value["parentId"]), value.get("type") == "message"
+            if dropped := self.state.conversation.append(entry, parent, is_message=is_message):
+                data = {"messageId": dropped[0], "messages": len(dropped)}
+                self.notice("rewound", "history rewound", data=data)
 
     def _enter_copied(self, stated: int | None, begun: int) -> None:
         """Decide whether an entry was copied. The first that was not ends the copy."""
@@ -544,7 +544,7 @@ class PiSession(PiJson):
     def _session(self, value: Line) -> None:
         self.state.cwd = string(value.get("cwd"))
         self.begin_session(value.get("id"), cwd=self.state.cwd)
-        self.state.last = self.state.worked = None
+        self.state.conversation, self.state.worked = Conversation(), None
         self.state.parent = session_of(value.get("parentSession") or value.get("branchedFrom"))
         self.state.copied_before = self.ts if self.state.parent is not None else None
 

@@ -9,7 +9,7 @@ import msgspec
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import SessionState, is_short
+from tooltap.normalizers.core.state import Conversation, SessionState, is_short
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.messages import message_of
@@ -134,8 +134,6 @@ _SKIPPED = {
 }
 
 
-MANY_RECORDS = 256
-"""Maximum number of records after a message that are remembered."""
 _WHILE_WORKING = "mid_turn_user_message"
 _OUTCOMES = {"completed": "completed", "cancelled": "cancelled"}
 """Stated outcome of a turn -> ours; every other is a failure."""
@@ -145,8 +143,7 @@ class QwenChatState(SessionState, kw_only=True):
     model: str | None = None
     forked_from: str | None = None
     """The session whose records the file begins with, until the first one of its own."""
-    tail: list[str] = msgspec.field(default_factory=list)
-    """Ids of the last message and of the records after it: the next record has one of them as its parent."""
+    conversation: Conversation = msgspec.field(default_factory=Conversation)
 
 
 class QwenChat(Parser):
@@ -190,17 +187,14 @@ class QwenChat(Parser):
 
     def _follow(self, value: Line) -> None:
         """Emit that the conversation goes back to an earlier message, if it does."""
-        tail, parent, record_id = self.state.tail, value.get("parentUuid"), value.get("uuid")
+        record_id, parent = value.get("uuid"), string(value.get("parentUuid"))
         if not is_short(record_id):
             return
-        goes_back = parent not in tail and (parent is not None or value.get("subtype") == "rewind")
-        if tail and goes_back:
-            self.notice("rewound", "history rewound", data={"parentUuid": string(parent)})
-        if goes_back or "message" in value:
-            tail.clear()
-        elif len(tail) >= MANY_RECORDS:
-            del tail[1]
-        tail.append(record_id)
+        if parent is None and value.get("subtype") != "rewind":  # the first, or one after records that are missing
+            parent = next(reversed(self.state.conversation.records), None)
+        if dropped := self.state.conversation.append(record_id, parent, is_message="message" in value):
+            data = {"messageId": dropped[0], "messages": len(dropped)}
+            self.notice("rewound", "history rewound", data=data)
 
     def _end_copied(self) -> None:
         """Close the calls that were open in the copied history."""

@@ -184,7 +184,7 @@ def test_entry_whose_parent_is_not_the_last_one_rewinds() -> None:
     assert (notice.code, notice.text, notice.data, notice.line) == (
         "rewound",
         "history rewound",
-        {"parentId": "b"},
+        {"messageId": "c", "messages": 2},
         7,
     )
     assert cost(found) == 0.06  # the abandoned request was made, too

@@ -116,7 +116,7 @@ def test_message_whose_parent_is_not_the_last_one_rewinds() -> None:
     again = [user("5", "2", 33, "Second, better"), reply("6", "5", 34, {"text": "Three."})]
     found = read("qwen-chat", *HISTORY, *OWN, *again)
 
-    assert rewinds(found) == [(5, {"parentUuid": uuid("2")})]
+    assert rewinds(found) == [(5, {"messageId": uuid("3"), "messages": 2})]
     assert len(counted(found)) == 3
 
 
@@ -124,7 +124,7 @@ def test_rewind_to_the_beginning_is_told_once() -> None:
     rewind = note("7", None, 33, "rewind", {"truncatedCount": 4})
     found = read("qwen-chat", *HISTORY, *OWN, rewind, user("8", "7", 34, "Anew"))
 
-    assert rewinds(found) == [(5, {"parentUuid": None})]
+    assert rewinds(found) == [(5, {"messageId": uuid("1"), "messages": 4})]
 
 
 def test_notes_beside_the_messages_rewind_nothing() -> None:
