@@ -189,7 +189,9 @@ class AcpSessions:
             info: AcpSession = sessions[session]
         except KeyError:
             make_room(sessions, SESSIONS)
-            info = sessions[session] = AcpSession()
+            # Before the answer to a fork, a new session can only be the fork, to which nothing was sent so far.
+            is_fork = any(asked.method == "session/fork" for asked in self._state.requests.values())
+            info = sessions[session] = AcpSession(loading=is_fork)
         return info
 
     def enter(self, session_id: Any) -> None:
@@ -205,16 +207,9 @@ class AcpSessions:
             self._parser.set_session(session_id)
         else:
             self._parser.session = session_id
-        if self._parser.session not in state.sessions and self._is_forking:
-            self.info.loading = True
         info = self.info
         state.cwd = info.cwd
         self._parser.replay = info.loading
-
-    @property
-    def _is_forking(self) -> bool:
-        """Whether a new session can only be the fork that was asked for, as nothing was sent to it so far."""
-        return any(asked.method == "session/fork" for asked in self._state.requests.values())
 
     def expect(self, key: str, **params: Any) -> None:
         """Remember the parameters that the answer to this request will confirm."""
