@@ -312,17 +312,14 @@ class Parser(Writer):
         if model is None or model == self.state.model:
             return False
         self.state.model = model
-        self.update_session({"model": model})
+        self.emit(SessionEvent, state="updated", model=model)
         return True
 
     def update_session(self, changes: dict[str, Any]) -> Skip:
-        """Emit the session's changed fields, if any. They hold for this session even where history states them."""
+        """Emit the session's changed fields, if any."""
         if not changes:
             return "unchanged"
-        if self.replay:
-            self.emit(SessionEvent, state="updated", replay=False, **changes)
-        else:
-            self.emit(SessionEvent, state="updated", **changes)
+        self.emit(SessionEvent, state="updated", **changes)
         return None
 
     # -- turns ----------------------------------------------------------------------------------------------------

@@ -120,6 +120,13 @@ class Acp(Parser):
         self.tool_calls = ToolCalls(self, self.state, self.sessions, self.terminals)
         self.permission_requests = PermissionRequests(self, self.sessions, self.tool_calls)
 
+    def update_session(self, changes: dict[str, Any]) -> Skip:
+        """Emit the session's changed fields. They hold even where its history states them."""
+        replay, self.replay = self.replay, False
+        outcome = super().update_session(changes)
+        self.replay = replay
+        return outcome
+
     def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.tool_calls.unfinished(call)
 

@@ -75,7 +75,8 @@ class ContinueSession(Parser):
         cost = dollars(record(value.get("usage")).get("totalCost"))
         for item in items[start:]:
             self.item.read(self, record(item.get("message")), item, line=item)
-        if cost is not None and cost != self.state.cost:
+        has_used = any(_tokens(record(record(item.get("message")).get("usage"))) for item in items[start:])
+        if cost is not None and cost != self.state.cost and (cost or has_used):  # 0 before the first answer
             self.state.cost = cost
             self.emit(Usage, scope="session", counter="session", cost_usd=cost)
         return None if self.items else "unchanged"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,6 +26,8 @@ from tooltap.normalizers.wire.values import (
     whole,
 )
 from tooltap.protocol.events import Chunk, Display, Message, OutputRef, SessionEvent, ToolUpdate, Usage
+
+T = TypeVar("T")
 
 MANY_COMMANDS = 256
 """Maximum number of commands whose texts are remembered until their response."""
@@ -532,13 +535,19 @@ class PiSession(PiJson):
         self.replay = replay
 
     def update_session(self, changes: dict[str, Any]) -> Skip:
-        """Facts that were copied hold from the beginning of the session."""
-        written = self.ts
-        if self.replay:
-            self.ts = self.state.copied_before
-        outcome = super().update_session(changes)
-        self.ts = written
-        return outcome
+        return self._as_fact(lambda: super(PiSession, self).update_session(changes))
+
+    def uses_model(self, model: str | None) -> bool:
+        return self._as_fact(lambda: super(PiSession, self).uses_model(model))
+
+    def _as_fact(self, emit: Callable[[], T]) -> T:
+        """Emit a fact about the session. One that was copied holds from the beginning of the session."""
+        written, replay = self.ts, self.replay
+        if replay:
+            self.ts, self.replay = self.state.copied_before, False
+        result = emit()
+        self.ts, self.replay = written, replay
+        return result
 
     @line("session")
     def _session(self, value: Line) -> None:

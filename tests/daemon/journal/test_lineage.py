@@ -10,6 +10,7 @@ import pytest
 
 from tests.daemon.events import commit
 from tests.normalizers.dialects.acp import test_acp_usage as acp
+from tests.normalizers.dialects.acp.helpers import SESSION
 from tests.normalizers.dialects.cline import test_cline_session as cline
 from tests.normalizers.dialects.pi import test_pi_session as pi
 from tests.normalizers.dialects.qwen import test_qwen_chat as qwen
@@ -104,7 +105,7 @@ async def test_acp(journal: Journal) -> None:
     await publish(journal, "acp", "a", lines)
 
     assert await dollars(journal) == 0.05
-    assert await origins(journal) == {acp.SESSION: None, acp.FORK: acp.SESSION}
+    assert await origins(journal) == {SESSION: None, acp.FORK: SESSION}
 
 
 async def test_acp_agent_that_counts_from_the_start_of_its_process(journal: Journal) -> None:
@@ -115,7 +116,7 @@ async def test_acp_agent_that_counts_from_the_start_of_its_process(journal: Jour
     await publish(journal, "acp", "a", [*start, *acp.new(), *first, *second])
     await publish(journal, "acp", "b", [*start, *acp.load(), *third])
 
-    assert await tokens(journal) == {acp.SESSION: 6000}
+    assert await tokens(journal) == {SESSION: 6000}
 
 
 async def test_acp_cost_that_a_process_repeats_goes_on(journal: Journal) -> None:

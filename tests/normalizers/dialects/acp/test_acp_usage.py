@@ -41,7 +41,7 @@ def costs(amount: float, used: int = 10, session: str = SESSION, **more: Any) ->
 
 
 def turn(request_id: int, *inside: Line, session: str = SESSION, **usage: int) -> list[Line]:
-    stated = {"usage": usage} if usage else {}
+    stated: dict[str, Any] = {"usage": usage} if usage else {}
     return [prompt(request_id, session=session), *inside, answers(request_id, stopReason="end_turn", **stated)]
 
 
@@ -209,6 +209,12 @@ def test_loaded_history_uses_nothing() -> None:
 
     assert [one.replay for one in of(Usage, found)] == [True, True]
     assert [one.turn for one in found] == [None] * len(found)
+
+
+def test_facts_that_a_loaded_history_states_hold() -> None:
+    found = read(*agent("acme", "1.0"), *load(2, update("session_info_update", title="A title")))
+
+    assert [(one.title, one.replay) for one in of(SessionEvent, found) if one.title] == [("A title", False)]
 
 
 def test_session_that_continues_under_a_new_id_names_the_old_one() -> None:

@@ -41,6 +41,12 @@ def test_total_cost_is_the_sessions_and_stated_once() -> None:
     ]
 
 
+def test_nothing_has_cost_anything_before_the_first_answer() -> None:
+    found = of(Usage, read("continue-session", document(0.0, FIRST[0]), document(0.0, *FIRST)))
+
+    assert [(one.scope, one.cost_usd, one.line) for one in found] == [("step", None, 2), ("session", 0.0, 2)]
+
+
 def test_session_that_is_resumed_adds_one_request() -> None:
     """`cn --resume` goes on with the same document."""
     found = read("continue-session", document(0.2, *FIRST), document(0.5, *FIRST, user("Second"), reply("Two.")))
