@@ -191,3 +191,52 @@ def test_extensions_notify() -> None:
         ("extension", "error", "Oops"),
     ]
     assert of(Message, found) == []
+
+
+# -- copies of sessions, and totals -----------------------------------------------------------------------------------
+
+
+def stats(total: int, cost: float = 0.02) -> Line:
+    tokens = {"input": total - 10, "output": 10, "cacheRead": 0, "cacheWrite": 0, "total": total}
+    return response("get_session_stats", {"tokens": tokens, "cost": cost, "contextUsage": {"tokens": total}})
+
+
+def totals(*lines: Line) -> list[tuple[str | None, int | None, int | None]]:
+    found = of(Usage, read("pi-json", *lines))
+    return [(one.counter, one.input_tokens, one.context_used) for one in found]
+
+
+def test_copy_names_the_session_that_was_copied() -> None:
+    forked = response("fork", {"text": "Second", "cancelled": False})
+    found = of(SessionEvent, read("pi-json", state("one"), forked, state("two"), state("three")))
+
+    assert [(one.session, one.forked_from) for one in found] == [("one", None), ("two", "one"), ("three", None)]
+
+
+def test_cancelled_fork_copies_nothing() -> None:
+    forked = response("fork", {"text": "Second", "cancelled": True})
+    found = of(SessionEvent, read("pi-json", state("one"), forked, state("two")))
+
+    assert [one.forked_from for one in found] == [None, None]
+
+
+def test_total_of_a_session_counts_unless_it_falls() -> None:
+    """Until 0.7x it was that of the context, which a compaction shortens."""
+    assert totals(state("one"), stats(110), stats(60), stats(210)) == [
+        ("session", 100, 110),
+        (None, None, 60),
+        ("session", 200, 210),
+    ]
+
+
+def test_total_of_a_copy_is_not_counted_as_it_includes_the_original() -> None:
+    lines = (state("one"), stats(110), response("clone", {"cancelled": False}), stats(110), state("two"), stats(220))
+
+    assert totals(*lines) == [("session", 100, 110), (None, None, 110), (None, None, 220)]
+
+
+def test_printed_header_of_a_fork_names_its_parent() -> None:
+    header = {"type": "session", "version": 3, "id": "two", "parentSession": "/s/2026-11-26T11-00-00-000Z_one.jsonl"}
+    (started,) = of(SessionEvent, read("pi-json", header))
+
+    assert (started.session, started.forked_from) == ("two", "one")
