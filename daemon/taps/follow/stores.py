@@ -31,6 +31,7 @@ from tooltap.normalizers.catalog.registry import load, stores
 MARK_BYTES = 4_096
 BLOCK = 65_536
 NOTE_BYTES = 65_536
+COMPARED_BYTES = 1_048_576
 
 
 class ReplacedError(Exception):
@@ -121,6 +122,28 @@ def read_head(path: str, limit: int) -> tuple[bytes, int]:
         while len(data) < limit and (block := os.pread(descriptor, limit - len(data), len(data))):
             data += block
     return data, status.st_mtime_ns // 1_000_000
+
+
+def common_lines(path: str, other: str) -> tuple[int, bool]:
+    """Compare the beginnings of two files. Returns how many bytes of whole lines they have in common, and whether the
+    other one has all of the first. Raises `OSError`."""
+    offset = common = 0
+    with opened(path) as (one, _), opened(other) as (two, _):
+        while block := os.pread(one, COMPARED_BYTES, offset):
+            compared = os.pread(two, len(block), offset)
+            same = len(block) if block == compared else _same_bytes(block, compared)
+            common = offset + newline if (newline := block.rfind(b"\n", 0, same) + 1) else common
+            if same < len(block):
+                return common, False
+            offset += same
+    return common, True
+
+
+def _same_bytes(one: bytes, other: bytes) -> int:
+    """Return the length of the common beginning."""
+    return next(
+        (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 class Files:

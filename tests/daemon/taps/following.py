@@ -149,6 +149,11 @@ def append(path: Path, lines: Iterable[bytes]) -> None:
         file.write(b"".join(lines))
 
 
+def named(lines: Iterable[bytes], session: object) -> list[bytes]:
+    """The lines of a session of Claude Code as those of another session: the same ones would be the same stream."""
+    return [line.replace(CLAUDE_SESSION.encode(), str(session).encode()) for line in lines]
+
+
 def title_line(title: str) -> bytes:
     return json.dumps({"type": "custom-title", "customTitle": title, "sessionId": CLAUDE_SESSION}).encode() + b"\n"
 

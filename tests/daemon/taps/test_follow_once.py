@@ -16,6 +16,7 @@ from tests.daemon.taps.following import (
     append,
     lines_of,
     make_old,
+    named,
     moved_to_now,
     prompt_line,
     publish,
@@ -133,7 +134,9 @@ def waits_for_a_run(directory: Path, *parts: list[bytes]) -> None:
         with follower.connect() as wire:
             for number, lines in enumerate(parts):
                 append(follower.session, lines)
-                append(follower.projects / f"{number}.jsonl", LINES[2:3])  # noticed no earlier than the session
+                append(
+                    follower.projects / f"{number}.jsonl", named(LINES[2:3], number)
+                )  # noticed no earlier than the session
                 files = number + 2
                 follower.wait_stats(
                     lambda stats, files=files: stats["following"]["files"] == stats["following"]["waiting"] == files  # type: ignore[misc]
