@@ -50,7 +50,8 @@ class Kept(Follower):
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Kept]:
-    with Kept(tmp_path) as kept:
+    kept = Kept(tmp_path)
+    with kept:
         kept.ended()
         yield kept
 
