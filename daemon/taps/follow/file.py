@@ -328,7 +328,8 @@ def relate(path: str, info: StreamInfo, root: Root) -> Relation:
     if _size_of(own) == 0 or _position_in(own, info, root) is None:
         return Relation(here)
     if here is not None:
-        waits = os.path.samefile(own, path) or _size_of(own) >= _size_of(path)
+        # Through which of two links the system reports a change, is its choice.
+        waits = _size_of(path) <= here.offset if os.path.samefile(own, path) else _size_of(own) >= _size_of(path)
         return Relation(waits=True) if waits else Relation(here)
     common, is_whole = common_lines(path, own)
     return Relation(waits=is_whole, common=common)

@@ -113,7 +113,7 @@ class Follower:
         self._loop = asyncio.get_running_loop()
         self._follow = follow
         self._journal = journal
-        self._roots = roots(follow.followed, environment)
+        self._roots = roots(follow.followed, environment, follow.folders)
         self._oldest = self._setting.started - follow.backfill_seconds * 1000
         """Limit of the backfill, in ms since the epoch: an older file that is not in the journal is ignored until it
         changes."""

@@ -163,7 +163,7 @@ def test_progress_of_the_backfill(tmp_path: Path) -> None:
     for name, hours in ages.items():
         append(projects / f"{name}.jsonl", named(LINES, f"{name:^36}"))
         make_old(projects / f"{name}.jsonl", 3600.0 * hours)
-    size = len(b"".join(LINES))
+    size = len(b"".join(named(LINES, f"{'new':^36}")))
     with follower:
         statistics = follower.wait_stats(done)["following"]
         follower.stop()

@@ -190,16 +190,16 @@ def test_long_file_does_not_delay_others(projects: Path, tmp_path: Path) -> None
 
 
 def test_unreadable_folder_is_one_warning(tmp_path: Path) -> None:
-    """A folder with the name of a session, and a link to elsewhere; in a real process."""
+    """A folder with the name of a session, a pipe, and links to them; in a real process."""
     follower = Follower(tmp_path)
-    (tmp_path / "elsewhere").mkdir()
-    append(tmp_path / "elsewhere" / "secret.jsonl", [LINES[2]])
-    (follower.projects / "linked").symlink_to(tmp_path / "elsewhere")
-    (follower.projects / "linked.jsonl").symlink_to(tmp_path / "elsewhere" / "secret.jsonl")
     (follower.projects / "folder.jsonl").mkdir()
     os.mkfifo(follower.projects / "pipe.jsonl")
+    os.mkfifo(tmp_path / "pipe")
+    (follower.projects / "piped.jsonl").symlink_to(tmp_path / "pipe")
+    (follower.projects / "gone.jsonl").symlink_to(tmp_path / "gone")
+    (follower.projects / "loop").symlink_to(follower.projects)
+    (follower.projects / "above").symlink_to(tmp_path)
     with follower:
-        append(tmp_path / "elsewhere" / "secret.jsonl", [LINES[2]])
         append(follower.session, [LINES[2]])
         stats = follower.wait_stats(lambda stats: bool(stats["perStream"] and stats["following"]["files"]))
 
