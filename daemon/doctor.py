@@ -606,8 +606,8 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
     yield from _not_understood(statistics or {})
 
 
-DATA = frozenset(".json .jsonl .ndjson .db .sqlite .sqlite3".split())
-COMPRESSED = frozenset(".br .bz2 .gz .lz4 .xz .zst .zstd".split())
+DATA = frozenset([".json", ".jsonl", ".ndjson", ".db", ".sqlite", ".sqlite3"])
+COMPRESSED = frozenset([".br", ".bz2", ".gz", ".lz4", ".xz", ".zst", ".zstd"])
 
 
 def _unread(agent: str, found: list[Root]) -> Iterator[Finding]:

@@ -130,7 +130,7 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """A session file: where it was when it was read last."""
     head: str | None = None
     """A session file of lines: hash of its first line. Files with the same session and first line are one stream."""
-    history: int = 0
+    copied: int = 0
     """A session file: how many bytes at its beginning another stream has read from a copy of it; their events are left
     out."""
     missing_at: int | None = None

@@ -153,7 +153,7 @@ async def open_file(
     start = await _find_stream(path, lines, root, setting)
     if start is None:
         return None
-    stream, info, position, history, session, agent = start
+    stream, info, position, copied, session, agent = start
     if info is None:
         _wait_for_streams(seen, mtime, setting)
     await _wait_for_taps(root, mtime, setting)
@@ -178,7 +178,7 @@ async def open_file(
     if info is None:
         ingest.live.info.missing_at, ingest.live.info.last_reported_ts = seen.absent, -1
         ingest.live.info.followed = True
-        ingest.live.info.history = history
+        ingest.live.info.copied = copied
     ingest.live.info.path = path
     if not is_document(path):
         ingest.live.info.head = _head_of(lines[0])
@@ -187,7 +187,7 @@ async def open_file(
     except Exception:  # a stream that has an owner is not opened again
         await ingest.finish()
         raise
-    is_new = info is None and not history and stream not in setting.whole
+    is_new = info is None and not copied and stream not in setting.whole
     file.is_backfill = is_new and isinstance(reader, Files) and not is_document(path) and mtime < setting.started
     return file
 
@@ -199,7 +199,7 @@ class Start(NamedTuple):
     info: StreamInfo | None
     """None for a new stream."""
     position: Position
-    history: int
+    copied: int
     """For a new stream: bytes at the beginning that another stream has read."""
     session: str | None
     agent: str | None
@@ -212,7 +212,7 @@ async def _find_stream(path: str, lines: Sequence[bytes], root: Root, setting: S
     in_folder_of = match.groupdict().get("session") if match is not None else None
     base = real_path_id(path)
     other = f"{base}~{zlib.crc32(lines[0]):08x}"
-    history = 0
+    copied = 0
     tried = set[str]()
     for stream in itertools.chain((base, other), (f"{other}~{number}" for number in itertools.count(2))):
         stored = await setting.journal.load_stream(stream)
@@ -229,7 +229,7 @@ async def _find_stream(path: str, lines: Sequence[bytes], root: Root, setting: S
             return None
         if relation.position is not None:
             return _known(stored.info, relation.position, lines, in_folder_of, root)
-        history = max(history, relation.common)
+        copied = max(copied, relation.common)
     named, agent = _session_of(lines, root.place.dialect)
     session = in_folder_of or named
     if named is not None:
@@ -241,8 +241,8 @@ async def _find_stream(path: str, lines: Sequence[bytes], root: Root, setting: S
                 return None
             if relation.position is not None:
                 return _known(info, relation.position, lines, in_folder_of, root)
-            history = max(history, relation.common)
-    return Start(stream, None, Position(), history, session, agent)
+            copied = max(copied, relation.common)
+    return Start(stream, None, Position(), copied, session, agent)
 
 
 def _known(info: StreamInfo, position: Position, lines: Sequence[bytes], in_folder_of: str | None, root: Root) -> Start:
@@ -536,9 +536,9 @@ class FollowedFile:
         others = await _taps_of(self._setting, session, self._ingest.stream)
         if session is None:
             return [], {}
-        if self._ingest.live.info.history:
+        if self._ingest.live.info.copied:
             others = [one for one in others if not is_file(one)]
-        others = [one for one in others if not one.history]
+        others = [one for one in others if not one.copied]
         grace = int(GRACE * 1000)
         covered = spans(others, session, self._ingest.stream, self._first_t, grace)
         if covered is None:
@@ -554,7 +554,7 @@ class FollowedFile:
         return keeps(live.info, live.normalizer.statistics, self._horizon, covered, others, self._setting.clock())
 
     async def _read_lines(self) -> bool:
-        common = self._ingest.live.info.history - self._position.offset
+        common = self._ingest.live.info.copied - self._position.offset
         limit = min(TURN_BYTES, common) if common > 0 else TURN_BYTES
         data, position, mtime = await to_thread.run_sync(self._reader.read_from, self.path, self._position, limit)
         keep: Keep | None = _leave_out if common > 0 else await self._keep(mtime) if data else None
