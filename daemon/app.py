@@ -46,7 +46,8 @@ from tooltap.daemon.views.rewriter import Rewriter
 from tooltap.daemon.views.rules import Rules
 from tooltap.daemon.web.http.token import load_token
 from tooltap.normalizers.stream.reset import place_of
-from tooltap.protocol.replies import StreamState
+from tooltap.protocol.frames import FrameError, RereadRequest
+from tooltap.protocol.replies import RereadResult, StreamState
 from tooltap.traces.drift.baselines import PACKAGED, load
 from tooltap.traces.drift.drift import SILENT_LINES, Drift, Finding
 from tooltap.traces.recording.writer import TRACE_BUFFER_BYTES, TraceWriter
@@ -295,6 +296,7 @@ class Daemon:
             statistics=self.statistics,
             end_stream=self._streams.end,
             to_agent=self._streams.to_agent,
+            reread=self._reread,
         )
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         if browsers is not None:
@@ -368,6 +370,14 @@ class Daemon:
                 except Exception as error:
                     faults.note("following began again", place_of(error), error)
                 await anyio.sleep(FOLLOWING_RETRY)
+
+    async def _reread(self, request: RereadRequest) -> RereadResult:
+        if self._follower is None:
+            raise FrameError("not-found", "this daemon follows no session files: start it with `--follow`")
+        unknown = sorted(set(request.agent or ()) - {*self.config.follow.followed})
+        if unknown:
+            raise FrameError("not-found", f"this daemon does not follow {', '.join(unknown)}")
+        return await self._follower.reread(request.session, request.agent)
 
     async def _make_missing_views(self) -> None:
         await self._rewriter.make_missing(self.journal, self._policy.rules)

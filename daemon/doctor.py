@@ -13,6 +13,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -40,8 +41,9 @@ from tooltap.daemon.system.processes import run_briefly
 from tooltap.daemon.system.running_daemons import recorded
 from tooltap.daemon.system.services import NAME, ask_systemctl, unit_path
 from tooltap.daemon.taps.delivery.spool import SpoolError, is_unread, quarantine_folder, read_header, spools
-from tooltap.daemon.taps.follow.stores import Database, Found, Root, roots, scan
-from tooltap.normalizers.catalog.registry import stores
+from tooltap.daemon.taps.follow.settings import Follow
+from tooltap.daemon.taps.follow.stores import Database, Found, Root, read_head, roots, scan
+from tooltap.normalizers.catalog.registry import session_dialects, stores
 from tooltap.traces.drift.baselines import PACKAGED, age, load
 from tooltap.traces.recording.own_file import why_unsteady
 from tooltap.traces.recording.writer import trace_path
@@ -80,7 +82,7 @@ def examine(
         yield log(statistics)
     yield from _guarded("service", partial(service, timeout))
     yield from _guarded("agents", partial(agents, commands, timeout))
-    yield from _guarded("sessions", sessions)
+    yield from _guarded("sessions", partial(sessions, config.follow, statistics))
 
 
 def _configuration(file: Path | None) -> tuple[Config, Finding]:
@@ -509,7 +511,9 @@ def _names(found: dict[Path, int]) -> str:
 # -- agents and their sessions ----------------------------------------------------------------------------------------
 
 MAX_FILES = 100_000
-"""Most session files counted per agent."""
+"""Most session files counted per folder."""
+SETTINGS_BYTES = 1_048_576
+DAY = 86_400
 ADAPTERS = frozenset({"acp"})
 """Dialects whose version may be an adapter's (`claude-agent-acp` 0.100.0 over ACP) instead of the agent's."""
 
@@ -567,26 +571,124 @@ def _compared(agent: str, version: str, recorded: list[str]) -> Finding:
     return fine("agents", f"{agent}: {what}")
 
 
-def sessions() -> Iterator[Finding]:
+def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Finding]:
+    """Check the stores of all agents: what lies there, and what of it is not read."""
+    followed = (statistics or {}).get("following", {}).get("agents", {})
     absent = []
+    deletions: list[Finding] = []
     for agent in stores():
-        [root] = roots((agent,), os.environ)
-        if not os.path.lexists(root.path):
-            absent.append(agent)
-            continue
-        troubles: list[OSError] = []
-        files = list(islice(_stored(root, troubles.append), MAX_FILES))
-        for error in troubles[:1]:
-            advice = "Make it readable; until then its sessions are not followed."
-            yield problem("sessions", f"cannot read {error.filename}: {error.strerror}", advice)
-        if files or not troubles:
-            advice = f"`tooltap serve --follow {agent}` publishes them."
-            yield fine("sessions", f"{agent} has {_counted(root, files)} in {root.path}", advice if files else None)
+        found = roots((agent,), os.environ, follow.folders)
+        there = [root for root in found if os.path.lexists(root.path)]
+        absent += [root for root in found if root not in there]
+        total = 0
+        for root in there:
+            troubles: list[OSError] = []
+            files = list(islice(_stored(root, troubles.append), MAX_FILES))
+            total += len(files)
+            for error in troubles[:1]:
+                advice = "Make it readable; until then its sessions are not followed."
+                yield problem("sessions", f"cannot read {error.filename}: {error.strerror}", advice)
+            if files or not troubles:
+                advice = f"`tooltap serve --follow {agent}` publishes them."
+                yield fine("sessions", f"{agent} has {_counted(root, files)} in {root.path}", advice if files else None)
+            deletions += _own_deletion(root, files, is_followed=agent in followed)
+        yield from _unread(agent, found)
+        if 0 < followed.get(agent, 0) < min(total, MAX_FILES):
+            text = f"the daemon follows {followed[agent]:,} of the {counted(total, 'file')} of {agent}"
+            yield note("sessions", text, "It was started with other folders, or lists them still: restart it.")
+    yield from deletions
     if absent:
-        variables = ", ".join(sorted({stores()[agent].variable for agent in absent} - {""}))
-        elsewhere = f" If they are elsewhere, set {variables}." if variables else ""
-        advice = f"The first session creates them.{elsewhere}"
-        yield note("sessions", f"{', '.join(absent)}: no folder of sessions", advice)
+        variables = ", ".join(sorted({root.place.variable for root in absent} - {""}))
+        elsewhere = f"set {variables}, or `folders` in the table `[follow]` of the configuration file"
+        advice = f"The first session creates them. If they are elsewhere, {elsewhere}."
+        listed = ", ".join(f"{root.agent} ({root.path})" for root in absent)
+        yield note("sessions", f"no folder of sessions: {listed}", advice)
+    yield from _not_understood(statistics or {})
+
+
+DATA = frozenset([".json", ".jsonl", ".ndjson", ".db", ".sqlite", ".sqlite3"])
+COMPRESSED = frozenset([".br", ".bz2", ".gz", ".lz4", ".xz", ".zst", ".zstd"])
+
+
+def _unread(agent: str, found: list[Root]) -> Iterator[Finding]:
+    """Name the files and tables of a store that nothing reads, by folder and suffix. Only names are looked at."""
+    unread: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for root in found:
+        for folder in (root.path, *(os.path.realpath(os.path.join(root.home, one)) for one in root.place.unread)):
+            beside = root.place.beside if folder == root.path else None
+            for path in islice(_data_in(folder, beside), MAX_FILES):
+                if not any(path.startswith(f"{one.path}/") and one.match(path) for one in found):
+                    unread[folder, _suffix(path)].append(path)
+        if isinstance(root.reader, Database) and root.place.tables is not None:
+            with suppress(OSError):  # there is none, or the finding about its sessions says why
+                for table, rows in sorted(root.reader.unread(root.place.tables).items()):
+                    text = f"{agent}: {counted(rows, 'row')} of the table {table} in {root.reader.path} are not read"
+                    yield note("sessions", text, NOT_READ)
+    for (folder, suffix), paths in sorted(unread.items()):
+        many = counted(len(paths), f"{suffix} file is", f"{suffix} files are")
+        text = f"{agent}: {many} not read in {folder}, such as {os.path.relpath(min(paths), folder)}"
+        yield note("sessions", text, NOT_READ)
+
+
+NOT_READ = "Their sessions are missing. Upgrade tooltap, or report which version of the agent wrote them."
+
+
+def _data_in(folder: str, beside: re.Pattern[str] | None) -> Iterator[str]:
+    """The files in a folder that may hold sessions. `beside`: those that do not."""
+    folders = [folder]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                name = entry.path[len(folder) + 1 :]
+                if entry.is_dir(follow_symlinks=False):
+                    if beside is None or not beside.fullmatch(f"{name}/"):
+                        folders.append(entry.path)
+                elif _suffix(name) and not (beside is not None and beside.fullmatch(name)):
+                    yield entry.path
+
+
+def _suffix(path: str) -> str:
+    """The suffix of a file with data, also a compressed one; empty for others."""
+    stem, last = os.path.splitext(path)
+    inner = os.path.splitext(stem)[1] if last in COMPRESSED else last
+    return "" if inner not in DATA else last if inner == last else inner + last
+
+
+def _own_deletion(root: Root, files: list[Found], *, is_followed: bool) -> Iterator[Finding]:
+    """Say what the agent's own deletion takes, and that the journal keeps it."""
+    rule = root.place.deletes
+    if rule is None or not files:
+        return
+    file = os.path.join(root.home, rule.file)
+    days, where = rule.days, "its default"
+    with suppress(OSError, msgspec.DecodeError):
+        stated = msgspec.json.decode(read_head(file, SETTINGS_BYTES)[0]).get(rule.key)
+        if isinstance(stated, int | float) and not isinstance(stated, bool):
+            days, where = float(stated), f"`{rule.key}` in {file}"
+    limit = time.time() - days * DAY
+    gone = sum(one.mtime_ms / 1000 < limit for one in files)
+    soon = sum(limit <= one.mtime_ms / 1000 < limit + 7 * DAY for one in files)
+    text = (
+        f"{root.agent} deletes session files after {days:g} days ({where}): {gone:,} are older, {soon:,} go in a week"
+    )
+    if is_followed:
+        yield fine("sessions", f"{text}; the journal keeps what was read")
+    else:
+        advice = f"`tooltap serve --follow {root.agent}` keeps them in the journal; or set `{rule.key}` in {file}."
+        yield note("sessions", text, advice)
+
+
+def _not_understood(statistics: dict[str, Any]) -> Iterator[Finding]:
+    """Name the followed files of which no line was understood."""
+    names = [
+        one["stream"]
+        for one in statistics.get("perStream", ())
+        if one["dialect"] in session_dialects() and 0 < one["lines"] == one["unparsed"]
+    ]
+    if names:
+        more = " and others" if len(names) > NAMED else ""
+        text = f"no line was understood of {counted(len(names), 'session file')}: {', '.join(names[:NAMED])}{more}"
+        yield note("sessions", text, "Run `tooltap drift`, and report which version of the agent wrote them.")
 
 
 def _stored(root: Root, trouble: Callable[[OSError], None]) -> Iterator[Found]:

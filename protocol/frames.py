@@ -199,6 +199,23 @@ class RemoveRequest(_Request, kw_only=True, tag="remove"):
     session: Name
 
 
+class PinRequest(_Request, kw_only=True, tag="pin"):
+    """Pins a session, so that retention never deletes it, or unpins it."""
+
+    session: Name
+    pinned: bool = True
+
+
+class RereadRequest(_Request, kw_only=True, tag="reread"):
+    """Reads session files again whose events retention has deleted: those of these sessions, or of these agents; all of
+    them if neither is given. Files whose events are still in the journal are not read again."""
+
+    session: Values | None = None
+    """Ids of sessions, or their beginnings."""
+    agent: Values | None = None
+    """Names of agents, as in the setting `follow`."""
+
+
 class PingRequest(_Request, kw_only=True, tag="ping"):
     """Asks whether the daemon answers."""
 
@@ -215,6 +232,8 @@ Request: TypeAlias = (
     | EndRequest
     | ToAgentRequest
     | RemoveRequest
+    | PinRequest
+    | RereadRequest
     | PingRequest
 )
 

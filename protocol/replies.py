@@ -29,9 +29,11 @@ __all__ = [
     "OpenCall",
     "OpenPermission",
     "OutputResult",
+    "PinResult",
     "PingResult",
     "PricesInfo",
     "RemoveResult",
+    "RereadResult",
     "SearchResult",
     "Session",
     "SessionStatus",
@@ -407,6 +409,21 @@ class RemoveResult(_Result, kw_only=True):
     """How many events were deleted."""
 
 
+class PinResult(_Result, kw_only=True):
+    """The session is pinned, or no longer pinned."""
+
+    pinned: bool
+
+
+class RereadResult(_Result, kw_only=True):
+    """The files are being read."""
+
+    files: int
+    """How many files are read again: the main agents' and the subagents'."""
+    missing: int
+    """How many files would be read again, but do not exist any more."""
+
+
 class ToAgentResult(_Result, kw_only=True):
     """The publisher has taken it for the agent."""
 
@@ -425,6 +442,8 @@ RESULTS: dict[str, type[msgspec.Struct]] = {
     "output": OutputResult,
     "end": Statistics,
     "remove": RemoveResult,
+    "pin": PinResult,
+    "reread": RereadResult,
     "store": StoreResult,
     "to-agent": ToAgentResult,
     "ping": PingResult,

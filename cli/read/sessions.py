@@ -1,4 +1,4 @@
-"""`tooltap sessions`: lists the sessions in the journal, and removes them; and finds the one that a user names."""
+"""`tooltap sessions`: lists, pins and removes sessions; and finds the one that a user names."""
 
 from __future__ import annotations
 
@@ -139,6 +139,33 @@ def remove(context: click.Context, sessions: tuple[str, ...], socket: Path | Non
             say(f"{short(session, MAX_ID)}: {removed['events']} events deleted")
     if complaints:
         context.exit(1)
+
+
+@command.command("pin", examples=("tooltap sessions pin 101730e3", "tooltap sessions pin last"))
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...", shell_complete=completion.sessions)
+@socket_option
+@click.pass_context
+def pin(context: click.Context, sessions: tuple[str, ...], socket: Path | None) -> None:
+    """Keep sessions whatever their age and the journal's size.
+
+    A pinned session is deleted only by `tooltap sessions rm`.
+    """
+    for session in dict.fromkeys(sessions):
+        name = find_session(socket or context.obj, session)["session"]
+        request(socket or context.obj, "pin", session=name, pinned=True)
+        say(f"{short(name, MAX_ID)}: pinned")
+
+
+@command.command("unpin", examples=("tooltap sessions unpin 101730e3",))
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...", shell_complete=completion.sessions)
+@socket_option
+@click.pass_context
+def unpin(context: click.Context, sessions: tuple[str, ...], socket: Path | None) -> None:
+    """Let retention delete pinned sessions again."""
+    for session in dict.fromkeys(sessions):
+        name = find_session(socket or context.obj, session)["session"]
+        request(socket or context.obj, "pin", session=name, pinned=False)
+        say(f"{short(name, MAX_ID)}: not pinned")
 
 
 def list_sessions(socket: Path | None, limit: int, **filters: Any) -> Iterator[dict[str, Any]]:
@@ -330,6 +357,7 @@ _COLUMNS = (
     _Column("COST", 8, 2, lambda session: dollars(session.get("costUsd")) or "", right=True),
     _Column("TIME", 7, 5, _duration, right=True),
     _Column("LAST", 10, 0, _moment, right=True),
+    _Column("PINNED", 6, 9, lambda session: "pinned" if session.get("pinned") else ""),
 )
 
 

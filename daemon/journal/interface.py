@@ -126,6 +126,13 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Session -> role of this stream in it. Empty for streams of session files."""
     followed: bool = False
     """True for a stream read from an agent's own store, even if the agent also prints this dialect."""
+    path: str | None = None
+    """A session file: where it was when it was read last."""
+    head: str | None = None
+    """A session file of lines: hash of its first line. Files with the same session and first line are one stream."""
+    copied: int = 0
+    """A session file: how many bytes at its beginning another stream has read from a copy of it; their events are left
+    out."""
     missing_at: int | None = None
     """A session file: the latest time at which it is known not to have existed, in ms since the epoch."""
     last_reported_ts: int | None = None

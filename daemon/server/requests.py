@@ -47,11 +47,13 @@ from tooltap.protocol.frames import (
     FrameError,
     OutputRequest,
     PingRequest,
+    PinRequest,
     Problem,
     RemoveRequest,
     Reply,
     Request,
     RequestId,
+    RereadRequest,
     SearchRequest,
     SessionsRequest,
     StatsRequest,
@@ -59,7 +61,15 @@ from tooltap.protocol.frames import (
     ToAgentRequest,
     UsageRequest,
 )
-from tooltap.protocol.replies import FileChange, FileDiff, FilesResult, FoundEvent, FoundSession, SearchResult
+from tooltap.protocol.replies import (
+    FileChange,
+    FileDiff,
+    FilesResult,
+    FoundEvent,
+    FoundSession,
+    RereadResult,
+    SearchResult,
+)
 from tooltap.protocol.stats import Statistics
 
 MAX_REPLY = 1_048_576
@@ -83,7 +93,7 @@ class Part(NamedTuple):
 
 class Requests:
     """Answers requests. `statistics` returns those of the daemon. `end_stream` raises `FrameError` for an unknown
-    stream, `to_agent` if the payload does not reach the agent."""
+    stream, `to_agent` if the payload does not reach the agent, `reread` if no session files are followed."""
 
     def __init__(
         self,
@@ -94,6 +104,7 @@ class Requests:
         statistics: Callable[[], Awaitable[dict[str, Any]]],
         end_stream: Callable[[str], Awaitable[Statistics]],
         to_agent: Callable[[str, Any], Awaitable[None]],
+        reread: Callable[[RereadRequest], Awaitable[RereadResult]],
     ) -> None:
         self._journal = journal
         self._outputs = outputs
@@ -101,6 +112,7 @@ class Requests:
         self._statistics = statistics
         self._end_stream = end_stream
         self._to_agent = to_agent
+        self._reread = reread
 
     async def reply_to(self, request: Request) -> Reply:
         name_task(f"request {request.__struct_config__.tag}")
@@ -154,6 +166,10 @@ class Requests:
                 return {}
             case RemoveRequest():
                 return await self._remove(request)
+            case PinRequest():
+                return await self._pin(request)
+            case RereadRequest():
+                return msgspec.to_builtins(await self._reread(request))
             case PingRequest():
                 return {}
 
@@ -249,6 +265,13 @@ class Requests:
         if not events and not known:
             raise FrameError("not-found", f"there is no session {request.session!r}")
         return {"events": events}
+
+    async def _pin(self, request: PinRequest) -> dict[str, Any]:
+        wanted = SessionFilter(session=(request.session,))
+        if request.pinned and not await self._journal.sessions(limit=1, wanted=wanted):
+            raise FrameError("not-found", f"there is no session {request.session!r}")
+        await self._journal.pin(request.session, pinned=request.pinned)
+        return {"pinned": request.pinned}
 
     async def _stats(self) -> dict[str, Any]:
         statistics = await self._statistics()

@@ -46,6 +46,16 @@ class Dialect(NamedTuple):
     """Suffix of the URL paths of a language model API whose requests and responses are lines of this dialect."""
 
 
+class OwnDeletion(NamedTuple):
+    """How an agent deletes its session files by itself."""
+
+    file: str
+    """JSON file with the setting, in the folder that holds `Store.below`."""
+    key: str
+    days: float
+    """Age at which it deletes them if the setting is absent."""
+
+
 class Store(NamedTuple):
     """The place where an agent keeps the files of its sessions."""
 
@@ -65,6 +75,16 @@ class Store(NamedTuple):
     whole documents (`.json`): a `DatabaseReader` if `database` is set, else a `FolderReader`."""
     database: str | None = None
     """The SQLite database in `below` that holds all sessions; `files` matches its name, a slash and a session."""
+    beside: re.Pattern[str] | None = None
+    """Pattern of the paths in `below` that hold no sessions, or are read together with one; a folder's ends with a
+    slash. All other files with data should be sessions: `tooltap doctor` names those that are not read."""
+    unread: tuple[str, ...] = ()
+    """Further folders beside `below` in which some version of the agent keeps sessions; what no store reads there is
+    named as well."""
+    tables: re.Pattern[str] | None = None
+    """Pattern of the tables of `database` that are read, or hold no sessions; others that have rows are named."""
+    deletes: OwnDeletion | None = None
+    """None: the agent keeps its files until the user deletes them."""
     note: tuple[str, str] | None = None
     """Sidecar file of a subagent's session that names the call which started it: (suffix that replaces the extension,
     key in its JSON object)."""

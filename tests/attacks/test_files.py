@@ -22,7 +22,9 @@ from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.system.listener import Listener, ListenError
 from tooltap.daemon.taps.delivery.announcement import Announced, announce, announced
 from tooltap.daemon.taps.delivery.spool import Header, QuarantineLimits, Spool, SpoolError, quarantine
+from tooltap.daemon.taps.follow.stores import Root, look_at, read_head, scan
 from tooltap.daemon.web.http.token import load_token
+from tooltap.normalizers.catalog.registry import stores
 from tooltap.protocol.frames import Ingest
 from tooltap.traces.recording import own_file
 from tooltap.traces.recording.own_file import NotOursError, lock_own, open_own, without_planted_links
@@ -321,3 +323,20 @@ async def test_nothing_stands_beside_a_backup(tmp_path: Path, shared: Path, stra
     stranger.run(plant_folder, shared / "other.db.partial")
     with pytest.raises(JournalError, match=r"other\.db\.partial cannot be created: File exists"):
         backup(tmp_path / "journal.db", shared / "other.db")
+
+
+def test_planted_link_in_a_store_is_not_read(mine: Path, shared: Path, stranger: Stranger) -> None:
+    """Neither to a file nor to a folder. A link of our own beside them is."""
+    root = Root("claude", stores()["claude"], str(shared))
+    (mine / "a.jsonl").write_bytes(MINE)
+    stranger.run(plant_link, mine / "file", shared / "planted.jsonl")
+    stranger.run(plant_link, mine, shared / "planted")
+    (shared / "own").symlink_to(mine)
+    troubles: list[OSError] = []
+
+    assert [one.path for one in scan(root, root.path, troubles.append)] == [str(shared / "own" / "a.jsonl")]
+    for place in ("planted.jsonl", "planted", "planted/a.jsonl"):
+        assert list(look_at(root, str(shared / place), troubles.append)) == []
+    with pytest.raises(OSError, match="symbolic links"):
+        read_head(str(shared / "planted.jsonl"), 100)
+    assert troubles == []

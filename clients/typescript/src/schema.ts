@@ -56,6 +56,8 @@ export type ClientFrame =
   | EndRequest
   | ToAgentRequest
   | RemoveRequest
+  | PinRequest
+  | RereadRequest
   | PingRequest;
 
 /** A line from the daemon that is not an event; `op` says which. */
@@ -737,6 +739,29 @@ export interface RemoveRequest {
   session: string;
 }
 
+/** Pins a session, so that retention never deletes it, or unpins it. */
+export interface PinRequest {
+  op: "pin";
+  /** Id of the request; the reply repeats it. */
+  id?: string | number;
+  session: string;
+  pinned?: boolean;
+}
+
+/**
+ * Reads session files again whose events retention has deleted: those of these sessions, or of these agents; all
+ * of     them if neither is given. Files whose events are still in the journal are not read again.
+ */
+export interface RereadRequest {
+  op: "reread";
+  /** Id of the request; the reply repeats it. */
+  id?: string | number;
+  /** Ids of sessions, or their beginnings. */
+  session?: string[];
+  /** Names of agents, as in the setting `follow`. */
+  agent?: string[];
+}
+
 /** Asks whether the daemon answers. */
 export interface PingRequest {
   op: "ping";
@@ -1299,6 +1324,19 @@ export interface RemoveResult {
   events: number;
 }
 
+/** The session is pinned, or no longer pinned. */
+export interface PinResult {
+  pinned: boolean;
+}
+
+/** The files are being read. */
+export interface RereadResult {
+  /** How many files are read again: the main agents' and the subagents'. */
+  files: number;
+  /** How many files would be read again, but do not exist any more. */
+  missing: number;
+}
+
 /** The publisher has taken it for the agent. */
 export interface ToAgentResult {
 }
@@ -1760,6 +1798,8 @@ export interface Results {
   output: OutputResult;
   end: Statistics;
   remove: RemoveResult;
+  pin: PinResult;
+  reread: RereadResult;
   store: StoreResult;
   "to-agent": ToAgentResult;
   ping: PingResult;

@@ -103,10 +103,14 @@ def candidates(
     infos = connection.execute("SELECT info FROM streams WHERE followed=1 AND expired=0")
     connection.executemany("INSERT OR IGNORE INTO kept VALUES (?, 0)", _sessions_in(infos))
     by_age = connection.execute(_CANDIDATES.format(condition=f"{_AGED} AND NOT {_IS_KEPT}"), (before,)).fetchall()
-    found = [Candidate(*row, is_old=True) for *row, happened in by_age if happened < before]
+    found = [
+        Candidate(stream, updated, session, True) for stream, updated, session, happened in by_age if happened < before
+    ]
     if is_too_long:
         ended = _CANDIDATES.format(condition=f"state='ended' AND expired=0 AND NOT {_IS_PINNED}")
-        found += [Candidate(*row, is_old=False) for *row, _ in connection.execute(ended)]
+        found += [
+            Candidate(stream, updated, session, False) for stream, updated, session, _ in connection.execute(ended)
+        ]
     return found
 
 

@@ -4,6 +4,12 @@ The position is stored only in the journal, which counts the bytes and lines of 
 their events. So each line takes effect once, also after a crash. The CRC of the last line shows whether the file is
 still the same. If not, it is a new input and gets its own stream, with the CRC of its first line in the id.
 
+A stream belongs to a session, not to a path: agents' folders are renamed, copied and synchronized. A file at an unknown
+path that has the session and the first line of a known stream, and the stream's last line at its position, continues
+this stream (`relate`). While the stream's earlier file is still there and at least as long, the other one waits: one
+stream reads one file at a time, and the longest wins. If both have gone on differently, the other is a new stream, and
+what it has in common with the first is left out.
+
 A `.jsonl` file grows by lines, and so does a session in a database. A `.json` file is a document that the agent
 rewrites as a whole, or that is composed of the files of a session: each version is one line of its stream, and the
 parser emits only what is new in it.
@@ -14,6 +20,7 @@ unless the user asked for backfill. They still count for the position.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import zlib
@@ -29,24 +36,27 @@ from tooltap.daemon.ingest.connection import IngestConnection
 from tooltap.daemon.ingest.offload import Normalized
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import Journal, StreamInfo
-from tooltap.daemon.sessions.joining import names_session
+from tooltap.daemon.sessions.joining import is_file, names_session
+from tooltap.daemon.sessions.listing import SessionFilter
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.follow.backfill_worker import Portion, Request
 from tooltap.daemon.taps.follow.overlap import Span, covering, keeps, spans
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.follow.stores import (
+    Database,
     Files,
     Position,
     Reader,
     ReplacedError,
     Root,
+    common_lines,
     find_moved,
     read_note,
 )
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.catalog.dialect import Store
-from tooltap.normalizers.core.items import Context, OutputChunk, Produced
+from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.stream.normalizer import Keep, StreamNormalizer
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.protocol.events import decode
@@ -95,6 +105,16 @@ class Setting:
     """Folder of the announcements of taps."""
     socket: str
     """Socket of this daemon, as named in announcements."""
+    whole: set[str]
+    """Streams that are read from their beginning whatever `follow.backfill` says: retention had deleted them."""
+
+
+class HeldError(Exception):
+    """The stream is being read from another path."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
 
 
 class Seen(NamedTuple):
@@ -119,10 +139,10 @@ def read_to(info: StreamInfo, store: Store) -> int:
 async def open_file(
     path: str, root: Root, setting: Setting, *, seen: Seen, failed: Callable[[ErrorFrame], None]
 ) -> FollowedFile | None:
-    """Open a file, resuming its stream if it has one; None while the file has no whole line. `failed` is called when
-    lines cannot be committed, or another publisher takes over the stream.
+    """Open a file, resuming its stream if it has one; None while the file has no whole line, or another file has all
+    that it has. `failed` is called when lines cannot be committed, or another publisher takes over the stream.
 
-    Raises `NotYetError`, `OSError`, `FrameError`, `JournalError`.
+    Raises `NotYetError`, `HeldError`, `OSError`, `FrameError`, `JournalError`.
     """
     limit = setting.line_bytes + 1 if is_document(path) else SESSION_BYTES
     reader = root.reader
@@ -130,19 +150,17 @@ async def open_file(
     lines = [head] if is_document(path) else head.split(b"\n")[:-1]
     if not lines or (is_document(path) and len(head) < limit and not _is_object(head)):
         return None
-    stream, info, position = await _find_stream(path, lines[0], root.place, reader, setting)
+    start = await _find_stream(path, lines, root, setting)
+    if start is None:
+        return None
+    stream, info, position, copied, session, agent = start
     if info is None:
         _wait_for_streams(seen, mtime, setting)
     await _wait_for_taps(root, mtime, setting)
-    if stream in setting.streams.connections:  # another publisher sends this file
-        raise NotYetError(RETRY)
-    match = root.match(path)
-    in_folder_of = match.groupdict().get("session") if match is not None else None
-    session = (info.last_session or info.session if info else None) or in_folder_of
-    agent = None if info is None else info.agent
-    if info is None or session is None:
-        named, agent = _session_of(lines, root.place.dialect)
-        session = session or named
+    if (owner := setting.streams.connections.get(stream)) is not None:
+        if owner.live.info.path not in (None, path):
+            raise HeldError(owner.live.info.path)
+        raise NotYetError(RETRY)  # another publisher sends this file
     first_t = mtime if info is None or info.first_t is None else info.first_t
     await _taps_of(setting, session, stream)
     parent = None if info is None else info.parent
@@ -160,34 +178,181 @@ async def open_file(
     if info is None:
         ingest.live.info.missing_at, ingest.live.info.last_reported_ts = seen.absent, -1
         ingest.live.info.followed = True
+        ingest.live.info.copied = copied
+    ingest.live.info.path = path
+    if not is_document(path):
+        ingest.live.info.head = _head_of(lines[0])
     try:
         file = FollowedFile(path, root, reader, ingest, session, first_t, position, mtime, setting)
     except Exception:  # a stream that has an owner is not opened again
         await ingest.finish()
         raise
-    file.is_backfill = info is None and isinstance(reader, Files) and not is_document(path) and mtime < setting.started
+    is_new = info is None and not copied and stream not in setting.whole
+    file.is_backfill = is_new and isinstance(reader, Files) and not is_document(path) and mtime < setting.started
     return file
 
 
-async def _find_stream(
-    path: str, first: bytes, store: Store, reader: Reader, setting: Setting
-) -> tuple[str, StreamInfo | None, Position]:
-    """Find the stream that has read this file, or a new one. Returns its id, its information, and the position."""
+class Start(NamedTuple):
+    """The stream of a file, and where it continues in the file."""
+
+    stream: str
+    info: StreamInfo | None
+    """None for a new stream."""
+    position: Position
+    copied: int
+    """For a new stream: bytes at the beginning that another stream has read."""
+    session: str | None
+    agent: str | None
+
+
+async def _find_stream(path: str, lines: Sequence[bytes], root: Root, setting: Setting) -> Start | None:
+    """Find the stream that has read this file, here or elsewhere, or a new one. None if another file has all that this
+    one has."""
+    match = root.match(path)
+    in_folder_of = match.groupdict().get("session") if match is not None else None
     base = real_path_id(path)
-    other = f"{base}~{zlib.crc32(first):08x}"
+    other = f"{base}~{zlib.crc32(lines[0]):08x}"
+    copied = 0
+    tried = set[str]()
     for stream in itertools.chain((base, other), (f"{other}~{number}" for number in itertools.count(2))):
         stored = await setting.journal.load_stream(stream)
         if stored is None:
-            return stream, None, Position()
-        info = stored.info
-        if is_document(path):
-            return stream, info, Position()
-        try:
-            crc = info.crc if info.crc_line == info.lines else None
-            return stream, info, await to_thread.run_sync(reader.position_after, path, read_to(info, store), crc)
-        except ReplacedError:
-            continue
-    raise AssertionError("there is always one more number")
+            break
+        tried.add(stream)
+        if stored.info.expired:
+            if not await to_thread.run_sync(_has_more, path, lines[0], stored.info, root):
+                return None
+            if await _begins_again(stored.info, setting):
+                break
+        relation = await to_thread.run_sync(relate, path, stored.info, root)
+        if relation.waits:
+            return None
+        if relation.position is not None:
+            return _known(stored.info, relation.position, lines, in_folder_of, root)
+        copied = max(copied, relation.common)
+    named, agent = _session_of(lines, root.place.dialect)
+    session = in_folder_of or named
+    if named is not None:
+        for info in await _files_of(named, agent, root, setting):
+            if info.stream in tried or not _may_be(path, lines[0], info):
+                continue
+            relation = await to_thread.run_sync(relate, path, info, root)
+            if relation.waits:
+                return None
+            if relation.position is not None:
+                return _known(info, relation.position, lines, in_folder_of, root)
+            copied = max(copied, relation.common)
+    return Start(stream, None, Position(), copied, session, agent)
+
+
+def _known(info: StreamInfo, position: Position, lines: Sequence[bytes], in_folder_of: str | None, root: Root) -> Start:
+    session, agent = info.last_session or info.session or in_folder_of, info.agent
+    if session is None:
+        session, agent = _session_of(lines, root.place.dialect)
+    return Start(info.stream, info, position, 0, session, agent)
+
+
+async def _files_of(session: str, agent: str | None, root: Root, setting: Setting) -> list[StreamInfo]:
+    """Return the streams of session files that this session, or this subagent of it, has; also those of which nothing
+    is committed yet."""
+    found = {one.stream: one for one in await setting.journal.streams_of(session)}
+    for stream, owner in setting.streams.connections.items():
+        if session in (owner.live.info.last_session, owner.live.info.session):
+            found.setdefault(stream, owner.live.info)
+    wanted = (True, root.place.dialect, agent)
+    return [one for one in found.values() if (one.followed, one.asked_dialect, one.agent) == wanted]
+
+
+def _may_be(path: str, first: bytes, info: StreamInfo) -> bool:
+    """Say whether a file may be the one that a stream of its session has read. A document has no first line that stays:
+    it must be the same, or have the name of one that is gone."""
+    if not is_document(path):
+        return info.head in (None, _head_of(first))
+    if info.crc_line == info.lines and info.crc == zlib.crc32(first):
+        return True
+    own = info.path
+    return own is not None and os.path.basename(own) == os.path.basename(path) and not os.path.exists(own)
+
+
+def _has_more(path: str, first: bytes, info: StreamInfo, root: Root) -> bool:
+    """Say whether a file has something that its stream has not read. Blocks. Raises `OSError`."""
+    if is_document(path):
+        return info.crc != zlib.crc32(first)
+    if isinstance(root.reader, Database):
+        here = _position_in(path, info, root)
+        return here is None or bool(root.reader.read_from(path, here, 1).data)
+    return read_to(info, root.place) - _size_of(path) not in (0, 1)
+
+
+async def _begins_again(info: StreamInfo, setting: Setting) -> bool:
+    """Forget the position of a stream whose session retention has deleted. Returns whether it was forgotten. Raises
+    `JournalError`."""
+    if not (info.expired and info.followed) or await is_listed(info, setting.journal):
+        return False
+    setting.whole.add(info.stream)
+    return await setting.journal.forget_expired(info.stream)
+
+
+async def is_listed(info: StreamInfo, journal: Journal) -> bool:
+    """Say whether the journal has events of a stream's session. Raises `JournalError`."""
+    session = info.last_session or info.session
+    return session is not None and bool(await journal.sessions(limit=1, wanted=SessionFilter(session=(session,))))
+
+
+class Relation(NamedTuple):
+    """What a file has to do with a stream that has read this file or a similar one."""
+
+    position: Position | None = None
+    """Where the stream continues in the file; None: it does not."""
+    waits: bool = False
+    """True if the stream has all of the file, and reads another one."""
+    common: int = 0
+    """Bytes of whole lines at the beginning that are also in the stream's own file."""
+
+
+def relate(path: str, info: StreamInfo, root: Root) -> Relation:
+    """Compare a file with a stream. Blocks. Raises `OSError`."""
+    reader = root.reader
+    own = info.path if info.path not in (None, path) else None
+    if is_document(path):
+        is_shorter = own is not None and _size_of(own) >= max(_size_of(path), 1)
+        return Relation(waits=True) if is_shorter else Relation(Position())
+    here = _position_in(path, info, root)
+    if own is None:
+        return Relation(here)
+    if isinstance(reader, Database):
+        is_there = os.path.exists(os.path.dirname(own))
+        if is_there and here is not None and not reader.read_from(path, here, 1).data:
+            return Relation(waits=True)
+        return Relation(here)
+    if _size_of(own) == 0 or _position_in(own, info, root) is None:
+        return Relation(here)
+    if here is not None:
+        # Through which of two links the system reports a change, is its choice.
+        waits = _size_of(path) <= here.offset if os.path.samefile(own, path) else _size_of(own) >= _size_of(path)
+        return Relation(waits=True) if waits else Relation(here)
+    common, is_whole = common_lines(path, own)
+    return Relation(waits=is_whole, common=common)
+
+
+def _position_in(path: str, info: StreamInfo, root: Root) -> Position | None:
+    """Return the position at which a stream continues in a file; None if it has not read this file so far."""
+    crc = info.crc if info.crc_line == info.lines else None
+    try:
+        return root.reader.position_after(path, read_to(info, root.place), crc)
+    except (ReplacedError, FileNotFoundError):
+        return None
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def _head_of(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()[:16]
 
 
 def _session_of(lines: Sequence[bytes], dialect: str) -> tuple[str | None, str | None]:
@@ -268,7 +433,8 @@ class FollowedFile:
         self._mtime = mtime
         self._setting = setting
         self._splitter = Splitter(setting.line_bytes)
-        self._horizon = setting.started if setting.follow.backfill_seconds == 0 else 0
+        is_whole = ingest.stream in setting.whole
+        self._horizon = setting.started if setting.follow.backfill_seconds == 0 and not is_whole else 0
         self.is_backfill = False
         """Whether backfill workers may normalize the file: it has not changed since the start of the daemon, and was
         not in the journal."""
@@ -370,6 +536,9 @@ class FollowedFile:
         others = await _taps_of(self._setting, session, self._ingest.stream)
         if session is None:
             return [], {}
+        if self._ingest.live.info.copied:
+            others = [one for one in others if not is_file(one)]
+        others = [one for one in others if not one.copied]
         grace = int(GRACE * 1000)
         covered = spans(others, session, self._ingest.stream, self._first_t, grace)
         if covered is None:
@@ -385,9 +554,10 @@ class FollowedFile:
         return keeps(live.info, live.normalizer.statistics, self._horizon, covered, others, self._setting.clock())
 
     async def _read_lines(self) -> bool:
-        limit = TURN_BYTES
+        common = self._ingest.live.info.copied - self._position.offset
+        limit = min(TURN_BYTES, common) if common > 0 else TURN_BYTES
         data, position, mtime = await to_thread.run_sync(self._reader.read_from, self.path, self._position, limit)
-        keep = await self._keep(mtime) if data else None
+        keep: Keep | None = _leave_out if common > 0 else await self._keep(mtime) if data else None
         self._position, self._mtime = position, mtime
         await self._ingest.take(self._splitter.feed(data), mtime, keep)
         return len(data) >= limit
@@ -403,6 +573,10 @@ class FollowedFile:
         elif not (info.lines == info.crc_line > 0 and info.crc == zlib.crc32(data)) and _is_object(data):
             await self._ingest.take([data], mtime, keep)
         return False
+
+
+def _leave_out(items: list[Item]) -> list[Item]:
+    return []
 
 
 def _is_object(data: bytes) -> bool:

@@ -23,7 +23,7 @@ import os
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -43,10 +43,12 @@ from tooltap.daemon.taps.follow.backfill_worker import Portion, Request, normali
 from tooltap.daemon.taps.follow.file import (
     TURN_BYTES,
     FollowedFile,
+    HeldError,
     NotYetError,
     Seen,
     Setting,
     is_document,
+    is_listed,
     open_file,
     read_to,
 )
@@ -56,6 +58,7 @@ from tooltap.daemon.taps.follow.watch import Watch
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.frames import ErrorFrame, FrameError
+from tooltap.protocol.replies import RereadResult
 from tooltap.protocol.stats import BackfillStatistics, FollowStatistics
 
 OPEN_FILES = 64
@@ -64,6 +67,8 @@ IDLE = 300.0
 """Seconds without a read after which a file is closed until it changes."""
 RESCAN = 60.0
 """Seconds between scans of the folders for changes that the file system did not report."""
+NOT_YET = 0.2
+"""Seconds after which a file is retried whose stream another publisher sends."""
 RETRY = 5.0
 """Seconds after which a file is retried whose lines could not be committed."""
 AHEAD = 3
@@ -103,11 +108,12 @@ class Follower:
             clock=clock,
             spool=str(spool),
             socket=os.path.realpath(socket),
+            whole=set(),
         )
         self._loop = asyncio.get_running_loop()
         self._follow = follow
         self._journal = journal
-        self._roots = roots(follow.followed, environment)
+        self._roots = roots(follow.followed, environment, follow.folders)
         self._oldest = self._setting.started - follow.backfill_seconds * 1000
         """Limit of the backfill, in ms since the epoch: an older file that is not in the journal is ignored until it
         changes."""
@@ -134,11 +140,11 @@ class Follower:
         """Follow until cancelled. Raises only on internal errors; it may be called again then."""
         await self._forget()
         stores = {root.place.dialect: root.place for root in self._roots}
-        self._read_to = {
-            info.stream: (read_to(info, stores[info.asked_dialect]), info.last_t)
-            for info in await self._streams()
-            if info.asked_dialect in stores and is_file(info)
-        }
+        self._read_to = {}
+        for info in await self._streams():  # newest first
+            if info.asked_dialect in stores and is_file(info):
+                name = info.stream if info.path is None else real_path_id(info.path)
+                self._read_to.setdefault(name, (read_to(info, stores[info.asked_dialect]), info.last_t))
         _log.info("following", folders=[root.path for root in self._roots], backfill=self._follow.backfill)
         stop = threading.Event()
         threads = [threading.Thread(target=self._watch, args=(root, stop), daemon=True) for root in self._roots]
@@ -179,6 +185,42 @@ class Follower:
             agents=dict(Counter(entry.root.agent for entry in self._entries.values())),
             backfill=self._backfill.statistics(),
         )
+
+    async def reread(self, sessions: Collection[str] | None, agents: Collection[str] | None) -> RereadResult:
+        """Read files again whose events retention has deleted: those of sessions whose ids begin so, or of these
+        agents; None: of all. Raises `JournalError`."""
+        await self._backfill.all_listed.wait()
+        dialects = {root.place.dialect for root in self._roots if agents is None or root.agent in agents}
+        paths = {real_path_id(path): path for path in self._entries}
+        begun = None if sessions is None else tuple(sessions)
+        found: dict[str, StreamInfo] = {}
+        missing = 0
+        for info in await self._journal.streams():
+            is_wanted = begun is None or (info.last_session or info.session or "").startswith(begun)
+            if not (info.followed and info.expired and is_wanted and info.asked_dialect in dialects):
+                continue
+            if await is_listed(info, self._journal):
+                continue
+            if (path := self._path_of(info, paths)) is None:
+                missing += 1
+            else:
+                found[path] = info
+        for path, info in found.items():
+            await self._close(path)
+            if await self._journal.forget_expired(info.stream) and (entry := self._entries.get(path)) is not None:
+                self._setting.whole.add(info.stream)
+                self._queues.add(path, entry)
+        self._wake.set()
+        return RereadResult(files=len(found), missing=missing)
+
+    def _path_of(self, info: StreamInfo, paths: Mapping[str, str]) -> str | None:
+        """Return the file of a stream, if it is still there. `paths`: `real_path_id` of each file -> its path."""
+        if info.path in self._entries:
+            return info.path
+        name = info.stream
+        while name not in paths and "~" in name:  # the file was replaced once
+            name = name.rpartition("~")[0]
+        return paths.get(name)
 
     # -- reports of the threads ---------------------------------------------------------------------------------
 
@@ -300,6 +342,12 @@ class Follower:
             return more
         except NotYetError as later:
             self._queues.add_later(path, later.seconds)
+        except HeldError as held:  # the file was moved, or a copy of it has become longer
+            if (holder := self._entries.get(held.path)) is None or holder.file is None or held.path in self._away:
+                self._queues.add_later(path, NOT_YET)
+            else:
+                await self._close(held.path)
+                return True
         except FileNotFoundError:
             await self._give_up(path)
         except OSError as error:  # the next rescan of the folder tries it again
@@ -509,6 +557,8 @@ class Backfill:
 
     def __init__(self, listings: int) -> None:
         self._listings = listings
+        self.all_listed = anyio.Event()
+        """Set when all folders have been listed."""
         self.bytes = 0
         self._files = 0
         self._left: dict[str, int] = {}
@@ -517,6 +567,8 @@ class Backfill:
     def listed(self) -> None:
         """Count a folder as listed for the first time."""
         self._listings -= 1
+        if self._listings <= 0:
+            self.all_listed.set()
 
     def add(self, path: str, size: int) -> None:
         """Add a file with `size` bytes to read."""

@@ -31,6 +31,9 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     backfill: str = "24h"
     """Which files that were never followed are read from their beginning: `all`; those modified within this time before
     the daemon started (`36h`, `7d`); or `none`, which reads only what is appended from now on."""
+    folders: dict[str, tuple[str, ...]] = {}
+    """Agent -> further folders in which it stores sessions, of the kind that its environment variable names: of another
+    account, the other side of WSL, a container's volume."""
     polling: bool = False
     """Poll for changes, for file systems that report none."""
     jobs: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -41,6 +44,9 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         for agent in self.agents:
             if agent not in (ALL, *stores()):
                 raise ValueError(f"no session files of {agent!r} are known; there are {', '.join(stores())}, {ALL}")
+        for agent in self.folders:
+            if agent not in stores():
+                raise ValueError(f"no session files of {agent!r} are known; there are {', '.join(stores())}")
         if self.backfill not in ("all", "none") and not _AGE.fullmatch(self.backfill):
             raise ValueError(f"backfill is all, none or an age like 36h or 7d, not {self.backfill!r}")
 

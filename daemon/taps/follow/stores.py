@@ -4,6 +4,9 @@ files.
 Files are read incrementally from a position while the agent writes them. No file stays open between two reads. So at
 the next read, the path may have another file, or the file may have been truncated. Both are detected by content: the
 bytes before the position (its `mark`) must be unchanged. The functions block: call them in a thread.
+
+Links in a store are followed if they belong to the user: a folder or a file that is kept elsewhere. Links of others are
+not, nor links behind links, so that nobody plants a file for us to read.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ import re
 import sqlite3
 import stat
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
@@ -31,6 +35,8 @@ from tooltap.normalizers.catalog.registry import load, stores
 MARK_BYTES = 4_096
 BLOCK = 65_536
 NOTE_BYTES = 65_536
+COMPARED_BYTES = 1_048_576
+OPENING = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class ReplacedError(Exception):
@@ -123,6 +129,28 @@ def read_head(path: str, limit: int) -> tuple[bytes, int]:
     return data, status.st_mtime_ns // 1_000_000
 
 
+def common_lines(path: str, other: str) -> tuple[int, bool]:
+    """Compare the beginnings of two files. Returns how many bytes of whole lines they have in common, and whether the
+    other one has all of the first. Raises `OSError`."""
+    offset = common = 0
+    with opened(path) as (one, _), opened(other) as (two, _):
+        while block := os.pread(one, COMPARED_BYTES, offset):
+            compared = os.pread(two, len(block), offset)
+            same = len(block) if block == compared else _same_bytes(block, compared)
+            common = offset + newline if (newline := block.rfind(b"\n", 0, same) + 1) else common
+            if same < len(block):
+                return common, False
+            offset += same
+    return common, True
+
+
+def _same_bytes(one: bytes, other: bytes) -> int:
+    """Return the length of the common beginning."""
+    return next(
+        (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+
+
 class Files:
     """Reads session files."""
 
@@ -153,7 +181,12 @@ def find_moved(path: str, inode: int | None) -> str | None:
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        descriptor = os.open(path, OPENING)
+    except OSError as error:
+        if error.errno != errno.ELOOP or not is_own_link(path):
+            raise
+        descriptor = os.open(os.path.realpath(path), OPENING)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -161,6 +194,15 @@ def opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
         yield descriptor, status
     finally:
         os.close(descriptor)
+
+
+def is_own_link(path: str) -> bool:
+    """Say whether a path is a symbolic link of the user's own."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISLNK(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def _line_before(descriptor: int, end: int) -> bytes:
@@ -188,6 +230,8 @@ class Root:
     place: Store
     path: str
     """Resolved, without symbolic links. It need not exist."""
+    home: str = ""
+    """The folder that holds `place.below`."""
 
     @cached_property
     def reader(self) -> Files | Database | SessionFolders:
@@ -208,26 +252,42 @@ class Root:
         return session if session is not None and self.match(session) else path
 
 
-def roots(names: tuple[str, ...], environment: Mapping[str, str]) -> list[Root]:
-    """Return where these agents store their sessions."""
-    found = []
+def homes(place: Store, environment: Mapping[str, str], further: Sequence[str] = ()) -> list[Path]:
+    """Return the folders that hold `place.below`: those of its variable, which may name several, separated by commas,
+    or else the usual one; and further ones. `~` is the user's home."""
+    named = environment.get(place.variable, "") if place.variable else ""
+    several = [named] if os.path.isdir(os.path.expanduser(named)) else named.split(",")
+    found = [one.strip() for one in several if one.strip()] or [str(Path.home() / place.home)]
+    return [Path(one).expanduser() for one in (*found, *further)]
+
+
+def roots(
+    names: Iterable[str], environment: Mapping[str, str], further: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> list[Root]:
+    """Return where these agents store their sessions, each folder once. `further`: agent -> further folders of the kind
+    that its variable names."""
+    found: dict[tuple[str, str], Root] = {}
     for name, place in ((name, stores()[name]) for name in names):
-        home = environment.get(place.variable) or Path.home() / place.home
-        found.append(Root(name, place, os.path.realpath(Path(home) / place.below)))
-    return found
+        for home in homes(place, environment, further.get(name, ())):
+            path = os.path.realpath(home / place.below)
+            found.setdefault((place.dialect, path), Root(name, place, path, str(home)))
+    return list(found.values())
 
 
 def scan(root: Root, folder: str, trouble: Callable[[OSError], None]) -> Iterator[Found]:
-    """List the session files in `folder` and below, without following symbolic links."""
-    folders = [folder]
+    """List the session files in `folder` and below, also behind one link of the user's own."""
+    folders = [(folder, os.path.realpath(folder) != folder)]
     while folders:
+        place, is_linked = folders.pop()
         try:
-            with os.scandir(folders.pop()) as entries:
+            with os.scandir(place) as entries:
                 for entry in entries:
                     try:
-                        if entry.is_dir(follow_symlinks=False):
-                            folders.append(entry.path)
-                        elif root.match(entry.path) and entry.is_file(follow_symlinks=False):
+                        if entry.is_symlink() and (is_linked or not _leads_elsewhere(root, entry.path)):
+                            continue
+                        if entry.is_dir():
+                            folders.append((entry.path, is_linked or entry.is_symlink()))
+                        elif root.match(entry.path) and entry.is_file():
                             yield _look(root, entry.path)
                     except FileNotFoundError:  # it has just been deleted
                         continue
@@ -241,7 +301,7 @@ def scan(root: Root, folder: str, trouble: Callable[[OSError], None]) -> Iterato
 
 def look_at(root: Root, path: str, trouble: Callable[[OSError], None]) -> Iterator[Found]:
     """List the session files that a change at this path may concern. A deleted file has size and time 0."""
-    if os.path.realpath(path) != path:
+    if os.path.realpath(path) != path and not _is_reachable(root, path):
         return
     path = root.session_of(path)
     if os.path.isdir(path):
@@ -255,10 +315,27 @@ def look_at(root: Root, path: str, trouble: Callable[[OSError], None]) -> Iterat
             trouble(error)
 
 
+def _leads_elsewhere(root: Root, link: str) -> bool:
+    """Say whether a link is the user's own, and what it names is not listed anyway: it is outside the root, and does
+    not contain it."""
+    target = os.path.realpath(link)
+    return is_own_link(link) and os.path.commonpath([target, root.path]) not in (target, root.path)
+
+
+def _is_reachable(root: Root, path: str) -> bool:
+    """Say whether the only link in a path below the root is one that `scan` follows."""
+    below = path[len(root.path) + 1 :].split("/")
+    ways = itertools.accumulate(below, os.path.join, initial=root.path)
+    links = [way for way in itertools.islice(ways, 1, None) if os.path.islink(way)]
+    return len(links) == 1 and _leads_elsewhere(root, links[0])
+
+
 def _look(root: Root, path: str) -> Found:
     if isinstance(root.reader, SessionFolders):
         return root.reader.look_at(path)
     status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode) and status.st_uid == os.geteuid():
+        status = os.stat(path)
     return Found(path, status.st_size, status.st_mtime_ns)
 
 
@@ -311,6 +388,14 @@ class Database:
             found = list(self._reader.sessions(query, self._changed()))
         return [Found(f"{self.path}/{one.session}", one.rows, one.changed * 1_000_000) for one in found]
 
+    def unread(self, tables: re.Pattern[str]) -> dict[str, int]:
+        """Return the number of rows of tables whose names do not match. Raises `OSError`."""
+        listed = "SELECT name FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite#_%' ESCAPE '#'"
+        with _opened(self.path) as query:
+            others = [name for (name,) in query(listed) if not tables.fullmatch(name)]
+            counts = {name: _rows_of(query, name) for name in others}
+        return {name: rows for name, rows in counts.items() if rows}
+
     def head(self, path: str, limit: int) -> tuple[bytes, int]:
         chunk = self.read_from(path, Position(), limit)
         return chunk.data, chunk.mtime
@@ -359,6 +444,11 @@ class Database:
         with suppress(OSError):
             changed = max(changed, os.stat(f"{self.path}-wal").st_mtime_ns)
         return changed // 1_000_000
+
+
+def _rows_of(query: Query, table: str) -> int:
+    quoted = table.replace('"', '""')
+    return next(int(count) for (count,) in query(f'SELECT count(*) FROM "{quoted}"'))
 
 
 @contextmanager
@@ -461,7 +551,7 @@ class _Folder:
     """Implements `Folder`."""
 
     def __init__(self, path: str, limit: int) -> None:
-        self._path = path
+        self._path = os.path.realpath(path)
         self._limit = limit
         self._left = limit
 

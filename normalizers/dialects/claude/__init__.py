@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, OwnDeletion, Prompt, Store
 from tooltap.normalizers.wire.values import record, string
 
 
@@ -127,6 +127,8 @@ AGENTS = (
             ".claude",
             "projects",
             re.compile(r".+\.jsonl"),
+            beside=re.compile(r".+\.meta\.json|(?:.+/)?sessions-index\.json|.+/(?:tool-results|memory)/"),
+            deletes=OwnDeletion("settings.json", "cleanupPeriodDays", 30),
             note=(".meta.json", "toolUseId"),
         ),
         prompt=_PROMPT,

@@ -59,6 +59,7 @@ AGENTS = (
             ".cline",
             "data/sessions",
             re.compile(r"(?P<session>[^/]+)/[^/]+\.messages\.json"),
+            beside=re.compile(r"[^/]+/(?![^/]+\.messages\.)[^/]+|[^/]+/.+/"),
         ),
         prompt=Prompt(
             flags="--json -y --yolo -p --plan -a --act -v --verbose --double-check-completion",

@@ -140,7 +140,14 @@ AGENTS = (
         ("exec … --json", "e … --json", "mcp-server", "app-server"),
         "exec --json",
         package="@openai/codex",
-        store=Store("codex-rollout", "CODEX_HOME", ".codex", "sessions", re.compile(r"(?:.+/)?rollout-[^/]+\.jsonl")),
+        store=Store(
+            "codex-rollout",
+            "CODEX_HOME",
+            ".codex",
+            "sessions",
+            re.compile(r"(?:.+/)?rollout-[^/]+\.jsonl"),
+            unread=("archived_sessions",),
+        ),
         prompt=_PROMPT,
     ),
 )

@@ -41,6 +41,7 @@ AGENTS = (
             ".continue",
             "sessions",
             re.compile(r"(?!sessions\.json)(?P<session>[^/]+)\.json"),
+            beside=re.compile(r"sessions\.json"),
         ),
     ),
 )

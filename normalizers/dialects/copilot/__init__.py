@@ -45,6 +45,8 @@ AGENTS = (
             "session-state",
             re.compile(r"(?P<session>[^/]+)/events\.jsonl"),
             printed=True,
+            beside=re.compile(r"[^/]+/(?!events).+"),
+            unread=("history-session-state",),
         ),
         prompt=Prompt(options=("-p", "--prompt"), words="none"),
     ),

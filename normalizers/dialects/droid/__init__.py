@@ -52,6 +52,13 @@ AGENTS = (
         "droid",
         ("--output-format acp",),
         "exec --output-format acp",
-        store=Store("droid-session", "", ".factory", "sessions", re.compile(r"(?:.+/)?[^/]+\.jsonl")),
+        store=Store(
+            "droid-session",
+            "",
+            ".factory",
+            "sessions",
+            re.compile(r"(?:.+/)?[^/]+\.jsonl"),
+            beside=re.compile(r"(?:.+/)?[^/]+\.settings\.json"),
+        ),
     ),
 )

@@ -80,6 +80,7 @@ AGENTS = (
             ".gemini/tmp",
             # A subagent's chat names only itself; the folder above it is named after its session.
             re.compile(r"[^/]+/chats/(?:(?P<session>[^/]+)/)?[^/]+\.jsonl?"),
+            beside=re.compile(r"[^/]+|[^/]+/(?!chats/).+"),
         ),
     ),
 )

@@ -102,6 +102,7 @@ AGENTS = (
             ".kimi-code",
             "sessions",
             re.compile(r"[^/]+/(?P<session>[^/]+)/agents/[^/]+/wire\.jsonl"),
+            beside=re.compile(r".+/(?!wire\.)[^/]+"),
         ),
         prompt=Prompt(
             options=("-p", "--prompt", "-c", "--command"),

@@ -113,6 +113,10 @@ AGENTS = (
             re.compile(r"opencode\.db/(?P<session>[\w-]+)"),
             reader="store:OpencodeStore",
             database="opencode.db",
+            beside=re.compile(r"(?!storage/)[^/]+/|storage/(?!session/|message/)[^/]+/|(?!opencode)[^/]+|opencode\.db"),
+            tables=re.compile(
+                r"event|event_sequence|session|message|part|session_share|(?!.*(?:event|session|message)).+"
+            ),
         ),
         prompt=_PROMPT,
         server=EventServer(

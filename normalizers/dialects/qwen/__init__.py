@@ -91,6 +91,7 @@ AGENTS = (
             ".qwen",
             "projects",
             re.compile(r"[^/]+/(?:chats|subagents/(?P<session>[^/]+))/[^/]+\.jsonl"),
+            beside=re.compile(r".+\.meta\.json|[^/]+/(?!chats/|subagents/).+"),
             note=(".meta.json", "toolUseId"),
         ),
         prompt=Prompt(

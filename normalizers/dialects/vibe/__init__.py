@@ -54,6 +54,7 @@ AGENTS = (
             "logs/session/unified",
             re.compile(r"(?P<session>[^/]+)/meta\.json"),
             reader="store:VibeStore",
+            beside=re.compile(r"[^/]+/.+"),
         ),
         prompt=Prompt(options=("-p", "--prompt"), words="none"),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import sqlite3
@@ -322,6 +323,11 @@ CASES: dict[str, Cases] = {
     "tail": _tail,
     "sessions": _list,
     "sessions rm": lambda world, new: _daemons(world, ARGUMENT, f"2{ARGUMENT}"),
+    "sessions pin": lambda world, new: _daemons(world, ARGUMENT),
+    "sessions unpin": lambda world, new: _daemons(world, ARGUMENT),
+    "follow reread": lambda world, new: itertools.chain(
+        _daemons(world, ARGUMENT), _daemons(world, "--agent", ARGUMENT), _daemons(world, "--all")
+    ),
     "search": _search,
     "usage": _usage,
     "show": _show,

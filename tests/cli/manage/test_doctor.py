@@ -10,8 +10,10 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 import tomllib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -317,6 +319,87 @@ def test_unreadable_session_folder_is_a_problem(home: Path) -> None:
     ]
     assert found.findings["sessions"][0].text.endswith(f"in {home / '.claude' / 'projects'}")
     assert found.problems() == [f"cannot read {home / '.gemini' / 'tmp'}: Too many levels of symbolic links"]
+
+
+def texts(found: Examined) -> list[str]:
+    return [one.text for one in found.findings["sessions"] if not one.text.startswith("no folder of sessions")]
+
+
+def test_what_lies_in_a_store_and_is_not_read_is_named(home: Path) -> None:
+    codex = home / ".codex"
+    for place in (
+        "sessions/2026/09/rollout-1.jsonl.zst",
+        "sessions/2026/09/rollout-2.jsonl.zst",
+        "sessions/index.json",
+    ):
+        write(codex / place)
+    write(codex / "archived_sessions" / "rollout-3.jsonl")
+    write(codex / "sessions" / "README.md")
+    write(home / ".copilot" / "history-session-state" / "session-1.json")
+    for place in ("a.jsonl", "a/subagents/agent-1.meta.json", "a/tool-results/b.json", "sessions-index.json"):
+        write(home / ".claude" / "projects" / "-ws" / place)
+    write(home / ".claude" / "projects" / "-ws" / "old.jsonl.gz")
+    database = home / "data" / "opencode" / "opencode.db"
+    database.parent.mkdir(parents=True)
+    write(database.with_name("opencode-beta.db"))
+    write(database.with_name("auth.json"))
+    with closing(sqlite3.connect(database)) as connection:
+        connection.executescript(
+            "CREATE TABLE event_sequence (aggregate_id, seq); CREATE TABLE event (id, aggregate_id, seq, type, data);"
+            "CREATE TABLE project (id); INSERT INTO project VALUES (1); CREATE TABLE session_v2 (id);"
+            "CREATE TABLE session_message (id); INSERT INTO session_message VALUES (1), (2);"
+        )
+    found = [text for text in texts(examined()) if " not read" in text]
+
+    assert found == [
+        f"claude: 1 .jsonl.gz file is not read in {home}/.claude/projects, such as -ws/old.jsonl.gz",
+        f"codex: 1 .jsonl file is not read in {codex}/archived_sessions, such as rollout-3.jsonl",
+        f"codex: 1 .json file is not read in {codex}/sessions, such as index.json",
+        f"codex: 2 .jsonl.zst files are not read in {codex}/sessions, such as 2026/09/rollout-1.jsonl.zst",
+        f"copilot: 1 .json file is not read in {home}/.copilot/history-session-state, such as session-1.json",
+        f"opencode: 2 rows of the table session_message in {database} are not read",
+        f"opencode: 1 .db file is not read in {database.parent}, such as opencode-beta.db",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (None, "30 days (its default): 2 are older, 1 go in a week"),
+        ('{"cleanupPeriodDays": 99}', "99 days (`cleanupPeriodDays` in {}): 1 are older, 0 go in a week"),
+        ("no JSON", "30 days (its default): 2 are older, 1 go in a week"),
+    ],
+)
+def test_what_the_agent_deletes_is_said(home: Path, settings: str | None, said: str) -> None:
+    file = home / ".claude" / "settings.json"
+    for days in (1, 25, 40, 120):
+        path = write(home / ".claude" / "projects" / "-ws" / f"{days}.jsonl")
+        os.utime(path, (time.time() - days * 86_400,) * 2)
+    if settings is not None:
+        file.write_text(settings)
+
+    assert f"claude deletes session files after {said.format(file)}" in texts(examined())
+
+
+def test_each_folder_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two accounts, and one whose folder is missing; the configuration names one more."""
+    for name in (".claude", ".claude-work", "volume"):
+        write(home / name / "projects" / "-ws" / "a.jsonl")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", f"~/.claude, {home}/.claude-work,{home}/gone")
+    config = write(home / "config.toml", f'[follow]\nfolders = {{claude = ["{home}/volume", "~/.claude"]}}\n')
+    found = examined("--config", config)
+
+    places = [one.text.rpartition(" in ")[2] for one in found.findings["sessions"] if one.text.startswith("claude has")]
+    assert places == [f"{home}/{name}/projects" for name in (".claude", ".claude-work", "volume")]
+    (absent,) = [one.text for one in found.findings["sessions"] if one.text.startswith("no folder of sessions")]
+    assert f"claude ({home}/gone/projects)" in absent
+    assert f"codex ({home}/.codex/sessions)" in absent
+
+
+def write(path: Path, text: str = "{}\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
 
 
 def install(home: Path, scripts: dict[str, str]) -> None:

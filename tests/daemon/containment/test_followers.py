@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.daemon.running import TIMEOUT, Running, running
-from tests.daemon.taps.following import CLAUDE, CODEX, append, lines_of, title_line
+from tests.daemon.taps.following import CLAUDE, CODEX, append, lines_of, named, title_line
 from tooltap.daemon import app
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.taps.follow import watch
@@ -97,7 +97,7 @@ def test_file_that_fails_is_read_later_and_the_others_now(
         rollout = tmp_path / "CODEX_HOME" / "sessions" / "rollout-2026-11-21T20-44-03-01a1ffd9.jsonl"
         append(rollout, lines_of(CODEX))
         for path in paths:
-            append(path, LINES)
+            append(path, named(LINES, path.stem))
         wait_read(daemon, {rollout: len(lines_of(CODEX)), paths[1]: len(LINES), paths[2]: len(LINES)})
         if not once:
             while not raising.raised:
@@ -118,7 +118,7 @@ def test_file_that_cannot_be_closed_is_opened_again(tmp_path: Path, monkeypatch:
     closing = Raising(monkeypatch, FollowedFile, "_at_rest", lambda file: is_a(file.path), once=True)
     with following(tmp_path, monkeypatch) as (daemon, paths):
         for path in paths:
-            append(path, LINES)
+            append(path, named(LINES, path.stem))
         wait_read(daemon, dict.fromkeys(paths, len(LINES)))
         assert closing.raised
 
@@ -129,10 +129,10 @@ def test_follower_that_fails_begins_again(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(app, "FOLLOWING_RETRY", 0.05)
     with following(tmp_path, monkeypatch) as (daemon, paths):
         for path in paths:
-            append(path, LINES[:5])
+            append(path, named(LINES[:5], path.stem))
         wait_read(daemon, dict.fromkeys(paths, 5))
         for path in paths:
-            append(path, LINES[5:])
+            append(path, named(LINES[5:], path.stem))
         wait_read(daemon, dict.fromkeys(paths, len(LINES)))
         assert raising.raised
 

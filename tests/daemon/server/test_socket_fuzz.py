@@ -25,6 +25,8 @@ OPS = [
     "stats",
     "end",
     "remove",
+    "pin",
+    "reread",
     "ping",
     "lost",
     "welcome",

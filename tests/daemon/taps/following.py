@@ -29,6 +29,7 @@ CODEX = FIXTURES / "codex-rollout" / "codex-0.169" / "patch.jsonl"
 GEMINI = FIXTURES / "gemini-chat" / "gemini-0.61.0" / "read.jsonl"
 DOCUMENT = FIXTURES / "gemini-chat" / "gemini-written" / "document.json"
 
+_REQUEST = re.compile(rb'"(?:requestId|id)":"(?:req|msg)_')
 _TIMESTAMP = re.compile(rb'(?<="timestamp":")\d{4}-\d\d-\d\dT[\d:.]+Z')
 
 
@@ -147,6 +148,13 @@ def lines_of(path: Path) -> list[bytes]:
 def append(path: Path, lines: Iterable[bytes]) -> None:
     with path.open("ab") as file:
         file.write(b"".join(lines))
+
+
+def named(lines: Iterable[bytes], session: object) -> list[bytes]:
+    """The lines of a session of Claude Code as those of another session, with requests of its own: the same ones would
+    be the same stream."""
+    name = str(session).encode()
+    return [_REQUEST.sub(rb"\g<0>" + name, line.replace(CLAUDE_SESSION.encode(), name)) for line in lines]
 
 
 def title_line(title: str) -> bytes:

@@ -28,6 +28,7 @@ from tests.daemon.taps.following import (
     ids,
     lines_of,
     make_old,
+    named,
     publish,
 )
 from tooltap.daemon.taps.stream_ids import recording_id
@@ -215,7 +216,7 @@ def test_new_or_replaced_folder_is_followed(tmp_path: Path) -> None:
     with follower:
         for name in ("one", "two"):
             follower.projects.mkdir(parents=True)
-            append(follower.projects / f"{name}.jsonl", LINES)
+            append(follower.projects / f"{name}.jsonl", named(LINES, name))
             stats = follower.read(follower.projects / f"{name}.jsonl", len(LINES))
             shutil.rmtree(follower.projects.parent)
             follower.wait_stats(lambda stats: not stats["following"]["open"])

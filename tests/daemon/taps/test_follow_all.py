@@ -18,6 +18,7 @@ from tests.daemon.taps.following import (
     ids,
     lines_of,
     make_old,
+    named,
 )
 from tooltap.daemon.taps.follow.file import Seen
 from tooltap.daemon.taps.follow.follower import AHEAD, Backfill, Entry, Queues
@@ -113,7 +114,7 @@ def test_newest_sessions_are_complete_first(tmp_path: Path) -> None:
     for number in range(12):
         path = projects / f"-ws-{number % 5}" / f"{number:02}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        append(path, LINES)
+        append(path, named(LINES, number))
         make_old(path, 3600.0 * (1 + number))
         paths.append(path)
     with follower:
@@ -160,9 +161,9 @@ def test_progress_of_the_backfill(tmp_path: Path) -> None:
     projects.mkdir(parents=True)
     ages = {"new": 1, "old": 48, "older": 24 * 30}
     for name, hours in ages.items():
-        append(projects / f"{name}.jsonl", LINES)
+        append(projects / f"{name}.jsonl", named(LINES, f"{name:^36}"))
         make_old(projects / f"{name}.jsonl", 3600.0 * hours)
-    size = len(b"".join(LINES))
+    size = len(b"".join(named(LINES, f"{'new':^36}")))
     with follower:
         statistics = follower.wait_stats(done)["following"]
         follower.stop()

@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.daemon.running import TIMEOUT, Running, running
-from tests.daemon.taps.following import CLAUDE, CLAUDE_SESSION, Follower, append, lines_of, make_old, prompt_line
+from tests.daemon.taps.following import CLAUDE, CLAUDE_SESSION, Follower, append, lines_of, make_old, named, prompt_line
 from tooltap.daemon.taps.follow import stores
 from tooltap.daemon.taps.follow import watch as follow_watch
 from tooltap.daemon.taps.follow.stores import Found, Root
@@ -72,7 +72,7 @@ def test_five_thousand_old_sessions_are_not_opened(projects: Path, tmp_path: Pat
     old.mkdir()
     for number in range(5_000):
         path = old / f"{number}.jsonl"
-        path.write_bytes(LINES[2])
+        path.write_bytes(named(LINES[2:3], number)[0])
         make_old(path, 30 * DAY)
     append(projects / "new.jsonl", [prompt_line("Today", 0)])
     session_files(projects)
@@ -89,7 +89,7 @@ def test_five_thousand_old_sessions_are_not_opened(projects: Path, tmp_path: Pat
 
 def test_known_files_are_not_opened_after_restart(projects: Path, tmp_path: Path) -> None:
     for number in range(50):
-        append(projects / f"{number}.jsonl", [LINES[2]])
+        append(projects / f"{number}.jsonl", named(LINES[2:3], number))
         make_old(projects / f"{number}.jsonl", 2 * DAY)
     with following(tmp_path, backfill="all") as daemon:
         wait(daemon, lambda stats: stats["streams"]["ended"] == 50 and stats["following"]["open"] == 0)
@@ -110,7 +110,7 @@ def test_known_files_are_not_opened_after_restart(projects: Path, tmp_path: Path
 )
 def test_backfill_uses_time_of_last_change(backfill: str, ingested: list[str], projects: Path, tmp_path: Path) -> None:
     for hours in (1, 40, 400):
-        append(projects / f"{hours}.jsonl", [LINES[2]])
+        append(projects / f"{hours}.jsonl", named(LINES[2:3], hours))
         make_old(projects / f"{hours}.jsonl", hours * 3600)
     with following(tmp_path, backfill=backfill) as daemon:
         stats = wait(daemon, at_rest(3))
@@ -139,7 +139,7 @@ def test_without_backfill_only_new_events_are_ingested(projects: Path, tmp_path:
 def test_number_of_open_files_is_limited(projects: Path, tmp_path: Path) -> None:
     with following(tmp_path, open_files=2) as daemon:
         for number in range(6):
-            append(projects / f"{number}.jsonl", [LINES[2]])
+            append(projects / f"{number}.jsonl", named(LINES[2:3], number))
         wait(daemon, lambda stats: sum(one["lines"] for one in stats["perStream"]) == 6)
         append(projects / "0.jsonl", [prompt_line("Again", 0)])
         wait(daemon, lambda stats: sum(one["lines"] for one in stats["perStream"]) == 7)
@@ -159,7 +159,7 @@ def test_idle_file_is_closed(projects: Path, tmp_path: Path) -> None:
 
 def test_files_are_not_held_open(projects: Path, tmp_path: Path) -> None:
     for number in range(20):
-        append(projects / f"{number}.jsonl", [LINES[2]])
+        append(projects / f"{number}.jsonl", named(LINES[2:3], number))
     with following(tmp_path) as daemon:
         wait(daemon, lambda stats: stats["following"]["open"] == 20 and at_rest(20)(stats))
         held = {(status.st_dev, status.st_ino) for status in map(_status, range(256)) if status is not None}
@@ -178,7 +178,7 @@ def _status(descriptor: int) -> os.stat_result | None:
 def test_long_file_does_not_delay_others(projects: Path, tmp_path: Path) -> None:
     """Files take turns of a number of bytes: the short one is ingested before the end of the long one."""
     append(projects / "long.jsonl", [prompt_line(str(number), number) for number in range(2_000)])
-    append(projects / "short.jsonl", [prompt_line("short", 0)])
+    append(projects / "short.jsonl", named([prompt_line("short", 0)], "short"))
     with following(tmp_path, turn_bytes=4_096) as daemon, daemon.subscribe(after="start") as events:
         streams: list[str] = []
         while streams.count("long") < 2_000:
@@ -190,16 +190,16 @@ def test_long_file_does_not_delay_others(projects: Path, tmp_path: Path) -> None
 
 
 def test_unreadable_folder_is_one_warning(tmp_path: Path) -> None:
-    """A folder with the name of a session, and a link to elsewhere; in a real process."""
+    """A folder with the name of a session, a pipe, and links to them; in a real process."""
     follower = Follower(tmp_path)
-    (tmp_path / "elsewhere").mkdir()
-    append(tmp_path / "elsewhere" / "secret.jsonl", [LINES[2]])
-    (follower.projects / "linked").symlink_to(tmp_path / "elsewhere")
-    (follower.projects / "linked.jsonl").symlink_to(tmp_path / "elsewhere" / "secret.jsonl")
     (follower.projects / "folder.jsonl").mkdir()
     os.mkfifo(follower.projects / "pipe.jsonl")
+    os.mkfifo(tmp_path / "pipe")
+    (follower.projects / "piped.jsonl").symlink_to(tmp_path / "pipe")
+    (follower.projects / "gone.jsonl").symlink_to(tmp_path / "gone")
+    (follower.projects / "loop").symlink_to(follower.projects)
+    (follower.projects / "above").symlink_to(tmp_path)
     with follower:
-        append(tmp_path / "elsewhere" / "secret.jsonl", [LINES[2]])
         append(follower.session, [LINES[2]])
         stats = follower.wait_stats(lambda stats: bool(stats["perStream"] and stats["following"]["files"]))
 
@@ -220,7 +220,7 @@ def test_unreadable_file_is_one_warning(projects: Path, tmp_path: Path, monkeypa
     with capture_logs() as log, following(tmp_path) as daemon:
         for number in range(3):
             append(path, [LINES[2]])
-            append(projects / f"{number}.jsonl", [LINES[2]])
+            append(projects / f"{number}.jsonl", named(LINES[2:3], number))
             stats = wait(
                 daemon,
                 lambda stats, number=number: len(stats["perStream"]) == number + 1 <= stats["following"]["open"],  # type: ignore[misc]
@@ -278,7 +278,7 @@ def test_folder_with_the_number_of_a_deleted_one_is_watched(projects: Path) -> N
         projects.mkdir(parents=True)
         is_replaced.set()
         assert report() == []
-        append(projects / "b.jsonl", [LINES[2]])
+        append(projects / "b.jsonl", named(LINES[2:3], "b"))
         while "b.jsonl" not in report():
             pass
     finally:

@@ -17,6 +17,7 @@ from tests.daemon.taps.following import (
     lines_of,
     make_old,
     moved_to_now,
+    named,
     prompt_line,
     publish,
     publish_more,
@@ -133,7 +134,9 @@ def waits_for_a_run(directory: Path, *parts: list[bytes]) -> None:
         with follower.connect() as wire:
             for number, lines in enumerate(parts):
                 append(follower.session, lines)
-                append(follower.projects / f"{number}.jsonl", LINES[2:3])  # noticed no earlier than the session
+                append(
+                    follower.projects / f"{number}.jsonl", named(LINES[2:3], number)
+                )  # noticed no earlier than the session
                 files = number + 2
                 follower.wait_stats(
                     lambda stats, files=files: stats["following"]["files"] == stats["following"]["waiting"] == files  # type: ignore[misc]

@@ -87,6 +87,7 @@ def _facts(known: Announced, row: dict[str, Any]) -> list[Fact]:
         Fact("Folder", row.get("cwd") or "", True),
         Fact("Project", "" if row.get("project") == row.get("cwd") else row.get("project") or "", True),
         Fact("Branch", row.get("branch") or "", True),
+        Fact("Kept", "pinned: retention never deletes it" if row.get("pinned") else ""),
         Fact("Permissions", known.mode or "", True),
         Fact("Worked for", spent(row.get("durationMs")) or ""),
         Fact("Turns", f"{row['turns']:,}" if row.get("turns") else ""),

@@ -1,0 +1,105 @@
+"""Stores behind links of the user's own are followed, each session once; and several folders of one agent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.taps.following import CLAUDE, CLAUDE_SESSION, Follower, append, expected, lines_of, named
+from tests.daemon.taps.test_follow_moved import all_read, read_all, sessions
+from tooltap.daemon.taps.follow.stores import Root, look_at, roots, scan
+from tooltap.daemon.taps.stream_ids import recording_id
+from tooltap.normalizers.catalog.registry import stores
+
+LINES = lines_of(CLAUDE)
+
+
+def listed(root: Root) -> list[str]:
+    troubles: list[OSError] = []
+    found = sorted(os.path.relpath(one.path, root.path) for one in scan(root, root.path, troubles.append))
+    assert troubles == []
+    return found
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    (tmp_path / "projects").mkdir()
+    return Root("claude", stores()["claude"], str(tmp_path / "projects"))
+
+
+def test_links_of_the_user_are_followed_one_level(root: Root, tmp_path: Path) -> None:
+    elsewhere, projects = tmp_path / "elsewhere", Path(root.path)
+    (elsewhere / "deeper").mkdir(parents=True)
+    for place in ("a.jsonl", "deeper/b.jsonl", "alone"):
+        append(elsewhere / place, LINES)
+    (elsewhere / "again").symlink_to(elsewhere / "deeper")
+    (projects / "-x").symlink_to(elsewhere)
+    (projects / "c.jsonl").symlink_to(elsewhere / "alone")
+    append(projects / "own.jsonl", LINES)
+    (projects / "same.jsonl").symlink_to(projects / "own.jsonl")
+    (projects / "up").symlink_to(tmp_path)
+    (projects / "loop").symlink_to("loop")
+
+    assert listed(root) == ["-x/a.jsonl", "-x/deeper/b.jsonl", "c.jsonl", "own.jsonl"]
+    size = (elsewhere / "alone").stat().st_size
+    seen = [[(one.size, one.path) for one in look_at(root, str(projects / name), print)] for name in ("c.jsonl", "-x")]
+    assert seen[0] == [(size, str(projects / "c.jsonl"))]
+    assert sorted(path for _, path in seen[1]) == [str(projects / "-x/a.jsonl"), str(projects / "-x/deeper/b.jsonl")]
+    assert list(look_at(root, str(projects / "same.jsonl"), print)) == []
+    assert list(look_at(root, str(projects / "-x/again/b.jsonl"), print)) == []
+
+
+def test_linked_sessions_are_read_once_as_they_grow(tmp_path: Path) -> None:
+    """A project's folder and a file; both also through a second link."""
+    follower = Follower(tmp_path, backfill="all")
+    synced = tmp_path / "synced"
+    synced.mkdir()
+    append(synced / "folder.jsonl", LINES[:20])
+    append(tmp_path / "file", named(LINES, "linked"))
+    for name in ("-one", "-two"):
+        (follower.projects.parent / name).symlink_to(synced)
+        (follower.projects / f"{name}.jsonl").symlink_to(tmp_path / "file")
+    with follower:
+        all_read(follower)
+        append(synced / "folder.jsonl", LINES[20:])
+        told = [event["id"].partition(":")[2] for event in read_all(follower, "again")]
+        rows = sessions(follower)
+
+    place = follower.projects.parent / "-one" / "folder.jsonl"
+    assert told == [one.partition(":")[2] for one in expected(place, "claude-transcript", LINES)]
+    assert [len(rows[name]["streams"]) for name in (CLAUDE_SESSION, "linked")] == [1, 1]
+
+
+@pytest.mark.parametrize("variable", [True, False])
+def test_several_folders_of_one_agent(tmp_path: Path, variable: bool) -> None:
+    """Two accounts: the variable lists folders, or the configuration has a further one."""
+    work = tmp_path / "work"
+    follower = Follower(tmp_path, backfill="all", **({} if variable else {"folders": {"claude": [str(work)]}}))
+    if variable:
+        follower.environment["CLAUDE_CONFIG_DIR"] += f", {work}"
+    append(follower.session, LINES)
+    (work / "projects" / "-ws").mkdir(parents=True)
+    append(work / "projects" / "-ws" / "b.jsonl", named(LINES, "at-work"))
+    with follower:
+        row = all_read(follower)
+        rows = sessions(follower)
+
+    assert row["streams"] == [recording_id(str(follower.session))]
+    assert rows["at-work"]["streams"] == [recording_id(str(work / "projects" / "-ws" / "b.jsonl"))]
+
+
+def test_folders_are_named_in_the_ways_that_people_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "with, comma").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+
+    def paths(value: str | None, *further: str) -> list[str]:
+        environment = {} if value is None else {"CLAUDE_CONFIG_DIR": value}
+        return [os.path.relpath(one.path, tmp_path) for one in roots(("claude",), environment, {"claude": further})]
+
+    assert paths(None) == paths("") == [".claude/projects"]
+    assert paths("~/a,~/b") == paths(f"{tmp_path}/a , {tmp_path}/b,") == ["a/projects", "b/projects"]
+    assert paths(f"{tmp_path}/with, comma") == ["with, comma/projects"]
+    assert paths(None, "~/a", "~/link", "~/.claude") == [".claude/projects", "a/projects"]
