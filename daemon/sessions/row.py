@@ -253,10 +253,20 @@ _OUTCOMES: dict[TurnState | None, SessionStatus] = {
 }
 
 
+class Settled(msgspec.Struct, array_like=True):
+    """A turn with a provisional end, which counts until the turn goes on or ends for good."""
+
+    turn: str
+    since: int | None
+    """Its start, in milliseconds since the epoch."""
+    milliseconds: int | None
+    """Its duration, as counted."""
+
+
 class Work(msgspec.Struct, omit_defaults=True):
     """Progress of the work: the main agent's turns, the time they took, what failed, and the status."""
 
-    KINDS: ClassVar = ("turn", "tool-result")
+    KINDS: ClassVar = ("turn", "tool-result", "message", "reasoning", "tool-call", "permission-request")
 
     turn: TurnState | None = None
     """State of the last turn."""
@@ -267,30 +277,49 @@ class Work(msgspec.Struct, omit_defaults=True):
     """Duration of the turns that have ended; None if none is known."""
     since: int | None = None
     """Start of the open turn, in milliseconds since the epoch."""
+    settled: Settled | None = None
 
     def note(self, seq: int, ts: int | None, entry: Produced) -> None:
-        if entry.kind == "tool-result":
+        kind = entry.kind
+        if kind == "tool-result":
             self.errors += entry.fields.is_error
         elif entry.agent is None:
-            self._note_turn(ts, entry)
+            if kind == "turn":
+                self._note_turn(ts, entry)
+            elif self.settled is not None and entry.turn == self.settled.turn:
+                self._reopen()
 
     def _note_turn(self, ts: int | None, entry: Produced) -> None:
+        if self.settled is not None and entry.turn == self.settled.turn:
+            self._reopen()
         self.turn = entry.fields.state
         if is_turn_start(self.turn, entry.agent):
             self.turns += 1
             self.since = ts
+            self.settled = None
             return
         self.errors += self.turn == "failed"
         spent = entry.fields.duration_ms
         if spent is None and self.since is not None and ts is not None:
             spent = max(ts - self.since, 0)
+        if entry.fields.provisional and entry.turn is not None:
+            self.settled = Settled(entry.turn, self.since, spent)
         if spent is not None:
             self.milliseconds = (self.milliseconds or 0) + spent
         self.since = None
 
+    def _reopen(self) -> None:
+        """Take the provisional end of the last turn back."""
+        settled, self.settled = self.settled, None
+        if settled is None:
+            return
+        self.turn, self.since = "started", settled.since
+        if settled.milliseconds is not None and self.milliseconds is not None:
+            self.milliseconds -= settled.milliseconds
+
     def absorb(self, earlier: Work) -> None:
         if self.turn is None:
-            self.turn, self.since = earlier.turn, earlier.since
+            self.turn, self.since, self.settled = earlier.turn, earlier.since, earlier.settled
         self.turns += earlier.turns
         self.errors += earlier.errors
         if earlier.milliseconds is not None:

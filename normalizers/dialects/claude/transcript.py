@@ -305,6 +305,12 @@ class ClaudeTranscript(Parser):
     def before_turn_end(self) -> None:
         self.steps.emit_all()
 
+    def holds_back(self) -> bool:
+        return self.steps.holds_back()
+
+    def settle(self) -> None:
+        self.steps.settle()
+
     def finish(self, reason: str) -> None:
         self.tasks.finish()
         for turn in list(self.state.turns):
