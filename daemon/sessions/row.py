@@ -21,7 +21,7 @@ from tooltap.normalizers.changes.content import split_lines
 from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, absolute, steps
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.tools.registry import family_of
-from tooltap.protocol.events import is_turn_start
+from tooltap.protocol.events import WORK, is_turn_start
 from tooltap.protocol.replies import Session, SessionStatus, StreamState, TurnState
 
 # -- the title: the agent's, or else the first prompt, without what programs have put around it ----------------------
@@ -266,7 +266,7 @@ class Settled(msgspec.Struct, array_like=True):
 class Work(msgspec.Struct, omit_defaults=True):
     """Progress of the work: the main agent's turns, the time they took, what failed, and the status."""
 
-    KINDS: ClassVar = ("turn", "tool-result", "message", "reasoning", "tool-call", "permission-request")
+    KINDS: ClassVar = ("turn", "tool-result", *sorted(WORK))
 
     turn: TurnState | None = None
     """State of the last turn."""

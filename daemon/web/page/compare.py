@@ -183,6 +183,8 @@ class Turn:
     last: int | None = None
     """Time of the turn's last event, in milliseconds since the epoch."""
     ended: bool = False
+    settled: str | None = None
+    """Its id, after a provisional end."""
 
     @property
     def calls(self) -> int:
@@ -239,6 +241,8 @@ class _Found:
                 self._naming.say(Said.of(event.text, seq, PROMPT), in_turn=False)
             return
         turn = self.turns[-1]
+        if turn.settled is not None and event.goes_on and event.turn == turn.settled:
+            turn.ended, turn.settled = False, None
         turn.last = event.ts if event.ts is not None else turn.last
         if event.kind == "tool-call":
             turn.families[family_of(event.name)] += 1
@@ -252,6 +256,7 @@ class _Found:
             self._naming.act()
         elif event.kind == "turn" and is_main and not event.starts_turn:
             turn.ended = True
+            turn.settled = event.turn if event.provisional else None
             turn.errors += event.state == "failed"
             turn.milliseconds = event.duration_ms
 
