@@ -31,6 +31,8 @@ from tooltap.cli.common.printing import (
     warn,
 )
 from tooltap.daemon.formats import counted, dollars
+from tooltap.daemon.sessions.listing import folder_name, names_of
+from tooltap.daemon.sessions.worktrees import project_of_path
 
 NO_EVENTS = "the journal has no events yet; start an agent with `tooltap run -- claude`"
 PAGE = 1_000
@@ -164,16 +166,17 @@ def _facets(socket: Path | None, **filters: Any) -> dict[str, dict[str, int]]:
 
 
 def _projects(socket: Path | None, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Resolve project names to directories: a path becomes absolute; a name stands for every project whose last path
-    component it is."""
+    """Resolve project names to directories: a path becomes absolute, and that of a worktree the one of its repository;
+    a name stands for every project that is listed with it, or whose last path component it is."""
     found: list[str] = []
-    known: list[str] | None = None
+    known: dict[str, str] | None = None
     for name in names:
-        if "/" in name or name in (".", ".."):
-            found.append(os.path.abspath(name))
+        if name in (".", "..") or os.path.isabs(name):
+            found.append(project_of_path(os.path.abspath(name)))
             continue
-        known = list(_facets(socket)["project"]) if known is None else known
-        found += [one for one in known if one.rstrip("/").rpartition("/")[2] == name] or [name]
+        known = names_of(_facets(socket)["project"]) if known is None else known
+        named = [one for one, label in known.items() if name in (label, folder_name(one))]
+        found += named or [project_of_path(os.path.abspath(name)) if "/" in name else name]
     return tuple(dict.fromkeys(found))
 
 
@@ -208,6 +211,8 @@ class _Column(NamedTuple):
 
 
 def print_sessions(sessions: Sequence[Session]) -> None:
+    projects = names_of(map(_folder, sessions))
+    sessions = [{**one, _PROJECT_NAME: projects[_folder(one)]} for one in sessions]
     if not at_terminal():
         say_text("\t".join(["SESSION", *(one.head for one in _COLUMNS)]) + "\n")
         for session in sessions:
@@ -277,9 +282,12 @@ def _text(key: str) -> Callable[[Session], str]:
     return lambda session: str(session.get(key) or "")
 
 
-def _project(session: Session) -> str:
-    path = str(session.get("project") or session.get("cwd") or "").rstrip("/\\")
-    return path.replace("\\", "/").rpartition("/")[2]
+_PROJECT_NAME = "projectName"
+"""Key of a session's project as the list names it."""
+
+
+def _folder(session: Session) -> str:
+    return str(session.get("project") or session.get("cwd") or "")
 
 
 def _tokens(session: Session) -> str:
@@ -320,7 +328,7 @@ def _moment(session: Session) -> str:
 _COLUMNS = (
     _Column("STATUS", 11, 0, lambda session: str(session.get("status") or session["state"])),
     _Column("TITLE", 80, 0, _text("title")),
-    _Column("PROJECT", 16, 1, _project),
+    _Column("PROJECT", 16, 1, _text(_PROJECT_NAME)),
     _Column("BRANCH", 16, 8, _text("branch")),
     _Column("AGENT", 12, 0, _text("provider")),
     _Column("MODEL", 18, 4, _text("model")),

@@ -7,7 +7,8 @@ this.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 SessionOrder: TypeAlias = Literal["seq", "time"]
@@ -20,6 +21,8 @@ MOST_COUNTED = 1_000
 """Maximum values that are counted of a key: those with the most sessions."""
 
 
+MOST_ABOVE = 3
+"""Maximum folders above a project's that its name shows."""
 _CURSOR = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
@@ -95,6 +98,19 @@ def project_of(row: dict[str, Any]) -> str:
 
 def folder_name(path: str) -> str:
     return path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
+
+
+def names_of(folders: Iterable[str]) -> dict[str, str]:
+    """Return a name for each folder of a list: its own, after those of the folders above it as far as they are needed
+    to tell it from the others."""
+    named = {one: [part for part in one.replace("\\", "/").split("/") if part] for one in folders}
+    names = {one: folder_name(one) for one in named}
+    for length in range(2, 2 + MOST_ABOVE):
+        times = Counter(names.values())
+        for folder, parts in named.items():
+            if times[names[folder]] > 1:
+                names[folder] = "/".join(parts[-length:])
+    return names
 
 
 STATUSES = {

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, get_type_hints
 import msgspec
 
 from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, known_prices, priced
+from tooltap.daemon.sessions.worktrees import project_of_path
 from tooltap.normalizers.changes.content import split_lines
 from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, absolute, steps
 from tooltap.normalizers.core.items import Produced
@@ -460,7 +461,10 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     @property
     def project(self) -> str | None:
-        return self.root or self.home or self.cwd
+        if self.root is not None:
+            return project_of_path(self.root, is_repository=True)
+        folder = self.home or self.cwd
+        return None if folder is None else project_of_path(folder)
 
     @property
     def outcome(self) -> SessionStatus:

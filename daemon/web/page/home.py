@@ -36,6 +36,7 @@ from tooltap.daemon.sessions.listing import (
     SessionPlace,
     folder_name,
     name_of,
+    names_of,
     place_of,
     project_of,
     status_of,
@@ -84,9 +85,15 @@ class _Filters(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
         return SessionFilter(
             status=self.status or None,
             provider=self.agent or None,
-            project=tuple(one for one in folders if folder_name(one) in self.project) if self.project else None,
+            project=_named(folders, self.project) if self.project else None,
             since=int(time.time() * 1_000) - PERIODS[self.period] if self.period else None,
         )
+
+
+def _named(folders: Iterable[str], wanted: Words) -> tuple[str, ...]:
+    """Return the folders with these names, short or as in the list of choices."""
+    names = names_of(folders)
+    return tuple(one for one, name in names.items() if name in wanted or folder_name(one) in wanted)
 
 
 class HomeQuery(_Filters, kw_only=True, frozen=True):
@@ -225,12 +232,14 @@ class Part(NamedTuple):
 def parts_of(rows: Sequence[dict[str, Any]], before: str | None, *, more: bool) -> Markup:
     """Render rows, newest first. `before`: position of the row before them; `more`: whether older ones follow."""
     parts = []
+    names = names_of(str(one.get("project") or one.get("cwd") or "") for one in rows)
     day = None if before is None else _day(SessionPlace.of_cursor(before).last_ts)
     for start in range(0, len(rows), PART):
         described = []
         for one in rows[start : start + PART]:
             own = _day(one.get("lastTs") or 0)
-            described.append(_described(one)._replace(day=None if own == day else own))
+            folder = names[str(one.get("project") or one.get("cwd") or "")]
+            described.append(_described(one)._replace(folder=folder, day=None if own == day else own))
             day = own
         parts.append(Part(described, before, more or start + PART < len(rows)))
         before = described[-1].place
@@ -314,7 +323,7 @@ async def count(journal: Journal, query: HomeQuery | Any) -> Counts:
         every["status"].get("waiting", 0),
         sum(every["status"].values()),
         sorted({*every["provider"], *query.agent}),
-        sorted({*list(dict.fromkeys(map(folder_name, every["project"])))[:CHOICES], *query.project} - {""}),
+        sorted({*list(names_of(every["project"]).values())[:CHOICES], *query.project} - {""}),
     )
 
 

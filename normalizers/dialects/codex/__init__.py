@@ -142,5 +142,6 @@ AGENTS = (
         package="@openai/codex",
         store=Store("codex-rollout", "CODEX_HOME", ".codex", "sessions", re.compile(r"(?:.+/)?rollout-[^/]+\.jsonl")),
         prompt=_PROMPT,
+        worktrees=".codex/worktrees/*/+",
     ),
 )
