@@ -76,6 +76,7 @@ class Moment(click.ParamType[int]):
 )
 @click.option("--since", type=Moment(), metavar="WHEN", help="Active at this time or later: 2h, 7d, 2026-11-24.")
 @click.option("--until", type=Moment(), metavar="WHEN", help="Last active before this time.")
+@click.option("--empty", is_flag=True, help="Also sessions in which nothing was asked, said or done.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all fields.")
 @wait_option
 @socket_option
@@ -88,6 +89,7 @@ def command(
     project: tuple[str, ...],
     since: int | None,
     until: int | None,
+    empty: bool,
     as_json: bool,
     socket: Path | None,
 ) -> None:
@@ -100,6 +102,8 @@ def command(
         return
     wanted = {"status": status, "provider": agent, "since": since, "until": until}
     filters = {key: value for key, value in wanted.items() if value not in ((), None)}
+    if empty:
+        filters["empty"] = True
     if project:
         filters["project"] = _projects(socket, project)
     sessions = list_sessions(socket, limit, **filters)

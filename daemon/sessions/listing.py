@@ -61,6 +61,8 @@ class SessionFilter(NamedTuple):
     """Maximum time of the last activity, exclusive."""
     changed_after: int | None = None
     """Only sessions with events after this `seq`."""
+    with_empty: bool = True
+    """Also sessions in which nothing was asked, said or done."""
 
     def matches(self, session: Mapping[str, Any]) -> bool:
         """`session`: as `SessionRow.describe` returns it."""
@@ -70,12 +72,15 @@ class SessionFilter(NamedTuple):
             and (self.since is None or last >= self.since)
             and (self.until is None or last < self.until)
             and (self.changed_after is None or session["lastSeq"] > self.changed_after)
+            and (self.with_empty or not session.get("empty"))
         )
 
 
 PINNED = {"pinned": True}
 """What the row of a pinned session has besides."""
 ANY_SESSION = SessionFilter()
+WITH_CONTENT = SessionFilter(with_empty=False)
+"""The sessions that are listed unless a reader asks for others."""
 
 
 def place_of(session: Mapping[str, Any]) -> SessionPlace:

@@ -239,6 +239,9 @@ def _stated(output: dict[str, Any]) -> tuple[int, int] | None:
 # -- the row, and its other parts ------------------------------------------------------------------------------------
 
 
+_CONTENT = frozenset({"message", "permission-request", "reasoning", "unparsed"})
+"""Kinds of events that are the content of a session, beside turns and calls. Of messages those of the agent, and the
+user's own words."""
 UNENDED: tuple[StreamState, ...] = ("open", "suspended")
 DESCRIPTION = ("agent_version", "model", "title", "cwd", "branch")
 """Columns that hold the latest value of `session` events."""
@@ -428,6 +431,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     calls: int = 0
     ended: bool = False
     """The provider reported the end, and no event has followed."""
+    has_content: bool = False
+    """Something was said or done outside any turn."""
     agent_version: str | None = None
     model: str | None = None
     title: str | None = None
@@ -453,6 +458,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         self.ended = False
         self.last_seq = seq
         self.events += 1
+        if not self.has_content and entry.kind in _CONTENT:
+            self.has_content = entry.kind != "message" or entry.fields.role == "assistant"
         # What the end of a stream leads to happened when the stream's last event did, not when its end was noticed.
         ts = self.last_ts if _is_of_end(entry) else entry.ts
         self._add_stamps(ts, ts)
@@ -470,6 +477,11 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     def outcome(self) -> SessionStatus:
         """See `Work.outcome`."""
         return self.work.outcome(ended=self.ended)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was asked, said or done in the session: an agent has only opened it."""
+        return not (self.has_content or self.work.turns or self.calls or self.prompt.title)
 
     def use_model(self, model: str) -> None:
         if model not in self.models and len(self.models) < MAX_MODELS:
@@ -506,6 +518,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             status=self.work.status(ended=self.ended, is_open="open" in states, pending=pending),
             turn=self.work.turn,
             turns=self.work.turns,
+            empty=self.is_empty,
             first_seq=self.first_seq,
             last_seq=self.last_seq,
             first_ts=self.first_ts,
@@ -552,6 +565,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             for model in earlier.models:
                 self.use_model(model)
         self.events += earlier.events
+        self.has_content = self.has_content or earlier.has_content
         self.calls += earlier.calls
         self._add_stamps(earlier.first_ts, earlier.last_ts)
         self.forked_from = self.forked_from or earlier.forked_from

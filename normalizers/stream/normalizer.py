@@ -393,7 +393,7 @@ class StreamNormalizer:
                 else:
                     skip, size = parser.take_line(line, t, direction), len(line)
                 items = parser.items  # until the line is done, so that they can be taken back
-                if keep is not None and items and not (items := keep(items)):
+                if keep is not None and items and not (items := keep(items)) and skip != UNPARSED:
                     skip = REPORTED_ELSEWHERE
                 if items and prompt.stage != "over":
                     items = prompt.place(items, parser, self.context.prompt)

@@ -314,7 +314,7 @@ class FollowedFile:
         """Return the next request for a backfill worker, or None if `turn` must be called instead. Raises like
         `open_file`."""
         live = self._ingest.live
-        if not self.is_backfill or live.info.state == "ended":
+        if not self.is_backfill or live.info.state == "ended" or self._names_nothing:
             return None
         if (await self._covered())[0]:
             return None
@@ -330,6 +330,11 @@ class FollowedFile:
             live.info.agent_version,
             self._horizon,
         )
+
+    @property
+    def _names_nothing(self) -> bool:
+        """Whether no line so far names a session, nor does the file's place."""
+        return self._session is None and self._ingest.live.info.last_session is None
 
     async def adopt(self, request: Request, portion: Portion | None) -> None:
         """Ingest the portion that a backfill worker returned for the request. If the worker failed (None), or the state
@@ -404,7 +409,7 @@ class FollowedFile:
 
         def noted(items: list[Item]) -> list[Item]:
             self._note_times(items)
-            return keep(items)
+            return _understood(keep(items), live.info.stream)
 
         return noted
 
@@ -432,6 +437,12 @@ class FollowedFile:
         elif not (info.lines == info.crc_line > 0 and info.crc == zlib.crc32(data)) and _is_object(data):
             await self._ingest.take([data], mtime, keep)
         return False
+
+
+def _understood(items: list[Item], stream: str) -> list[Item]:
+    """Leave out lines that were not understood, while nothing in the file names a session: such a file is none of a
+    session. They count as unparsed all the same."""
+    return [one for one in items if not isinstance(one, Produced) or one.kind != "unparsed" or one.session != stream]
 
 
 def _is_object(data: bytes) -> bool:

@@ -26,7 +26,7 @@ from starlette.routing import BaseRoute
 
 from tooltap.daemon.formats import amount, dollars, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.sessions.listing import STATUSES, name_of, project_of, status_of
+from tooltap.daemon.sessions.listing import STATUSES, WITH_CONTENT, name_of, project_of, status_of
 from tooltap.daemon.sessions.row import title_of, words_of
 from tooltap.daemon.show.diff import DiffHunk, FileDiff, cut, hunks_of_diff
 from tooltap.daemon.show.markup import product
@@ -433,7 +433,7 @@ class _Compare:
         comparison = None
         if left is not None and right is not None and query.left != query.right:
             comparison = await self._comparison(left, right)
-        rows = await self._journal.sessions(limit=CHOICES, order="time")
+        rows = await self._journal.sessions(limit=CHOICES, order="time", wanted=WITH_CONTENT)
         return await html(
             "compare.html",
             404 if unknown else 200,

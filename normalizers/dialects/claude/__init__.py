@@ -33,7 +33,7 @@ BOOKKEEPING = {
     **dict.fromkeys(("api-request-blob", "api-request-shape"), "api-request"),
     **dict.fromkeys(("attribution-snapshot", "file-history-delta", "file-history-snapshot"), "file-history"),
     **dict.fromkeys(("content-replacement", "marble-origami-commit", "marble-origami-snapshot"), "context-management"),
-    **dict.fromkeys(("agent-color", "agent-name", "agent-setting", "pr-link", "tag"), "session-metadata"),
+    **dict.fromkeys(("agent-color", "agent-name", "agent-setting", "bridge-session", "pr-link", "tag"), "session-metadata"),
     **dict.fromkeys(("artifact-autoreact-ledger", "artifact-comment-monitor", "task-summary"), "session-metadata"),
     **dict.fromkeys(("isolation-latch", "relocated", "speculation-accept", "worktree-state"), "session-metadata"),
 }

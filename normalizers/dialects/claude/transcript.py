@@ -287,7 +287,7 @@ class ClaudeTranscript(Parser):
                 self._describe_session(value)
         elif (reason := _bookkeeping(value)) is not None:
             return reason
-        elif self.line.knows(kind):
+        elif self.line.knows(kind) or "sessionId" in value:
             self.enter(value)
         return self.line.read(self, value)
 
