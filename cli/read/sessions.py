@@ -31,7 +31,7 @@ from tooltap.cli.common.printing import (
     warn,
 )
 from tooltap.daemon.formats import counted, dollars
-from tooltap.daemon.sessions.listing import folder_name, names_of
+from tooltap.daemon.sessions.listing import folder_name, names_of, origins_of
 from tooltap.daemon.sessions.worktrees import project_of_path
 
 NO_EVENTS = "the journal has no events yet; start an agent with `tooltap run -- claude`"
@@ -286,6 +286,10 @@ def _text(key: str) -> Callable[[Session], str]:
     return lambda session: str(session.get(key) or "")
 
 
+def _origin(session: Session) -> str:
+    return ", ".join(f"{one.words} {one.session[:SHORTEST_ID]}" for one in origins_of(session))
+
+
 _PROJECT_NAME = "projectName"
 """Key of a session's project as the list names it."""
 
@@ -341,6 +345,7 @@ _COLUMNS = (
     _Column("TOKENS", 6, 7, _tokens, right=True),
     _Column("COST", 8, 2, lambda session: dollars(session.get("costUsd")) or "", right=True),
     _Column("TIME", 7, 5, _duration, right=True),
+    _Column("FROM", 24, 9, _origin),
     _Column("LAST", 10, 0, _moment, right=True),
 )
 

@@ -20,7 +20,7 @@ import msgspec
 from tooltap.cli.common.columns import columns_of, fit, fit_end, wrapped
 from tooltap.cli.common.printing import Clean, joined, short, styled
 from tooltap.daemon.formats import counted, dollars, duration, rounded, tool_name
-from tooltap.daemon.sessions.listing import name_of, status_of
+from tooltap.daemon.sessions.listing import name_of, origins_of, status_of
 from tooltap.daemon.show import blocks, diff
 from tooltap.daemon.show.blocks import RenderContext
 from tooltap.daemon.show.bodies import BACKGROUND, error_text, milliseconds_of, seen_text
@@ -473,6 +473,7 @@ def _head_facts(session: dict[str, Any]) -> Iterator[str]:
     if where := session.get("project") or session.get("cwd"):
         branch = session.get("branch")
         yield short(f"{where} ({branch})" if branch else where, 100)
+    yield from (short(f"{one.words} {one.session}", 100) for one in origins_of(session))
     yield short(status_of(session), 20)
     first, last = session.get("firstTs"), session.get("lastTs")
     if isinstance(first, int) and isinstance(last, int):

@@ -128,6 +128,20 @@ STATUSES = {
 """Status of a session -> its label."""
 
 
+_ORIGINS = {"forkedFrom": "forked from", "resumes": "continues", "parent": "started by"}
+"""Key of a session -> what the session that it names is to this one."""
+
+
+class Origin(NamedTuple):
+    words: str
+    session: str
+
+
+def origins_of(row: dict[str, Any]) -> list[Origin]:
+    """Return the sessions that a session comes from."""
+    return [Origin(words, row[key]) for key, words in _ORIGINS.items() if row.get(key)]
+
+
 class RunningSession(NamedTuple):
     session: dict[str, Any]
     status: Literal["running", "waiting"]

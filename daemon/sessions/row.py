@@ -444,6 +444,10 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Folder of the repository around `home`."""
     forked_from: str | None = None
     """The session whose history this one begins with."""
+    parent: str | None = None
+    """The session that started this one."""
+    resumes: str | None = None
+    """The session that this one continues under a new id."""
     models: list[str] = []
     """Models in the order of their first use."""
     prompt: Prompt = msgspec.field(default_factory=Prompt)
@@ -514,6 +518,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             project=self.project,
             branch=self.branch,
             forked_from=self.forked_from,
+            parent=self.parent,
+            resumes=self.resumes,
             state=next((one for one in UNENDED if one in states and not self.ended), "ended"),
             status=self.work.status(ended=self.ended, is_open="open" in states, pending=pending),
             turn=self.work.turn,
@@ -569,6 +575,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         self.calls += earlier.calls
         self._add_stamps(earlier.first_ts, earlier.last_ts)
         self.forked_from = self.forked_from or earlier.forked_from
+        self.parent = self.parent or earlier.parent
+        self.resumes = self.resumes or earlier.resumes
         for part in PARTS:
             getattr(self, part).absorb(getattr(earlier, part))
         for field in DESCRIPTION:

@@ -29,6 +29,7 @@ from tooltap.daemon.sessions.listing import (
     SessionPlace,
     is_live,
     name_of,
+    origins_of,
     place_of,
     project_of,
     status_of,
@@ -535,7 +536,16 @@ class SessionHead(NamedTuple):
         if row is None:
             return None
         waiting = await asked_in(journal, fragments, session)
+        origins = [(one, await row_of(journal, one.session)) for one in origins_of(row)]
         values = {
+            "origins": [
+                {
+                    "words": one.words.capitalize(),
+                    "name": one.session if known is None else name_of(known),
+                    "url": None if known is None else session_url(one.session),
+                }
+                for one, known in origins
+            ],
             "one": row,
             "failures": session_url(session, state="failed"),
             "status": status_of(row),
