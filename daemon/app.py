@@ -274,6 +274,7 @@ class Daemon:
             limits=config.stream.limits,
             snapshot_bytes=SNAPSHOT_BYTES,
             suspend_timeout_ms=int(config.suspend_timeout * 1000),
+            settle_seconds=config.settle_timeout,
             max_streams=config.max_streams,
             partials_wanted=lambda: self.hub.partials_wanted,
             trace=self._trace,
@@ -303,6 +304,7 @@ class Daemon:
             self._serve_browsers(browsers, requests, tasks)
         self.server.start(listener)
         closing_period = min(config.suspend_timeout / 4, CLOSING_PERIOD)
+        tasks.start_soon(self._streams.run_settling, name="settling of streams")
         tasks.start_soon(_repeat, closing_period, self._close_overdue, name="closing of streams")
         if config.follow.agents:
             self._follower = Follower(

@@ -101,6 +101,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Streams that have not ended; one more is refused."""
     suspend_timeout: Seconds = 900.0
     """A suspended stream is closed after this long."""
+    settle_timeout: Seconds = 3.0
+    """A stream that has been silent for this long after an answer is shown as done, until it goes on."""
     retention_days: Annotated[float, msgspec.Meta(ge=0)] = 30.0
     """What only taps have sent is deleted this long after it happened and was stored; 0 retains it however old it is.
     Sessions that were read from an agent's own session files or database are not deleted for their age."""

@@ -477,6 +477,10 @@ CallKey: TypeAlias = tuple[str, str]
 _NONE = msgspec.Raw()
 
 
+WORK = frozenset({"message", "reasoning", "tool-call", "permission-request"})
+"""Kinds of the events with which the main agent goes on in a turn."""
+
+
 class EventHead(msgspec.Struct, rename="camel"):
     """The head of an event: a partial decode with the fields by which events are listed, joined, counted and filtered.
 
@@ -520,6 +524,8 @@ class EventHead(msgspec.Struct, rename="camel"):
     async_: bool = msgspec.field(default=False, name="async")
     replaces: str | None = None
     duration_ms: int | None = None
+    provisional: bool = False
+    turn: str | None = None
     role: str | None = None
     message: str | None = None
     message_id: str | None = None
@@ -542,6 +548,11 @@ class EventHead(msgspec.Struct, rename="camel"):
     def starts_turn(self) -> bool:
         """Whether a turn of the main agent starts."""
         return self.kind == "turn" and not self.replay and is_turn_start(self.state, self.agent)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the main agent works, so that a turn with a provisional end has not ended."""
+        return self.agent is None and not self.replay and self.kind in WORK
 
     @property
     def is_end(self) -> bool:

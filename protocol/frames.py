@@ -82,6 +82,8 @@ class SessionsRequest(_Request, kw_only=True, tag="sessions"):
     """Only sessions whose last event happened before then."""
     changed_after: Seq | None = None
     """Only sessions with events after this `seq`."""
+    empty: bool = False
+    """Also list sessions in which nothing was asked, said or done. Sessions that are named are listed in any case."""
     facets: bool = False
     """Also count all sessions that match, by `status`, `provider` and `project`."""
 

@@ -26,6 +26,7 @@ __all__ = [
     "Line",
     "Lost",
     "NotTappedError",
+    "Settle",
     "each",
     "is_mark",
     "lines_of",
@@ -86,6 +87,13 @@ class Close(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, ta
     reason: str = "end"
 
 
+class Settle(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, tag="settle"):
+    """The stream was silent for a while. The daemon adds it; no publisher sends it."""
+
+    t: int | None = None
+    """When the daemon added it, in milliseconds since the epoch."""
+
+
 class Answer(msgspec.Struct, frozen=True):
     """The answer of a publisher to a `to-agent` frame. It is no input of the stream."""
 
@@ -94,10 +102,10 @@ class Answer(msgspec.Struct, frozen=True):
     """The reason why the agent did not get the frame; None if it did."""
 
 
-Input: TypeAlias = Line | Block | Lost | Close
+Input: TypeAlias = Line | Block | Lost | Close | Settle
 
 
-def each(record: Input) -> Iterator[Line | Lost | Close]:
+def each(record: Input) -> Iterator[Line | Lost | Close | Settle]:
     """Yield the lines of a block one by one; any other record unchanged."""
     if isinstance(record, Block):
         yield from (Line(line, record.t, record.direction) for line in record.lines)

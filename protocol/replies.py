@@ -93,6 +93,9 @@ class Session(_Result, kw_only=True):
     turn ended. `completed`: none of these."""
     turn: TurnState | None = None
     """State of the main agent's last turn; `started` while it is running."""
+    empty: bool = False
+    """Nothing was asked, said or done in the session: an agent has only opened it. Such sessions are listed on request
+    only."""
     turns: int | None = None
     """Turns of the main agent."""
     first_seq: int

@@ -154,6 +154,8 @@ class Replay:
         normalizer, t = stream.normalizer, record.t
         if record.op == "close":
             return normalizer.close(record.reason or "end", t)
+        if record.op == "settle":
+            return normalizer.settle(t)
         if record.n <= stream.last:  # the same file was named twice
             return []
         first = record.n - (record.lines or 1) + 1 if record.op == "lost" else record.n

@@ -31,6 +31,8 @@ from tooltap.cli.common.printing import (
     warn,
 )
 from tooltap.daemon.formats import counted, dollars
+from tooltap.daemon.sessions.listing import folder_name, names_of, origins_of
+from tooltap.daemon.sessions.worktrees import project_of_path
 
 NO_EVENTS = "the journal has no events yet; start an agent with `tooltap run -- claude`"
 PAGE = 1_000
@@ -74,6 +76,7 @@ class Moment(click.ParamType[int]):
 )
 @click.option("--since", type=Moment(), metavar="WHEN", help="Active at this time or later: 2h, 7d, 2026-11-24.")
 @click.option("--until", type=Moment(), metavar="WHEN", help="Last active before this time.")
+@click.option("--empty", is_flag=True, help="Also sessions in which nothing was asked, said or done.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all fields.")
 @wait_option
 @socket_option
@@ -86,6 +89,7 @@ def command(
     project: tuple[str, ...],
     since: int | None,
     until: int | None,
+    empty: bool,
     as_json: bool,
     socket: Path | None,
 ) -> None:
@@ -98,6 +102,8 @@ def command(
         return
     wanted = {"status": status, "provider": agent, "since": since, "until": until}
     filters = {key: value for key, value in wanted.items() if value not in ((), None)}
+    if empty:
+        filters["empty"] = True
     if project:
         filters["project"] = _projects(socket, project)
     sessions = list_sessions(socket, limit, **filters)
@@ -191,16 +197,17 @@ def _facets(socket: Path | None, **filters: Any) -> dict[str, dict[str, int]]:
 
 
 def _projects(socket: Path | None, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Resolve project names to directories: a path becomes absolute; a name stands for every project whose last path
-    component it is."""
+    """Resolve project names to directories: a path becomes absolute, and that of a worktree the one of its repository;
+    a name stands for every project that is listed with it, or whose last path component it is."""
     found: list[str] = []
-    known: list[str] | None = None
+    known: dict[str, str] | None = None
     for name in names:
-        if "/" in name or name in (".", ".."):
-            found.append(os.path.abspath(name))
+        if name in (".", "..") or os.path.isabs(name):
+            found.append(project_of_path(os.path.abspath(name)))
             continue
-        known = list(_facets(socket)["project"]) if known is None else known
-        found += [one for one in known if one.rstrip("/").rpartition("/")[2] == name] or [name]
+        known = names_of(_facets(socket)["project"]) if known is None else known
+        named = [one for one, label in known.items() if name in (label, folder_name(one))]
+        found += named or [project_of_path(os.path.abspath(name)) if "/" in name else name]
     return tuple(dict.fromkeys(found))
 
 
@@ -235,6 +242,8 @@ class _Column(NamedTuple):
 
 
 def print_sessions(sessions: Sequence[Session]) -> None:
+    projects = names_of(map(_folder, sessions))
+    sessions = [{**one, _PROJECT_NAME: projects[_folder(one)]} for one in sessions]
     if not at_terminal():
         say_text("\t".join(["SESSION", *(one.head for one in _COLUMNS)]) + "\n")
         for session in sessions:
@@ -304,9 +313,16 @@ def _text(key: str) -> Callable[[Session], str]:
     return lambda session: str(session.get(key) or "")
 
 
-def _project(session: Session) -> str:
-    path = str(session.get("project") or session.get("cwd") or "").rstrip("/\\")
-    return path.replace("\\", "/").rpartition("/")[2]
+def _origin(session: Session) -> str:
+    return ", ".join(f"{one.words} {one.session[:SHORTEST_ID]}" for one in origins_of(session))
+
+
+_PROJECT_NAME = "projectName"
+"""Key of a session's project as the list names it."""
+
+
+def _folder(session: Session) -> str:
+    return str(session.get("project") or session.get("cwd") or "")
 
 
 def _tokens(session: Session) -> str:
@@ -347,7 +363,7 @@ def _moment(session: Session) -> str:
 _COLUMNS = (
     _Column("STATUS", 11, 0, lambda session: str(session.get("status") or session["state"])),
     _Column("TITLE", 80, 0, _text("title")),
-    _Column("PROJECT", 16, 1, _project),
+    _Column("PROJECT", 16, 1, _text(_PROJECT_NAME)),
     _Column("BRANCH", 16, 8, _text("branch")),
     _Column("AGENT", 12, 0, _text("provider")),
     _Column("MODEL", 18, 4, _text("model")),
@@ -356,6 +372,7 @@ _COLUMNS = (
     _Column("TOKENS", 6, 7, _tokens, right=True),
     _Column("COST", 8, 2, lambda session: dollars(session.get("costUsd")) or "", right=True),
     _Column("TIME", 7, 5, _duration, right=True),
+    _Column("FROM", 24, 9, _origin),
     _Column("LAST", 10, 0, _moment, right=True),
     _Column("PINNED", 6, 9, lambda session: "pinned" if session.get("pinned") else ""),
 )

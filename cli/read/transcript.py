@@ -20,7 +20,7 @@ import msgspec
 from tooltap.cli.common.columns import columns_of, fit, fit_end, wrapped
 from tooltap.cli.common.printing import Clean, joined, short, styled
 from tooltap.daemon.formats import counted, dollars, duration, rounded, tool_name
-from tooltap.daemon.sessions.listing import name_of, status_of
+from tooltap.daemon.sessions.listing import name_of, origins_of, status_of
 from tooltap.daemon.show import blocks, diff
 from tooltap.daemon.show.blocks import RenderContext
 from tooltap.daemon.show.bodies import BACKGROUND, error_text, milliseconds_of, seen_text
@@ -97,6 +97,8 @@ class Transcript:
         """Calls that continue in the background after their first result."""
         self._turns: dict[str | None, _Turn] = {}
         """Open turns of the main agent."""
+        self._settled: dict[str | None, Turn] = {}
+        """Provisional ends of turns, shown only where no other end follows."""
         self._turns_begun = 0
 
     def add(self, event: Event) -> Iterator[Clean]:
@@ -106,6 +108,8 @@ class Transcript:
             return
         if event.agent is not None and event.agent not in self._agents:
             self._meet(event)
+        if self._settled and event.agent is None and isinstance(event, Message | Reasoning | ToolCall):
+            self._settled.pop(event.turn, None)
         show(self, event)
         while len(self._items) > HELD:
             yield from self._first()
@@ -113,6 +117,8 @@ class Transcript:
 
     def end(self) -> Iterator[Clean]:
         """Yield all remaining lines, without waiting for results."""
+        for event in self._settled.values():
+            self._end_turn(event)
         while self._items:
             yield from self._first()
         yield from self._unfold()
@@ -205,12 +211,18 @@ class Transcript:
     def _turn(self, event: Turn) -> None:
         if event.agent is not None:
             return
-        shown = _shown(event)
         if event.state == "started":
             self._turns_begun += 1
             if len(self._turns) < MAX_BACKGROUND:
                 self._turns[event.turn] = _Turn(self._turns_begun, event.ts)
-            return
+        elif event.provisional:
+            self._settled = {event.turn: event}
+        else:
+            self._settled.pop(event.turn, None)
+            self._end_turn(event)
+
+    def _end_turn(self, event: Turn) -> None:
+        shown = _shown(event)
         turn = self._turns.pop(event.turn, None) or _Turn(max(self._turns_begun, 1), None)
         took = event.duration_ms
         if took is None and turn.began is not None and event.ts is not None:
@@ -461,6 +473,7 @@ def _head_facts(session: dict[str, Any]) -> Iterator[str]:
     if where := session.get("project") or session.get("cwd"):
         branch = session.get("branch")
         yield short(f"{where} ({branch})" if branch else where, 100)
+    yield from (short(f"{one.words} {one.session}", 100) for one in origins_of(session))
     yield short(status_of(session), 20)
     first, last = session.get("firstTs"), session.get("lastTs")
     if isinstance(first, int) and isinstance(last, int):

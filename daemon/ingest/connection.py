@@ -58,6 +58,7 @@ from tooltap.daemon.ingest.live_stream import (
     replacement_of,
 )
 from tooltap.daemon.ingest.offload import HugeLine, Normalized, Offload, ReadLine
+from tooltap.daemon.ingest.settling import Settling
 from tooltap.daemon.journal.interface import (
     Commit,
     Journal,
@@ -91,7 +92,7 @@ from tooltap.protocol.frames import (
     Suspended,
     ToAgent,
 )
-from tooltap.protocol.inputs import Answer, Close, Direction, Line, NotTappedError, is_mark, read_tapped
+from tooltap.protocol.inputs import Answer, Close, Direction, Line, NotTappedError, Settle, is_mark, read_tapped
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.recording.secrets import mask_secrets
 from tooltap.traces.recording.writer import TraceWriter
@@ -127,6 +128,8 @@ class Setting:
     spawned: Callable[[LiveStream], None]
     """Called after each commit, to tie subagents to the calls that started them: their own files do not always state
     the call."""
+    settling: Settling
+    """Settles silent streams."""
     trouble: Trouble
     """Begins when commits to the journal fail, ends when they succeed again."""
     rewrite: Callable[[Sequence[Rewrite]], None]
@@ -159,6 +162,8 @@ class IngestConnection:
         self._trace = StreamTrace(setting.trace, live) if setting.trace is not None else None
         self._reading = Work("stream", live.info.stream, lambda: f"line {live.normalizer.lines}")
         self._taking = Work("commit of stream", live.info.stream)
+        self.is_behind = False
+        """True while the publisher is known to have more lines: the stream is not silent then."""
         self._waiting = 0
         """Bytes of lines that are parsed but not yet durable."""
         self._busy = False
@@ -281,6 +286,20 @@ class IngestConnection:
         self._enqueue(Parent(parent, self._clock()))
         return await self._wait_until_durable()
 
+    async def settle(self) -> bool:
+        """Settle the stream, which is silent; False if that could not be committed."""
+        await self.wait_for_offload()
+        if self.is_behind or not self.live.normalizer.is_unsettled:
+            return True
+        self._enqueue(Settle(self._clock()))
+        return await self._wait_until_durable()
+
+    def settle_later(self, silent: float = 0.0) -> None:
+        """Settle the stream once it is silent, if there is something to settle. `silent`: for how long it already is,
+        in seconds."""
+        if not self.is_behind and self.live.normalizer.is_unsettled:
+            self._setting.settling.add(self.stream, silent)
+
     async def to_agent(self, payload: Any) -> None:
         """Send a frame for the agent to the publisher, and wait for its answer. Raises `FrameError`."""
         if not self._takes_answers:
@@ -401,6 +420,8 @@ class IngestConnection:
         if self._trace is not None:
             with contained("a commit is missing in the trace", stream=self.stream):
                 self._trace.add(commit)
+        if commit.info.unsettled and not commit.info.followed:  # who reads a file says when it is silent
+            self.settle_later()
         with contained("the views of a commit were not made", stream=self.stream):
             self._setting.rewrite(rewrites)
         with contained("the agents of a commit were not tied to their calls", stream=self.stream):

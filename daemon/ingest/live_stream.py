@@ -45,7 +45,7 @@ from tooltap.normalizers.tools.tasks import spawned_agent
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol import inputs
 from tooltap.protocol.events import decode
-from tooltap.protocol.inputs import Block, Close, Direction, Line, Lost, each, lines_of
+from tooltap.protocol.inputs import Block, Close, Direction, Line, Lost, Settle, each, lines_of
 from tooltap.protocol.replies import StreamState
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.drift.drift import Drift
@@ -97,11 +97,11 @@ class Suspend:
     """The publisher has left without ending the stream."""
 
 
-Input: TypeAlias = Lines | Portion | Lost | Close | Views | Parent | Suspend
+Input: TypeAlias = Lines | Portion | Lost | Close | Settle | Views | Parent | Suspend
 """An input of a stream: sent by a publisher (`protocol/inputs.py`), or added by the daemon. A connection keeps inputs
 until they are durable, so that they can be replayed in smaller parts after a failed commit."""
 
-DROPPABLE: Final = (Parent, Views)
+DROPPABLE: Final = (Parent, Settle, Views)
 """Inputs that may be dropped if they cannot be committed."""
 
 
@@ -232,6 +232,8 @@ class LiveStream:
                 self._lose(one)
             case Close():
                 self._close(one)
+            case Settle():
+                self._settle(one)
             case Views(outputs):
                 self._views_added += outputs
                 self._has_more = True
@@ -308,6 +310,7 @@ class LiveStream:
             self.last_line = None
         info.dialect = self.normalizer.dialect
         info.updated = now
+        info.unsettled = info.state != "ended" and self.normalizer.is_unsettled
         self._observe(lambda watch: watch.account())
         if info.prompt is not None and not self.normalizer.needs_prompt:
             info.prompt = None
@@ -385,6 +388,22 @@ class LiveStream:
             self._touch(close.t)
         self.info.state = "ended"
         self._observe(lambda watch: watch.close())
+
+    def _settle(self, settle: Settle) -> None:
+        """Settle the stream. Of a file whose last lines were left out, because a tap reports them, so is this."""
+        if self.info.state == "ended" or not self.normalizer.is_unsettled:
+            return
+        keep = self._counted(self._is_of_reported) if self.info.followed else None
+        self._end_of_line(outputs := self.normalizer.settle(settle.t, keep))
+        self._add(outputs, counted=keep is not None)
+        self._record(settle)
+
+    def _is_of_reported(self, items: list[Item]) -> list[Item]:
+        """Leave out what happened after the file's last line that was reported."""
+        latest = self.info.last_reported_ts
+        if latest is None:
+            return items
+        return [one for one in items if not isinstance(one, Produced) or one.ts is None or one.ts <= latest]
 
     def _set_parent(self, one: Parent) -> None:
         if self.info.parent is not None:
@@ -493,7 +512,7 @@ class LiveStream:
             self._tail += each(block)
         self._block = Block()
 
-    def _record(self, record: Line | Lost | Close) -> None:
+    def _record(self, record: Line | Lost | Close | Settle) -> None:
         self._end_block()
         self._tail.append(record)
         self._tail_bytes += (len(record.line) if isinstance(record, Line) else 0) + RECORD_BYTES
@@ -646,7 +665,7 @@ class StreamTrace:
 
 
 def _records(
-    tail: Sequence[Line | Lost | Close],
+    tail: Sequence[Line | Lost | Close | Settle],
     number: int,
     dialect: str | None,
     known: StreamInfo,
@@ -675,4 +694,6 @@ def _records(
                 record.lines, record.size = one.lines or None, one.bytes or None
             case Close():
                 record.op, record.reason = "close", one.reason
+            case Settle():
+                record.op = "settle"
         yield record

@@ -38,6 +38,7 @@ from tooltap.daemon.ingest.live_stream import (
     masked_prompt,
 )
 from tooltap.daemon.ingest.offload import Offload
+from tooltap.daemon.ingest.settling import Settling
 from tooltap.daemon.journal.interface import (
     Commit,
     Journal,
@@ -61,7 +62,7 @@ from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen, place_of
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.frames import DaemonFrame, FrameError, Ingest
-from tooltap.protocol.inputs import Close, Line, Lost, each
+from tooltap.protocol.inputs import Close, Line, Lost, Settle, each
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.drift.drift import Drift
 from tooltap.traces.recording.writer import TraceWriter
@@ -74,6 +75,8 @@ IN_FLIGHT_BYTES = 256 * 1024
 """Most bytes of a publisher that are read but not yet committed."""
 DISPLAY_PATIENCE = 5.0
 """Seconds for which a report of `tooltap mcp` waits for the agent's own result, if the agent is tapped or followed."""
+SETTLE_SECONDS = 3.0
+"""Seconds of silence after which a stream is settled."""
 STREAMS_RESTORED = 1_000
 """Most streams examined by `restore`: those with the newest commits."""
 
@@ -87,7 +90,8 @@ class Streams:
     a snapshot. `max_streams`: limit of streams that have not ended; beyond it, a new one is refused. `drift` observes
     all lines. `policy`: how results are shown. `missing_views` makes the missing views of a resumed stream. `agents`
     returns the names of agents that are followed or about to be tapped. `display_patience`: seconds for which events of
-    display servers wait for agents' results (`sessions/joining.py`). `masks`: mask secrets. The other options are those
+    display servers wait for agents' results (`sessions/joining.py`). `settle_seconds`: silence after which a stream is
+    settled, while `run_settling` runs. `masks`: mask secrets. The other options are those
     of `Setting`."""
 
     def __init__(
@@ -99,6 +103,7 @@ class Streams:
         snapshot_bytes: int = SNAPSHOT_BYTES,
         in_flight_bytes: int = IN_FLIGHT_BYTES,
         suspend_timeout_ms: int = 15 * 60 * 1000,
+        settle_seconds: float = SETTLE_SECONDS,
         max_streams: int = 20_000,
         clock: Clock = wall_clock,
         partials_wanted: Callable[[], bool] = lambda: False,
@@ -136,6 +141,7 @@ class Streams:
             lambda stream, call_id: tasks.start_soon(self._take_held, stream, call_id, False),
             lambda stream, call_id: tasks.start_soon(self._report_held, stream, call_id),
         )
+        self._settling = Settling(settle_seconds, self._settle)
         self._setting = Setting(
             journal=journal,
             clock=clock,
@@ -149,6 +155,7 @@ class Streams:
             partials_wanted=partials_wanted,
             trouble=self.trouble,
             spawned=self._tie_agents,
+            settling=self._settling,
             rewrite=rewrite,
             trace=trace,
             offload=self._offload,
@@ -232,8 +239,11 @@ class Streams:
         await self.with_stream(stream, lambda owner: owner.settle_views(outcomes), settled)
 
     async def restore(self) -> None:
-        """At startup: resume waiting for agents' results of display tools. Raises `JournalError`."""
+        """At startup: resume waiting for agents' results of display tools, and for the silence of streams. Raises
+        `JournalError`."""
         for info in await self._journal.streams(limit=STREAMS_RESTORED):
+            if info.unsettled and info.state == "suspended":
+                self._settling.add(info.stream, (self._clock() - info.updated) / 1_000)
             if info.pending_displays:
                 with contained("what a display tool has shown is lost", stream=info.stream):
                     self._displays.remember(info)
@@ -253,6 +263,29 @@ class Streams:
 
         if await self.with_stream(stream, lambda owner: owner.set_parent(parent), with_parent):
             self._setting.rewrite(rewrites)
+
+    async def run_settling(self) -> None:
+        """Settle streams as they become silent. Runs until cancelled."""
+        await self._settling.run()
+
+    async def _settle(self, stream: str) -> None:
+        """Settle a silent stream, with or without an owner. Raises `JournalError`."""
+        done: list[tuple[LiveStream, Commit]] = []
+
+        async def settled(stored: StoredStream) -> Commit | None:
+            if stored.info.state != "suspended" or not stored.info.unsettled:  # another daemon may have it
+                return None
+            live = await self._resume(stored)
+            live.apply(Settle(self._clock()))
+            if self._setting.joining.concerns(live):
+                await self._setting.joining.join(live)
+            commit = live.take(self._clock())
+            done[:] = [(live, commit)]
+            return commit
+
+        if await self.with_stream(stream, lambda owner: owner.settle(), settled) and self._setting.trace is not None:
+            for live, commit in done:
+                StreamTrace(self._setting.trace, live).add(commit)
 
     async def close_overdue(self) -> int:
         """Close the streams whose publishers have not come back; returns how many. Call this regularly. One that cannot
@@ -551,7 +584,7 @@ def _rebuild(stored: StoredStream, limits: Limits) -> tuple[StreamNormalizer, li
     return normalizer, []
 
 
-def _feed(normalizer: StreamNormalizer, record: Line | Lost | Close) -> list[Output]:
+def _feed(normalizer: StreamNormalizer, record: Line | Lost | Close | Settle) -> list[Output]:
     match record:
         case Line():
             line = record.line if record.size is None else LongLine(record.line, record.size)
@@ -560,6 +593,8 @@ def _feed(normalizer: StreamNormalizer, record: Line | Lost | Close) -> list[Out
             return normalizer.lost(record.lines, record.bytes, record.reason, record.t)
         case Close():
             return normalizer.close(record.reason, record.t)
+        case Settle():
+            return normalizer.settle(record.t)
 
 
 def _fresh(info: StreamInfo, limits: Limits) -> StreamNormalizer:

@@ -297,7 +297,13 @@ def _fitting(rows: list[T], limit: int = MAX_REPLY) -> list[T]:
 
 def _wanted(request: SessionsRequest) -> SessionFilter:
     named = {key: getattr(request, key) for key in ("session", *FACETS)}
-    return SessionFilter(**named, since=request.since, until=request.until, changed_after=request.changed_after)
+    return SessionFilter(
+        **named,
+        since=request.since,
+        until=request.until,
+        changed_after=request.changed_after,
+        with_empty=request.empty or request.session is not None,
+    )
 
 
 async def _receive_body(request: StoreRequest, receive: Callable[[int], Awaitable[bytes]]) -> bytes:

@@ -7,7 +7,8 @@ this.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 SessionOrder: TypeAlias = Literal["seq", "time"]
@@ -20,6 +21,8 @@ MOST_COUNTED = 1_000
 """Maximum values that are counted of a key: those with the most sessions."""
 
 
+MOST_ABOVE = 3
+"""Maximum folders above a project's that its name shows."""
 _CURSOR = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
@@ -58,6 +61,8 @@ class SessionFilter(NamedTuple):
     """Maximum time of the last activity, exclusive."""
     changed_after: int | None = None
     """Only sessions with events after this `seq`."""
+    with_empty: bool = True
+    """Also sessions in which nothing was asked, said or done."""
 
     def matches(self, session: Mapping[str, Any]) -> bool:
         """`session`: as `SessionRow.describe` returns it."""
@@ -67,12 +72,15 @@ class SessionFilter(NamedTuple):
             and (self.since is None or last >= self.since)
             and (self.until is None or last < self.until)
             and (self.changed_after is None or session["lastSeq"] > self.changed_after)
+            and (self.with_empty or not session.get("empty"))
         )
 
 
 PINNED = {"pinned": True}
 """What the row of a pinned session has besides."""
 ANY_SESSION = SessionFilter()
+WITH_CONTENT = SessionFilter(with_empty=False)
+"""The sessions that are listed unless a reader asks for others."""
 
 
 def place_of(session: Mapping[str, Any]) -> SessionPlace:
@@ -97,6 +105,19 @@ def folder_name(path: str) -> str:
     return path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
 
 
+def names_of(folders: Iterable[str]) -> dict[str, str]:
+    """Return a name for each folder of a list: its own, after those of the folders above it as far as they are needed
+    to tell it from the others."""
+    named = {one: [part for part in one.replace("\\", "/").split("/") if part] for one in folders}
+    names = {one: folder_name(one) for one in named}
+    for length in range(2, 2 + MOST_ABOVE):
+        times = Counter(names.values())
+        for folder, parts in named.items():
+            if times[names[folder]] > 1:
+                names[folder] = "/".join(parts[-length:])
+    return names
+
+
 STATUSES = {
     "running": "Running",
     "waiting": "Waiting for you",
@@ -105,6 +126,20 @@ STATUSES = {
     "interrupted": "Interrupted",
 }
 """Status of a session -> its label."""
+
+
+_ORIGINS = {"forkedFrom": "forked from", "resumes": "continues", "parent": "started by"}
+"""Key of a session -> what the session that it names is to this one."""
+
+
+class Origin(NamedTuple):
+    words: str
+    session: str
+
+
+def origins_of(row: dict[str, Any]) -> list[Origin]:
+    """Return the sessions that a session comes from."""
+    return [Origin(words, row[key]) for key, words in _ORIGINS.items() if row.get(key)]
 
 
 class RunningSession(NamedTuple):

@@ -152,6 +152,8 @@ class Projection(ABC):
                 if value is not None:
                     setattr(row, field, value)
             row.forked_from = changed.forked_from or row.forked_from
+            row.parent = changed.parent_session or row.parent
+            row.resumes = changed.resumes or row.resumes
         alias = changed.alias
         if alias is not None and alias != entry.session:
             # Until its id was known, this stream's session went by another name.

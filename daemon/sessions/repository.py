@@ -3,11 +3,15 @@
 Agents state the folder in which they were started, seldom the repository. So it is looked for before the events of a
 session are committed: in a thread, with a limit of time and of folders, and once for each folder. A folder that is not
 on this machine has none; nor has one below the home folder that only the home folder's own repository holds.
+
+A worktree belongs to the repository whose `.git` folder it names. Where that is not on this machine, the path of the
+worktree says it (`worktrees.py`).
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from functools import partial
 
@@ -48,8 +52,8 @@ class Repositories:
 
 
 def root_of(cwd: str) -> str | None:
-    """Return the folder, at `cwd` or above, that has `.git`: a folder, or a file in a worktree. Links are not followed.
-    It may block: call it in a thread."""
+    """Return the folder, at `cwd` or above, that has `.git`, a folder or a file; of a worktree, the folder of its
+    repository. Links are not followed. It may block: call it in a thread."""
     if not os.path.isabs(cwd) or not os.path.isdir(cwd):
         return None
     home = os.path.expanduser("~")
@@ -61,12 +65,32 @@ def root_of(cwd: str) -> str | None:
             except OSError:
                 pass
             else:
-                if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
+                if stat.S_ISDIR(mode):
                     return folder
+                if stat.S_ISREG(mode):
+                    return _repository_of(folder) or folder
         if (above := os.path.dirname(folder)) == folder:
             break
         folder = above
     return None
+
+
+_GITDIR = re.compile(r"gitdir:[ ]*(.+?)[/\\]worktrees[/\\][^/\\]+[/\\]?\s*")
+"""Content of the file `.git` of a worktree. That of a submodule names no worktree."""
+_HIDDEN = frozenset({".git", ".bare"})
+
+
+def _repository_of(folder: str) -> str | None:
+    """Return the folder of the repository that the file `.git` of a worktree names; None if it is no worktree."""
+    try:
+        with open(os.path.join(folder, ".git"), encoding="utf-8", errors="replace") as file:
+            found = _GITDIR.fullmatch(file.read(4_096))
+    except OSError:
+        return None
+    if found is None:
+        return None
+    common = os.path.normpath(os.path.join(folder, found[1]))
+    return os.path.dirname(common) if os.path.basename(common) in _HIDDEN else common
 
 
 def _placed(live: NextCommit) -> list[Produced]:

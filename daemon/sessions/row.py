@@ -17,11 +17,12 @@ from typing import Any, ClassVar, get_type_hints
 import msgspec
 
 from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, known_prices, priced
+from tooltap.daemon.sessions.worktrees import project_of_path
 from tooltap.normalizers.changes.content import split_lines
 from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, absolute, steps
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.tools.registry import family_of
-from tooltap.protocol.events import is_turn_start
+from tooltap.protocol.events import WORK, is_turn_start
 from tooltap.protocol.replies import Session, SessionStatus, StreamState, TurnState
 
 # -- the title: the agent's, or else the first prompt, without what programs have put around it ----------------------
@@ -238,6 +239,9 @@ def _stated(output: dict[str, Any]) -> tuple[int, int] | None:
 # -- the row, and its other parts ------------------------------------------------------------------------------------
 
 
+_CONTENT = frozenset({"message", "permission-request", "reasoning", "unparsed"})
+"""Kinds of events that are the content of a session, beside turns and calls. Of messages those of the agent, and the
+user's own words."""
 UNENDED: tuple[StreamState, ...] = ("open", "suspended")
 DESCRIPTION = ("agent_version", "model", "title", "cwd", "branch")
 """Columns that hold the latest value of `session` events."""
@@ -253,10 +257,20 @@ _OUTCOMES: dict[TurnState | None, SessionStatus] = {
 }
 
 
+class Settled(msgspec.Struct, array_like=True):
+    """A turn with a provisional end, which counts until the turn goes on or ends for good."""
+
+    turn: str
+    since: int | None
+    """Its start, in milliseconds since the epoch."""
+    milliseconds: int | None
+    """Its duration, as counted."""
+
+
 class Work(msgspec.Struct, omit_defaults=True):
     """Progress of the work: the main agent's turns, the time they took, what failed, and the status."""
 
-    KINDS: ClassVar = ("turn", "tool-result")
+    KINDS: ClassVar = ("turn", "tool-result", *sorted(WORK))
 
     turn: TurnState | None = None
     """State of the last turn."""
@@ -267,30 +281,49 @@ class Work(msgspec.Struct, omit_defaults=True):
     """Duration of the turns that have ended; None if none is known."""
     since: int | None = None
     """Start of the open turn, in milliseconds since the epoch."""
+    settled: Settled | None = None
 
     def note(self, seq: int, ts: int | None, entry: Produced) -> None:
-        if entry.kind == "tool-result":
+        kind = entry.kind
+        if kind == "tool-result":
             self.errors += entry.fields.is_error
         elif entry.agent is None:
-            self._note_turn(ts, entry)
+            if kind == "turn":
+                self._note_turn(ts, entry)
+            elif self.settled is not None and entry.turn == self.settled.turn:
+                self._reopen()
 
     def _note_turn(self, ts: int | None, entry: Produced) -> None:
+        if self.settled is not None and entry.turn == self.settled.turn:
+            self._reopen()
         self.turn = entry.fields.state
         if is_turn_start(self.turn, entry.agent):
             self.turns += 1
             self.since = ts
+            self.settled = None
             return
         self.errors += self.turn == "failed"
         spent = entry.fields.duration_ms
         if spent is None and self.since is not None and ts is not None:
             spent = max(ts - self.since, 0)
+        if entry.fields.provisional and entry.turn is not None:
+            self.settled = Settled(entry.turn, self.since, spent)
         if spent is not None:
             self.milliseconds = (self.milliseconds or 0) + spent
         self.since = None
 
+    def _reopen(self) -> None:
+        """Take the provisional end of the last turn back."""
+        settled, self.settled = self.settled, None
+        if settled is None:
+            return
+        self.turn, self.since = "started", settled.since
+        if settled.milliseconds is not None and self.milliseconds is not None:
+            self.milliseconds -= settled.milliseconds
+
     def absorb(self, earlier: Work) -> None:
         if self.turn is None:
-            self.turn, self.since = earlier.turn, earlier.since
+            self.turn, self.since, self.settled = earlier.turn, earlier.since, earlier.settled
         self.turns += earlier.turns
         self.errors += earlier.errors
         if earlier.milliseconds is not None:
@@ -398,6 +431,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     calls: int = 0
     ended: bool = False
     """The provider reported the end, and no event has followed."""
+    has_content: bool = False
+    """Something was said or done outside any turn."""
     agent_version: str | None = None
     model: str | None = None
     title: str | None = None
@@ -409,6 +444,10 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Folder of the repository around `home`."""
     forked_from: str | None = None
     """The session whose history this one begins with."""
+    parent: str | None = None
+    """The session that started this one."""
+    resumes: str | None = None
+    """The session that this one continues under a new id."""
     models: list[str] = []
     """Models in the order of their first use."""
     prompt: Prompt = msgspec.field(default_factory=Prompt)
@@ -423,6 +462,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         self.ended = False
         self.last_seq = seq
         self.events += 1
+        if not self.has_content and entry.kind in _CONTENT:
+            self.has_content = entry.kind != "message" or entry.fields.role == "assistant"
         # What the end of a stream leads to happened when the stream's last event did, not when its end was noticed.
         ts = self.last_ts if _is_of_end(entry) else entry.ts
         self._add_stamps(ts, ts)
@@ -431,12 +472,20 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     @property
     def project(self) -> str | None:
-        return self.root or self.home or self.cwd
+        if self.root is not None:
+            return project_of_path(self.root, is_repository=True)
+        folder = self.home or self.cwd
+        return None if folder is None else project_of_path(folder)
 
     @property
     def outcome(self) -> SessionStatus:
         """See `Work.outcome`."""
         return self.work.outcome(ended=self.ended)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was asked, said or done in the session: an agent has only opened it."""
+        return not (self.has_content or self.work.turns or self.calls or self.prompt.title)
 
     def use_model(self, model: str) -> None:
         if model not in self.models and len(self.models) < MAX_MODELS:
@@ -469,10 +518,13 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             project=self.project,
             branch=self.branch,
             forked_from=self.forked_from,
+            parent=self.parent,
+            resumes=self.resumes,
             state=next((one for one in UNENDED if one in states and not self.ended), "ended"),
             status=self.work.status(ended=self.ended, is_open="open" in states, pending=pending),
             turn=self.work.turn,
             turns=self.work.turns,
+            empty=self.is_empty,
             first_seq=self.first_seq,
             last_seq=self.last_seq,
             first_ts=self.first_ts,
@@ -519,9 +571,12 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             for model in earlier.models:
                 self.use_model(model)
         self.events += earlier.events
+        self.has_content = self.has_content or earlier.has_content
         self.calls += earlier.calls
         self._add_stamps(earlier.first_ts, earlier.last_ts)
         self.forked_from = self.forked_from or earlier.forked_from
+        self.parent = self.parent or earlier.parent
+        self.resumes = self.resumes or earlier.resumes
         for part in PARTS:
             getattr(self, part).absorb(getattr(earlier, part))
         for field in DESCRIPTION:

@@ -89,6 +89,8 @@ class TurnWork(msgspec.Struct):
     start: int
     share: Work
     end: int | None = None
+    settled: str | None = None
+    """Its id, after a provisional end."""
     state: str = "started"
     """State as in a `turn` event; empty if the next turn has begun without the end of this one."""
     prompt: str = ""
@@ -157,6 +159,8 @@ class SessionHistory:
                 self.last = head.ts if self.last is None else max(self.last, head.ts)
             if head.agent is not None:
                 self._note_agent(seq, head)
+            elif self.turns and self.turns[-1].settled is not None:
+                self._reopen(self.turns[-1], head)
             if head.kind == "usage":
                 self._share(head).spent.add(_usage_decoder.decode(stored.body), head.agent, head.ts)
             elif (rule := _RULES.get(head.kind)) is not None:
@@ -227,9 +231,15 @@ class SessionHistory:
             return
         turn = self._turn
         turn.state, turn.end, turn.duration = head.state or "", self._now, head.duration_ms
+        turn.settled = head.turn if head.provisional else None
         turn.share.errors += head.state == "failed"
         for key in [key for key in self._asked if key[0] == head.stream]:
             self._answer(key, seq)
+
+    def _reopen(self, turn: TurnWork, head: EventHead) -> None:
+        """Take a provisional end back if the turn goes on with this event."""
+        if head.goes_on and head.turn == turn.settled:
+            turn.state, turn.end, turn.settled = "started", None, None
 
     def _note_message(self, seq: int, head: EventHead) -> None:
         if head.agent is not None:

@@ -43,6 +43,7 @@ from tooltap.protocol.events import (
     Message,
     PermissionRequest,
     PermissionResponse,
+    Reasoning,
     SessionEvent,
     ToolCall,
     ToolResult,
@@ -131,6 +132,8 @@ class Card:
             kept = [one for one in kept if not isinstance(one.fragment.event, ToolUpdate)]
         elif isinstance(event, Usage):
             kept = [one for one in kept if getattr(one.fragment.event, "scope", None) != event.scope]
+        elif isinstance(event, Turn):
+            kept = [one for one in kept if not isinstance(one.fragment.event, Turn)]
         elif isinstance(event, ToolResult) and event.replaces is not None:
             kept = [one for one in kept if one.fragment.event.id != event.replaces]
         self.inside[slot] = [*kept, card]
@@ -620,6 +623,8 @@ class TurnOfSession:
     errors: list[tuple[int, str]] = field(default_factory=list)
     """`seq` and tool of the first failed calls."""
     state: str = "started"
+    settled: str | None = None
+    """Its id, after a provisional end."""
     stated: int | None = None
     """Duration in milliseconds, as stated by the agent."""
     began: int | None = None
@@ -644,6 +649,8 @@ class Turns:
         if event.replay:
             return None
         begun = self._begun(event)
+        if self.all and self.all[-1].settled is not None:
+            self._reopen(self.all[-1], event)
         is_open = bool(self.all) and self.all[-1].state == "started"
         if isinstance(event, Message) and event.role == "user" and event.agent is None:
             self._name(self._naming.say(event, in_turn=is_open))
@@ -665,10 +672,17 @@ class Turns:
                     turn.errors.append((event.seq or 0, event.name))
             case Turn(agent=None) if not event.starts:
                 turn.state = event.state
+                turn.settled = event.turn if event.provisional else None
                 turn.stated = event.duration_ms
             case _:
                 pass
         return begun
+
+    def _reopen(self, turn: TurnOfSession, event: AnyEvent) -> None:
+        """Take a provisional end back if the turn goes on with this event."""
+        is_work = isinstance(event, Message | Reasoning | ToolCall | PermissionRequest)
+        if is_work and event.agent is None and event.turn == turn.settled:
+            turn.state, turn.settled = "started", None
 
     def _begun(self, event: AnyEvent) -> TurnOfSession | None:
         if not (isinstance(event, Turn) and event.starts):

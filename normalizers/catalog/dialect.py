@@ -150,6 +150,9 @@ class Agent(NamedTuple):
     prompt: Prompt | None = None
     server: EventServer | None = None
     """The server that `tooltap attach` taps."""
+    worktrees: str | None = None
+    """Where the agent puts worktrees of every repository, as names joined by `/`: `*` is any name, `+` that of the
+    repository."""
 
 
 # -- readers of stores that are neither files of lines nor single documents ---------------------------------------

@@ -50,6 +50,12 @@ def stores() -> dict[str, Store]:
 
 
 @cache
+def worktrees() -> tuple[tuple[str, ...], ...]:
+    """The names of `Agent.worktrees`, of all agents."""
+    return tuple({tuple(agent.worktrees.split("/")): None for agent in agents().values() if agent.worktrees})
+
+
+@cache
 def product_names() -> dict[str, str]:
     """Provider -> its name as users know it (`PRODUCT` of the folder). Folders without one have no entry."""
     return {provider: module.PRODUCT for module in _families() for provider in _providers(module)}

@@ -189,6 +189,20 @@ class Parser(Writer):
         self._end_everything()
         return self._take()
 
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether something is held back, or a turn may have ended, so that `settle_all` has something to emit."""
+        return self.holds_back() or any(map(self._may_settle, self.state.turns))
+
+    def settle_all(self, index: int) -> list[Item]:
+        """Emit what is held back and provisional ends of turns, between two lines: the stream has been silent for a
+        while. Lines may follow. `index`: number of the first event."""
+        self.begin_between_lines(index, None)
+        self.settle()
+        for turn in filter(self._may_settle, list(self.state.turns)):
+            self._settle_turn(turn)
+        return self._take()
+
     def take_back(self) -> list[Item]:
         """Discard and return the items of a line that raised, including those of inner parsers."""
         items, self.items, self.extensions = self.items, [], []
@@ -242,6 +256,14 @@ class Parser(Writer):
 
     def finish(self, reason: str) -> None:
         """Hook: the stream ends; emit what is pending in this dialect."""
+
+    def holds_back(self) -> bool:
+        """Hook: whether `settle` has something to emit."""
+        return False
+
+    def settle(self) -> None:
+        """Hook: the stream is silent; emit what is held back. What a later line changes of it is emitted again, as a
+        correction."""
 
     def before_turn_end(self) -> None:
         """Hook: a turn is ending and its calls are closed; emit what precedes its usage and the turn event."""
@@ -487,6 +509,17 @@ class Parser(Writer):
         outcome, reason = ("completed", None) if self.seems_over(turn) else ("cancelled", "interrupted")
         self.end_turn(outcome, turn_id=turn.id, ended_by="eof", reason=reason, synthetic=True)
         self.session, self.agent, self.origin = scope
+
+    def _may_settle(self, turn: OpenTurn) -> bool:
+        return not turn.settled and turn.agent is None and self.seems_over(turn)
+
+    def _settle_turn(self, turn: OpenTurn) -> None:
+        """Emit a provisional end of a turn, which stays open."""
+        protocol, provider = turn.origin or (self.protocol, self.provider)
+        scope = turn.session, None, None, turn.id, protocol, provider
+        fields = {"state": "completed", "ended_by": "answer", "provisional": True}
+        self.emit_in(Turn, fields, scope, turn.ts, replay=False, synthetic=True)
+        turn.settled = True
 
     def _end_everything(self) -> None:
         self.texts.flush_all()

@@ -270,6 +270,8 @@ class OpenTurn(msgspec.Struct, omit_defaults=True):
     """True if the last item of the turn is a whole message of its agent: the answer, if nothing follows."""
     ts: int | None = None
     """Time of the last event of its work, or of its start."""
+    settled: bool = False
+    """True after a provisional end, until the turn goes on."""
 
     def worked(self, ts: int | None) -> None:
         """Note when its agent worked."""

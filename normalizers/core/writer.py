@@ -359,6 +359,8 @@ class Writer:
                 turn.worked(ts)
             if is_own and answers:
                 turn.answered = fields.get("role") == "assistant" and not self._closing
+            if is_own and (answers or kind is Reasoning):
+                turn.settled = False
         if parent is not None and ts is not None:
             call = self.state.calls.open.get(parent)
             if call is not None and (call.ts is None or ts > call.ts):

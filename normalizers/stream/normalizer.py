@@ -153,6 +153,9 @@ AUTO = "auto"
 REPORTED_ELSEWHERE = "told-elsewhere"
 """The reason to skip a line whose events another stream has reported; a reason of streams, not of dialects."""
 
+SETTLED_INDEX = 2_000_000
+"""First index in the ids of events that `settle` emits between lines; `PARENT_INDEX` and resets use lower ones."""
+
 Output: TypeAlias = Produced | OutputChunk
 Keep: TypeAlias = Callable[[list[Item]], list[Item]]
 
@@ -289,6 +292,21 @@ class StreamNormalizer:
         self.statistics.count_skip("lost", lines)
         return outputs + self._finish(items)
 
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether `settle` has something to emit, because the parser holds something back, or a turn may have ended."""
+        return not self._recognising and self._parser.is_unsettled
+
+    def settle(self, t: int | None = None, keep: Keep | None = None) -> list[Output]:
+        """Emit what is held back, and provisional ends of turns: the stream has been silent for a while. `keep`: as in
+        `feed`."""
+        parser = self._parser
+        try:
+            items = parser.settle_all(SETTLED_INDEX)
+            return self._finish(items if keep is None else keep(items))
+        except Exception as error:
+            return self._finish(self._reset(error, parser.state.line, t))
+
     def close(self, reason: str, t: int | None = None) -> list[Output]:
         """End the stream. `reason`: end, suspended-too-long, … Lines may still follow and reopen it."""
         outputs = self._release()
@@ -375,7 +393,7 @@ class StreamNormalizer:
                 else:
                     skip, size = parser.take_line(line, t, direction), len(line)
                 items = parser.items  # until the line is done, so that they can be taken back
-                if keep is not None and items and not (items := keep(items)):
+                if keep is not None and items and not (items := keep(items)) and skip != UNPARSED:
                     skip = REPORTED_ELSEWHERE
                 if items and prompt.stage != "over":
                     items = prompt.place(items, parser, self.context.prompt)

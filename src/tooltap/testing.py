@@ -203,7 +203,7 @@ def _check_closed(normalizer: StreamNormalizer, events: list[Event]) -> None:
             turn = (event.session, event.turn)
             if event.state == "started":
                 open_turns.append(turn)
-            elif turn in open_turns:
+            elif turn in open_turns and not event.provisional:
                 open_turns.remove(turn)
     if open_calls or open_turns:
         raise ContractError(f"left open after close: calls {sorted(open_calls)}, turns {open_turns}")

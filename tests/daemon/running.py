@@ -164,7 +164,11 @@ class Running:
 def running(directory: Path, **settings: Any) -> Iterator[Running]:
     """Run a daemon whose files are in `directory`; `settings`: keys of its configuration, and constants of its
     modules."""
-    places = {"socket": str(directory / "run" / "t.sock"), "journal": str(directory / "journal.db")}
+    places = {
+        "socket": str(directory / "run" / "t.sock"),
+        "journal": str(directory / "journal.db"),
+        "settle_timeout": 3600.0,
+    }
     settings, constants = split(settings)
     config = load_config(None, **{**places, **settings})
     ready = threading.Event()

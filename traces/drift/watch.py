@@ -167,7 +167,7 @@ class StreamWatch:
 
     def _count_turn(self, event: Produced) -> None:
         state = event.fields.state
-        if state == "started":
+        if state == "started" or event.fields.provisional:
             return
         self._has_yielded |= state == "failed" and not event.synthetic
         for result in self._unanswered if state == "completed" and not event.synthetic else ():

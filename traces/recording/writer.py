@@ -69,8 +69,9 @@ class TraceRecord(msgspec.Struct, kw_only=True, omit_defaults=True, rename=WIRE_
     """Bytes of the whole line, if it was too long and only its head is stored; bytes of lost lines."""
     masked: bool = False
     """Secrets in the line were masked."""
-    op: Literal["lost", "close"] | None = None
-    """A mark instead of a line: `lost` when the publisher lost lines, `close` when the stream ended."""
+    op: Literal["lost", "close", "settle"] | None = None
+    """A mark instead of a line: `lost` when the publisher lost lines, `close` when the stream ended, `settle` when
+    it had been silent for a while."""
     lines: int | None = None
     """How many lines were lost."""
     reason: str | None = None

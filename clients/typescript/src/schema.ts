@@ -593,6 +593,8 @@ export interface SessionsRequest {
   until?: number;
   /** Only sessions with events after this `seq`. */
   changedAfter?: number;
+  /** Also list sessions in which nothing was asked, said or done. Sessions that are named are listed in any case. */
+  empty?: boolean;
   /** Also count all sessions that match, by `status`, `provider` and `project`. */
   facets?: boolean;
 }
@@ -1008,6 +1010,11 @@ export interface Session {
   status?: "completed" | "failed" | "interrupted" | "running" | "waiting";
   /** State of the main agent's last turn; `started` while it is running. */
   turn?: "cancelled" | "completed" | "failed" | "started";
+  /**
+   * Nothing was asked, said or done in the session: an agent has only opened it. Such sessions are listed on
+   * request only.
+   */
+  empty?: boolean;
   /** Turns of the main agent. */
   turns?: number;
   firstSeq: number;

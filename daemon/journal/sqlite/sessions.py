@@ -44,6 +44,8 @@ _decoder = msgspec.json.Decoder(SessionRow)
 
 
 _COLUMNS = SUMS["sessions"]
+_EMPTY = "empty"
+"""The outcome, in its column, of a session in which nothing was asked, said or done; its status is `completed`."""
 _UPSERT = (
     f"INSERT INTO sessions ({_COLUMNS}, checksum) VALUES ({'?, ' * len(_COLUMNS.split(','))}?)"
     f" ON CONFLICT (session) DO UPDATE SET"
@@ -52,7 +54,7 @@ _UPSERT = (
 
 
 def _values(name: str, row: SessionRow) -> tuple[Any, ...]:
-    described = (row.last_ts or 0, row.provider, row.project, row.outcome)
+    described = (row.last_ts or 0, row.provider, row.project, _EMPTY if row.is_empty else row.outcome)
     values = (name, row.last_seq, *described, msgspec.json.encode(row))
     return *values, row_sum("sessions", *values)
 
@@ -237,7 +239,8 @@ _OPEN = (
 )
 _STATUS = (
     f"CASE WHEN {_WAITING} THEN iif({_OPEN}, 'waiting', 'interrupted')"
-    f" WHEN outcome='running' AND NOT {_OPEN} THEN 'interrupted' ELSE outcome END"
+    f" WHEN outcome='running' AND NOT {_OPEN} THEN 'interrupted' WHEN outcome='{_EMPTY}' THEN 'completed'"
+    " ELSE outcome END"
 )
 """SQL expression of a session's status, equivalent to `Work.status`."""
 
@@ -306,6 +309,8 @@ def _conditions(wanted: SessionFilter) -> tuple[list[str], dict[str, Any]]:
         if (value := getattr(wanted, key)) is not None:
             conditions.append(condition)
             values[key] = value
+    if not wanted.with_empty:
+        conditions.append(f"outcome<>'{_EMPTY}'")
     return conditions, values
 
 

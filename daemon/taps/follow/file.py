@@ -24,7 +24,7 @@ import hashlib
 import itertools
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -76,6 +76,8 @@ names its session."""
 RETRY = 0.2
 CLOCK_STEP = 20
 """Milliseconds by which the time of a file's last change may lag the clock."""
+COPIED = 60_000
+"""Milliseconds after its last line after which a file's change is that of a copy."""
 PORTION_TURNS = 16
 """Size of a portion for a backfill worker, in turns (`TURN_BYTES`); its results are in memory until they are committed.
 Less than one turn is read in this process, which is as fast."""
@@ -432,9 +434,12 @@ class FollowedFile:
         self._position = position
         self._mtime = mtime
         self._setting = setting
+        self._stated: int | None = None
+        """The latest time that a line just read states, in ms since the epoch; None if none does."""
         self._splitter = Splitter(setting.line_bytes)
         is_whole = ingest.stream in setting.whole
         self._horizon = setting.started if setting.follow.backfill_seconds == 0 and not is_whole else 0
+        ingest.is_behind = True
         self.is_backfill = False
         """Whether backfill workers may normalize the file: it has not changed since the start of the daemon, and was
         not in the journal."""
@@ -452,18 +457,30 @@ class FollowedFile:
     @property
     def at_rest(self) -> bool:
         """True if the file has not changed for so long that its stream need not stay open."""
-        return self._setting.clock() - self._mtime > self._setting.suspend_timeout_ms
+        return self._setting.clock() - self._last_written > self._setting.suspend_timeout_ms
+
+    @property
+    def _last_written(self) -> int:
+        """When the agent wrote the last line, in ms since the epoch: when the file changed, or as the line states it
+        if the file changed long after that, because it was copied."""
+        stated = self._stated
+        return self._mtime if stated is None or self._mtime < stated + COPIED else stated
 
     async def turn(self) -> bool:
         """Ingest the next part of what is new: about `TURN_BYTES` of lines, or the whole document. Returns whether
         there is more. Raises like `open_file`, and `ReplacedError`."""
-        return await (self._read_document() if is_document(self.path) else self._read_lines())
+        self._ingest.is_behind = True
+        more = await (self._read_document() if is_document(self.path) else self._read_lines())
+        self._ingest.is_behind = more
+        if not more:
+            self._ingest.settle_later((self._setting.clock() - self._last_written) / 1_000)
+        return more
 
     async def request(self) -> Request | None:
         """Return the next request for a backfill worker, or None if `turn` must be called instead. Raises like
         `open_file`."""
         live = self._ingest.live
-        if not self.is_backfill or live.info.state == "ended":
+        if not self.is_backfill or live.info.state == "ended" or self._names_nothing:
             return None
         if (await self._covered())[0]:
             return None
@@ -479,6 +496,11 @@ class FollowedFile:
             live.info.agent_version,
             self._horizon,
         )
+
+    @property
+    def _names_nothing(self) -> bool:
+        """Whether no line so far names a session, nor does the file's place."""
+        return self._session is None and self._ingest.live.info.last_session is None
 
     async def adopt(self, request: Request, portion: Portion | None) -> None:
         """Ingest the portion that a backfill worker returned for the request. If the worker failed (None), or the state
@@ -500,6 +522,7 @@ class FollowedFile:
             self.is_backfill = False
             return
         self._position, self._mtime = portion.after, portion.mtime
+        self._note_times(outputs)
         live.info.last_reported_ts = max(
             (one.ts for one in outputs if isinstance(one, Produced) and one.ts), default=live.info.last_reported_ts
         )
@@ -551,7 +574,18 @@ class FollowedFile:
         await _wait_for_taps(self._root, mtime, self._setting)
         covered, others = await self._covered()
         live = self._ingest.live
-        return keeps(live.info, live.normalizer.statistics, self._horizon, covered, others, self._setting.clock())
+        keep = keeps(live.info, live.normalizer.statistics, self._horizon, covered, others, self._setting.clock())
+
+        def noted(items: list[Item]) -> list[Item]:
+            self._note_times(items)
+            return _understood(keep(items), live.info.stream)
+
+        return noted
+
+    def _note_times(self, outputs: Iterable[Item]) -> None:
+        for one in outputs:
+            if isinstance(one, Produced) and one.ts is not None and (self._stated is None or one.ts > self._stated):
+                self._stated = one.ts
 
     async def _read_lines(self) -> bool:
         common = self._ingest.live.info.copied - self._position.offset
@@ -577,6 +611,12 @@ class FollowedFile:
 
 def _leave_out(items: list[Item]) -> list[Item]:
     return []
+
+
+def _understood(items: list[Item], stream: str) -> list[Item]:
+    """Leave out lines that were not understood, while nothing in the file names a session: such a file is none of a
+    session. They count as unparsed all the same."""
+    return [one for one in items if not isinstance(one, Produced) or one.kind != "unparsed" or one.session != stream]
 
 
 def _is_object(data: bytes) -> bool:

@@ -159,4 +159,9 @@ def _hides_subagents(tap: StreamInfo) -> bool:
 
 
 def _time(items: Iterable[Item]) -> int | None:
-    return next((item.ts for item in items if isinstance(item, Produced)), None)
+    """Return when a line was written: the latest time of its events, as what ends with the line happened before it."""
+    latest: int | None = None
+    for item in items:
+        if isinstance(item, Produced) and item.ts is not None and (latest is None or item.ts > latest):
+            latest = item.ts
+    return latest

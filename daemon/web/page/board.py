@@ -22,8 +22,8 @@ from starlette.types import ASGIApp
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import (
     STATUSES,
+    WITH_CONTENT,
     RunningSession,
-    SessionFilter,
     find_running,
     name_of,
     project_of,
@@ -147,7 +147,7 @@ class SessionsNow:
     async def gather(self, now: int) -> Gathered:
         """`now`: milliseconds since the epoch. Raises `JournalError`."""
         rows = await self._journal.sessions(
-            limit=LOOKED_AT, order="time", wanted=SessionFilter(status=("running", "waiting"))
+            limit=LOOKED_AT, order="time", wanted=WITH_CONTENT._replace(status=("running", "waiting"))
         )
         found = find_running(rows, await self._journal.open_calls())
         waiting = [one for one in found if one.status == "waiting"]
@@ -156,7 +156,7 @@ class SessionsNow:
         ended = await self._journal.sessions(
             limit=MOST_ENDED,
             order="time",
-            wanted=SessionFilter(status=("completed", "failed", "interrupted"), since=now - RECENT_MS),
+            wanted=WITH_CONTENT._replace(status=("completed", "failed", "interrupted"), since=now - RECENT_MS),
         )
         columns = [await self._of(one) for one in shown]
         for row in ended:

@@ -26,7 +26,7 @@ from starlette.routing import BaseRoute
 
 from tooltap.daemon.formats import amount, dollars, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.sessions.listing import STATUSES, name_of, project_of, status_of
+from tooltap.daemon.sessions.listing import STATUSES, WITH_CONTENT, name_of, project_of, status_of
 from tooltap.daemon.sessions.row import title_of, words_of
 from tooltap.daemon.show.diff import DiffHunk, FileDiff, cut, hunks_of_diff
 from tooltap.daemon.show.markup import product
@@ -183,6 +183,8 @@ class Turn:
     last: int | None = None
     """Time of the turn's last event, in milliseconds since the epoch."""
     ended: bool = False
+    settled: str | None = None
+    """Its id, after a provisional end."""
 
     @property
     def calls(self) -> int:
@@ -239,6 +241,8 @@ class _Found:
                 self._naming.say(Said.of(event.text, seq, PROMPT), in_turn=False)
             return
         turn = self.turns[-1]
+        if turn.settled is not None and event.goes_on and event.turn == turn.settled:
+            turn.ended, turn.settled = False, None
         turn.last = event.ts if event.ts is not None else turn.last
         if event.kind == "tool-call":
             turn.families[family_of(event.name)] += 1
@@ -252,6 +256,7 @@ class _Found:
             self._naming.act()
         elif event.kind == "turn" and is_main and not event.starts_turn:
             turn.ended = True
+            turn.settled = event.turn if event.provisional else None
             turn.errors += event.state == "failed"
             turn.milliseconds = event.duration_ms
 
@@ -428,7 +433,7 @@ class _Compare:
         comparison = None
         if left is not None and right is not None and query.left != query.right:
             comparison = await self._comparison(left, right)
-        rows = await self._journal.sessions(limit=CHOICES, order="time")
+        rows = await self._journal.sessions(limit=CHOICES, order="time", wanted=WITH_CONTENT)
         return await html(
             "compare.html",
             404 if unknown else 200,

@@ -36,6 +36,7 @@ from tooltap.daemon.sessions.listing import (
     SessionPlace,
     folder_name,
     name_of,
+    names_of,
     place_of,
     project_of,
     status_of,
@@ -71,11 +72,14 @@ class _Filters(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
     project: Words = ()
     """Names of the projects' folders."""
     period: Literal["", "day", "week", "month"] = ""
+    empty: Literal["", "1"] = ""
+    """`1`: also sessions in which nothing was asked, said or done."""
 
     def url(self, path: str = "/", **changes: tuple[Any, ...]) -> str:
         """Return the address with these filters, some of them changed."""
-        period = (self.period,) if self.period else ()
-        values = {"status": self.status, "agent": self.agent, "project": self.project, "period": period} | changes
+        period, empty = ((one,) if one else () for one in (self.period, self.empty))
+        chosen = {"status": self.status, "agent": self.agent, "project": self.project, "period": period}
+        values = chosen | {"empty": empty} | changes
         pairs = [(name, one) for name, several in values.items() for one in several]
         return f"{path}?{urlencode(pairs)}" if pairs else path
 
@@ -84,9 +88,16 @@ class _Filters(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
         return SessionFilter(
             status=self.status or None,
             provider=self.agent or None,
-            project=tuple(one for one in folders if folder_name(one) in self.project) if self.project else None,
+            project=_named(folders, self.project) if self.project else None,
             since=int(time.time() * 1_000) - PERIODS[self.period] if self.period else None,
+            with_empty=bool(self.empty),
         )
+
+
+def _named(folders: Iterable[str], wanted: Words) -> tuple[str, ...]:
+    """Return the folders with these names, short or as in the list of choices."""
+    names = names_of(folders)
+    return tuple(one for one, name in names.items() if name in wanted or folder_name(one) in wanted)
 
 
 class HomeQuery(_Filters, kw_only=True, frozen=True):
@@ -135,7 +146,7 @@ class Totals:
         """Return the total of these sessions, after reading changed rows. `everything`: how many sessions there are.
         Raises `JournalError`."""
         async with self._lock:
-            if len(self._rows) > everything:  # some were deleted
+            if sum(not row["empty"] for row in self._rows.values()) > everything:  # some were deleted
                 self._rows.clear()
                 self._seq = 0
             if (latest := self._journal.latest) != self._seq:
@@ -170,6 +181,7 @@ def _kept(row: dict[str, Any]) -> dict[str, Any]:
         "project": row.get("project"),
         "lastTs": row.get("lastTs") or 0,
         "lastSeq": row["lastSeq"],
+        "empty": row.get("empty", False),
         "cost": cost if cost is not None and cost > 0 else 0.0,
         "tokens": (row.get("inputTokens") or 0) + (row.get("outputTokens") or 0),
     }
@@ -225,12 +237,14 @@ class Part(NamedTuple):
 def parts_of(rows: Sequence[dict[str, Any]], before: str | None, *, more: bool) -> Markup:
     """Render rows, newest first. `before`: position of the row before them; `more`: whether older ones follow."""
     parts = []
+    names = names_of(str(one.get("project") or one.get("cwd") or "") for one in rows)
     day = None if before is None else _day(SessionPlace.of_cursor(before).last_ts)
     for start in range(0, len(rows), PART):
         described = []
         for one in rows[start : start + PART]:
             own = _day(one.get("lastTs") or 0)
-            described.append(_described(one)._replace(day=None if own == day else own))
+            folder = names[str(one.get("project") or one.get("cwd") or "")]
+            described.append(_described(one)._replace(folder=folder, day=None if own == day else own))
             day = own
         parts.append(Part(described, before, more or start + PART < len(rows)))
         before = described[-1].place
@@ -303,10 +317,11 @@ class Counts(NamedTuple):
 
 async def count(journal: Journal, query: HomeQuery | Any) -> Counts:
     """Count sessions by the journal's index: no row is decoded. Raises `JournalError`."""
-    every = await journal.count_sessions()
+    all_listed = SessionFilter(with_empty=bool(query.empty))
+    every = await journal.count_sessions(all_listed)
     wanted = query.wanted(every["project"])
     others = wanted._replace(status=None)
-    found = every if others == SessionFilter() else await journal.count_sessions(others)
+    found = every if others == all_listed else await journal.count_sessions(others)
     by_status = {status: found["status"].get(status, 0) for status in STATUSES}
     return Counts(
         wanted,
@@ -314,7 +329,7 @@ async def count(journal: Journal, query: HomeQuery | Any) -> Counts:
         every["status"].get("waiting", 0),
         sum(every["status"].values()),
         sorted({*every["provider"], *query.agent}),
-        sorted({*list(dict.fromkeys(map(folder_name, every["project"])))[:CHOICES], *query.project} - {""}),
+        sorted({*list(names_of(every["project"]).values())[:CHOICES], *query.project} - {""}),
     )
 
 

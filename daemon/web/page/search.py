@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from tooltap.daemon.journal.interface import CorruptError, Journal
-from tooltap.daemon.sessions.listing import STATUSES, name_of, project_of, status_of
+from tooltap.daemon.sessions.listing import STATUSES, WITH_CONTENT, name_of, project_of, status_of
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.clock import wall_clock
@@ -327,7 +327,9 @@ class Found(NamedTuple):
 
 async def find(services: Services, text: str) -> Found:
     """Raises `JournalError`."""
-    rows = await services.journal.sessions(limit=LOOKED_AT if text.strip() else LATEST, order="time")
+    rows = await services.journal.sessions(
+        limit=LOOKED_AT if text.strip() else LATEST, order="time", wanted=WITH_CONTENT
+    )
     if not text.strip():
         return Found([_named(row) for row in rows], [], [], [], len(rows), "")
     words = text.casefold().split()

@@ -23,7 +23,17 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.did_you_mean import similar
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.sessions.listing import STATUSES, SessionPlace, is_live, name_of, place_of, project_of, status_of
+from tooltap.daemon.sessions.listing import (
+    STATUSES,
+    WITH_CONTENT,
+    SessionPlace,
+    is_live,
+    name_of,
+    origins_of,
+    place_of,
+    project_of,
+    status_of,
+)
 from tooltap.daemon.show.blocks import LEVELS, Level
 from tooltap.daemon.show.minimap import KINDS, SessionHistory, drawn
 from tooltap.daemon.show.shown import Fragment
@@ -335,7 +345,7 @@ MOST_NEAR = 5
 
 async def near_sessions(journal: Journal, wanted: str) -> list[dict[str, Any]]:
     """Return the sessions whose id or title is similar, the most similar first. Raises `JournalError`."""
-    rows = await journal.sessions(limit=NEAR_AMONG, order="time")
+    rows = await journal.sessions(limit=NEAR_AMONG, order="time", wanted=WITH_CONTENT)
     return await anyio.to_thread.run_sync(_near, rows, wanted)
 
 
@@ -481,7 +491,7 @@ class SessionList:
     async def _render(self, before: SessionPlace | None) -> Part:
         rows = [
             one | {"name": name_of(one), "url": session_url(one["session"]), "shown": _state(one)}
-            for one in await self._journal.sessions(limit=SESSIONS, before=before, order="time")
+            for one in await self._journal.sessions(limit=SESSIONS, before=before, order="time", wanted=WITH_CONTENT)
         ]
         opened = await self._journal.open_calls()
         calls = Counter(row["session"] for row in opened["calls"])
@@ -526,7 +536,16 @@ class SessionHead(NamedTuple):
         if row is None:
             return None
         waiting = await asked_in(journal, fragments, session)
+        origins = [(one, await row_of(journal, one.session)) for one in origins_of(row)]
         values = {
+            "origins": [
+                {
+                    "words": one.words.capitalize(),
+                    "name": one.session if known is None else name_of(known),
+                    "url": None if known is None else session_url(one.session),
+                }
+                for one, known in origins
+            ],
             "one": row,
             "failures": session_url(session, state="failed"),
             "status": status_of(row),

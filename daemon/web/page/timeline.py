@@ -459,7 +459,7 @@ async def turns_of(journal: Journal, events: Iterable[StoredEvent]) -> Turns:
                 states[card_key(open_at[head.stream])] = OVER
             open_at[head.stream] = one.seq
             last[head.stream] = one.seq, head
-        else:
+        elif not head.provisional:
             open_at.pop(head.stream, None)
     for stream, seq in open_at.items():
         rest = await _rest_of_turn(journal, stream, seq)
@@ -498,10 +498,11 @@ class _Rest(NamedTuple):
 
 
 async def _rest_of_turn(journal: Journal, stream: str, seq: int) -> _Rest:
-    """Read the end of a turn, and its usage: the latest event of each scope."""
+    """Read the end of a turn, else its provisional end, and its usage: the latest event of each scope."""
     wanted = Filter(stream=(stream,), kind=("turn", "usage"))
     events, reached = await journal.read(seq, wanted, max_bytes=READ_BYTES)
     used: dict[str, StoredEvent] = {}
+    settled: list[StoredEvent] = []
     for one in events:
         head = one.head
         if head.agent is not None:
@@ -509,10 +510,12 @@ async def _rest_of_turn(journal: Journal, stream: str, seq: int) -> _Rest:
         if head.kind == "usage":
             used[head.scope or ""] = one
         elif head.state == "started":
-            return _Rest([*used.values()], is_ended=False, is_over=True)
+            return _Rest([*used.values(), *settled], is_ended=bool(settled), is_over=True)
+        elif head.provisional:
+            settled = [one]
         else:
             return _Rest([*used.values(), one], is_ended=True, is_over=True)
-    return _Rest([*used.values()], is_ended=False, is_over=reached < journal.latest)
+    return _Rest([*used.values(), *settled], is_ended=bool(settled), is_over=reached < journal.latest)
 
 
 async def _is_open(journal: Journal, head: EventHead) -> bool:

@@ -34,8 +34,9 @@ BOOKKEEPING = {
     **dict.fromkeys(("attribution-snapshot", "file-history-delta", "file-history-snapshot"), "file-history"),
     **dict.fromkeys(("content-replacement", "marble-origami-commit", "marble-origami-snapshot"), "context-management"),
     **dict.fromkeys(("agent-color", "agent-name", "agent-setting", "pr-link", "tag"), "session-metadata"),
-    **dict.fromkeys(("artifact-autoreact-ledger", "artifact-comment-monitor", "task-summary"), "session-metadata"),
-    **dict.fromkeys(("isolation-latch", "relocated", "speculation-accept", "worktree-state"), "session-metadata"),
+    **dict.fromkeys(("artifact-autoreact-ledger", "artifact-comment-monitor", "bridge-session"), "session-metadata"),
+    **dict.fromkeys(("isolation-latch", "relocated", "speculation-accept", "task-summary"), "session-metadata"),
+    **dict.fromkeys(("worktree-state",), "session-metadata"),
 }
 """Type -> reason to skip, for lines of transcripts that only Claude Code itself needs. They are most of a file's bytes
 (2.1.330 writes out every request and prompt). A queued prompt appears again when it is delivered: as a prompt, or as an

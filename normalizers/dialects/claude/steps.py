@@ -7,6 +7,8 @@ mostly store what the API stated when the message began: the prompt, and 1 to 40
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import orjson
 
@@ -41,6 +43,14 @@ class RequestUsage(msgspec.Struct):
         self.counts |= {name: max(count, self.counts.get(name, 0)) for name, count in counts.items()}
 
 
+class StatedUsage(msgspec.Struct):
+    """An event that states the usage of a request, emitted while its message might still grow."""
+
+    event: str
+    counts: dict[str, int]
+    estimate: int | None = None
+
+
 class MessageInProgress(msgspec.Struct):
     """The message that an agent is writing."""
 
@@ -60,6 +70,8 @@ class MessageInProgress(msgspec.Struct):
     written: int = 0
     """Length of the output that its lines hold, in bytes, as far as no line states final figures."""
     is_final: bool = False
+    stated: list[StatedUsage] = []
+    """What was emitted of each request, because the message was silent for a while."""
 
     def missing(self) -> int:
         """Output tokens that are missing from the figure stated, as estimated from the text; 0 unless the text refutes
@@ -141,25 +153,50 @@ class Steps:
     def emit(self, agent: str) -> None:
         """Emit the usage of an agent's message, which is complete."""
         step = self._open.pop(agent, None)
-        if step is None:
-            return
-        place = {"session": step.session, "turn": step.turn, "agent": step.agent, "parent": step.parent}
+        if step is not None:
+            self._emit(step)
+
+    def settle(self) -> None:
+        """Emit the usage of all messages, which may still grow; then what has grown is emitted as a correction."""
+        for step in self._open.values():
+            self._emit(step)
+
+    def holds_back(self) -> bool:
+        """Return whether any usage has not been emitted."""
+        return any(any(self._unstated(step)) for step in self._open.values())
+
+    def _unstated(self, step: MessageInProgress) -> Iterator[tuple[int, RequestUsage, int | None]]:
+        """Yield number, usage and estimate of the requests that were not emitted so."""
         several, missing = step.requests or [RequestUsage(step.counts)], step.missing()
-        for number, one in enumerate(several, 1):
-            is_last, model = number == len(several), one.model or step.model
+        for number, one in enumerate(several):
+            is_last = number == len(several) - 1
+            estimate = one.counts.get("output_tokens", 0) + missing if missing and is_last else None
+            before = step.stated[number] if number < len(step.stated) else None
+            if before is None or (before.counts, before.estimate) != (one.counts, estimate):
+                yield number, one, estimate
+
+    def _emit(self, step: MessageInProgress) -> None:
+        place = {"session": step.session, "turn": step.turn, "agent": step.agent, "parent": step.parent}
+        for number, one, estimate in list(self._unstated(step)):
+            model = one.model or step.model
+            before = step.stated[number] if number < len(step.stated) else None
             if not step.replay:
-                self._history.note_used(model, one.counts)
-            self._parser.emit(
+                known = {} if before is None else before.counts
+                more = {name: count - known.get(name, 0) for name, count in one.counts.items()}
+                self._history.note_used(model, more)
+            event = self._parser.emit(
                 Usage,
                 scope="step",
                 **place,
                 **one.counts,
                 model=model,
-                request=step.request if len(several) == 1 else f"{step.request}#{number}",
-                estimated_output_tokens=one.counts.get("output_tokens", 0) + missing if missing and is_last else None,
+                request=step.request if len(step.requests) < 2 else f"{step.request}#{number + 1}",
+                estimated_output_tokens=estimate,
+                replaces=None if before is None else before.event,
                 ts=step.ts,
                 replay=step.replay,
             )
+            step.stated[number : number + 1] = [StatedUsage(event.id, dict(one.counts), estimate)]
 
     def emit_of_call(self, call_id: str) -> None:
         """Emit the usage of the subagents that a call spawned, because the call has its result."""

@@ -287,7 +287,7 @@ class ClaudeTranscript(Parser):
                 self._describe_session(value)
         elif (reason := _bookkeeping(value)) is not None:
             return reason
-        elif self.line.knows(kind):
+        elif self.line.knows(kind) or "sessionId" in value:
             self.enter(value)
         return self.line.read(self, value)
 
@@ -304,6 +304,12 @@ class ClaudeTranscript(Parser):
 
     def before_turn_end(self) -> None:
         self.steps.emit_all()
+
+    def holds_back(self) -> bool:
+        return self.steps.holds_back()
+
+    def settle(self) -> None:
+        self.steps.settle()
 
     def finish(self, reason: str) -> None:
         self.tasks.finish()

@@ -149,5 +149,6 @@ AGENTS = (
             unread=("archived_sessions",),
         ),
         prompt=_PROMPT,
+        worktrees=".codex/worktrees/*/+",
     ),
 )

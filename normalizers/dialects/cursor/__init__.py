@@ -45,6 +45,7 @@ AGENTS = (
         ("--output-format stream-json", "acp"),
         "-p --output-format stream-json",
         provider="cursor",
+        worktrees=".cursor/worktrees/+/*",
         prompt=Prompt(
             words="all",
             flags="-p --print --stream-partial-output -f --force --yolo --trust --approve-mcps",

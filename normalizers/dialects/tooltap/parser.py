@@ -59,7 +59,7 @@ class TooltapTrace(Parser):
 
         {"v", "t"?, "stream", "dialect"?, "provider"?, "agentVersion"?, "n", "dir"?, "line" | "b64",
          "bytes"?, "masked"?}
-        {"v", "t"?, "stream", …, "n", "op": "lost" | "close", "lines"?, "bytes"?, "reason"?}
+        {"v", "t"?, "stream", …, "n", "op": "lost" | "close" | "settle", "lines"?, "bytes"?, "reason"?}
 
     Each traced stream has a separate parser of its dialect, whose events are passed on: session, agent, turn, provider
     and dialect are those of the traced stream; event ids and line numbers are those of the trace. The first stream of
@@ -182,7 +182,7 @@ class TooltapTrace(Parser):
         seen."""
         op, reason = value["op"], str(value.get("reason", "unknown"))
         lines, size = whole(value.get("lines")), whole(value.get("bytes"))
-        if op not in ("lost", "close") or (op == "lost" and not 0 < (lines or 0) <= n):
+        if op not in ("lost", "close", "settle") or (op == "lost" and not 0 < (lines or 0) <= n):
             return self.unparsed("unknown-type", value)
         if (traced := self.state.streams.get(name)) is None:
             return "mark"
@@ -190,7 +190,12 @@ class TooltapTrace(Parser):
             return "repeated"
         parser = self._at(name)
         t = whole(value.get("t")) or self.ts
-        items = parser.close(reason, t) if op == "close" else parser.lost(lines or 0, size or 0, reason, t)[1]
+        if op == "settle":
+            items = parser.settle_all(0)
+        elif op == "close":
+            items = parser.close(reason, t)
+        else:
+            items = parser.lost(lines or 0, size or 0, reason, t)[1]
         traced.n = max(traced.n, n)
         self.items += items
         return None if items else "mark"

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from tests.cli.command import CLAUDE, CODEX, COMMAND, DEMO, environment, here, sentence, start
+from tests.daemon.events import commit, event, message
 from tests.daemon.running import Running, running
+from tooltap.protocol.events import SessionEvent
 
 
 @pytest.fixture(scope="module")
@@ -151,13 +153,23 @@ def test_sessions_newest_first(daemon: Running) -> None:
     head, *rows = [line.split("\t") for line in finished.stdout.decode().splitlines()]
     of_agents = [row for row in rows if row[5] in ("claude", "gemini", "opencode")]
 
-    columns = "STATUS TITLE PROJECT BRANCH AGENT MODEL CALLS ERRORS TOKENS COST TIME LAST"
+    columns = "STATUS TITLE PROJECT BRANCH AGENT MODEL CALLS ERRORS TOKENS COST TIME FROM LAST"
     assert head == ["SESSION", *columns.split()]
     times = [row[-1] for row in rows]
     assert times == sorted(times, reverse=True)
     assert {row[1] for row in rows} <= {"completed", "failed", "interrupted"}
     (claude,) = [row for row in of_agents if row[5] == "claude"]
     assert (claude[3], claude[7]) == ("ws", "1")
+
+
+def test_session_names_what_it_comes_from(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        origin = {"forked_from": "8b5a1c00-aaaa", "parent_session": "2f40b229-bbbb"}
+        daemon.commit(commit(event(SessionEvent, state="started", **origin), message("Done.")))
+        finished = here("sessions", "--socket", daemon.path)
+        head, row = [line.split("\t") for line in finished.stdout.decode().splitlines()]
+
+    assert dict(zip(head, row, strict=True))["FROM"] == "forked from 8b5a1c00, started by 2f40b229"
 
 
 def test_sessions_are_filtered(daemon: Running) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from tests.daemon.taps.following import CLAUDE, CLAUDE_SESSION, Follower
+from tooltap.daemon.sessions.listing import names_of
 from tooltap.daemon.sessions.repository import root_of
+from tooltap.daemon.sessions.worktrees import project_of_path
 
 
 @pytest.fixture
@@ -27,12 +29,67 @@ def test_root_is_the_nearest_folder_with_git(repository: Path) -> None:
     assert root_of(str(repository)) == str(repository)
 
 
-def test_worktree_is_a_repository_of_its_own(repository: Path) -> None:
-    worktree = repository / "trees" / "fix"
-    worktree.mkdir(parents=True)
-    (worktree / ".git").write_text(f"gitdir: {repository}/.git/worktrees/fix\n")
+@pytest.mark.parametrize("gitdir", ["{repository}/.git/worktrees/fix", "../shop/.git/worktrees/fix"])
+def test_worktree_belongs_to_its_repository(repository: Path, tmp_path: Path, gitdir: str) -> None:
+    worktree = tmp_path / "fix"
+    (worktree / "src").mkdir(parents=True)
+    (worktree / ".git").write_text(f"gitdir: {gitdir.format(repository=repository)}\n")
 
-    assert root_of(str(worktree)) == str(worktree)
+    assert root_of(str(worktree / "src")) == str(repository)
+
+
+def test_worktree_of_a_bare_repository(tmp_path: Path) -> None:
+    for name, common in (("fix", "shop/.bare"), ("other", "shop.git")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ".git").write_text(f"gitdir: {tmp_path}/{common}/worktrees/{name}\n")
+
+    assert root_of(str(tmp_path / "fix")) == str(tmp_path / "shop")
+    assert root_of(str(tmp_path / "other")) == str(tmp_path / "shop.git")
+
+
+def test_submodule_is_a_repository_of_its_own(repository: Path) -> None:
+    module = repository / "lib"
+    module.mkdir()
+    (module / ".git").write_text("gitdir: ../.git/modules/lib\n")
+
+    assert root_of(str(module)) == str(module)
+
+
+@pytest.mark.parametrize(
+    ("path", "project"),
+    [
+        ("/home/me/code/cli/.worktrees/3", "/home/me/code/cli"),
+        ("/home/me/code/cli/.worktrees/3/src/deep", "/home/me/code/cli"),
+        ("/w/app/.claude/worktrees/elastic-cori-f29409", "/w/app"),
+        ("C:\\Users\\you\\proj\\.claude\\worktrees\\calm-fox", "C:\\Users\\you\\proj"),
+        ("C:/Users/you/proj/.worktrees/3", "C:/Users/you/proj"),
+        ("\\\\host\\share\\proj\\.worktrees\\3", "\\\\host\\share\\proj"),
+        ("/home/me/code/app/worktrees/fix", "/home/me/code/app"),
+        ("/home/me/code/app/.worktrees/3/.claude/worktrees/x", "/home/me/code/app"),
+        ("/home/me/.codex/worktrees/1a2b/shop/src", "/home/me/.codex/worktrees/1a2b/shop"),
+        ("/home/me/.cursor/worktrees/shop/x7k2p/src", "/home/me/.cursor/worktrees/shop"),
+        ("/home/me/worktrees/app", "/home/me/worktrees/app"),
+        ("/root/worktrees/app", "/root/worktrees/app"),
+        ("C:\\Users\\you\\worktrees\\app", "C:\\Users\\you\\worktrees\\app"),
+        ("/home/me/code/app/.worktrees", "/home/me/code/app/.worktrees"),
+        ("/home/me/code/app/src", "/home/me/code/app/src"),
+        ("/w/a\\.worktrees\\b", "/w/a\\.worktrees\\b"),
+        ("", ""),
+    ],
+)
+def test_project_of_a_worktree_by_its_path(path: str, project: str) -> None:
+    assert project_of_path(path) == project
+
+
+def test_repository_in_a_folder_of_worktrees_is_its_own_project() -> None:
+    assert project_of_path("/home/me/code/worktrees/app", is_repository=True) == "/home/me/code/worktrees/app"
+    assert project_of_path("/home/me/app/.worktrees/3", is_repository=True) == "/home/me/app"
+
+
+def test_names_that_are_not_unique_show_the_folders_above() -> None:
+    folders = ["/w/cli/3", "/w/web/3", "/w/shop", "/a/x/y", "/b/x/y", "C:\\w\\tool", ""]
+
+    assert list(names_of(folders).values()) == ["cli/3", "web/3", "shop", "a/x/y", "b/x/y", "tool", ""]
 
 
 def test_no_root_without_git_or_folder(repository: Path, tmp_path: Path) -> None:

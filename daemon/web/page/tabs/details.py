@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from tooltap.daemon.formats import amount, counted, spent
 from tooltap.daemon.journal.interface import StreamInfo
-from tooltap.daemon.sessions.listing import STATUSES, status_of
+from tooltap.daemon.sessions.listing import STATUSES, origins_of, status_of
 from tooltap.daemon.show.markup import product
 from tooltap.normalizers.wire.values import records, string
 from tooltap.protocol.events import SessionEvent, decode
@@ -81,6 +81,7 @@ def _facts(known: Announced, row: dict[str, Any]) -> list[Fact]:
     return [
         Fact("Session", str(row["session"]), True),
         Fact("Title", row.get("title") or ""),
+        *(Fact(one.words.capitalize(), one.session, True) for one in origins_of(row)),
         Fact("State", STATUSES.get(status_of(row), status_of(row))),
         Fact("Agent", f"{product(row['provider'])} {version or ''}".strip()),
         Fact("Model" if len(models) == 1 else "Models", ", ".join(model for model in models if model)),

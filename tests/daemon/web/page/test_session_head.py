@@ -27,6 +27,24 @@ def test_head_has_what_one_asks_at_a_glance(daemon: Running, browser: Browser) -
         assert fact in head.text
 
 
+def test_head_links_the_sessions_that_it_comes_from(daemon: Running, browser: Browser) -> None:
+    daemon.commit(
+        commit(event(SessionEvent, session="old", state="started", title="Repair it"), call("1", session="old")),
+        commit(
+            event(SessionEvent, "f", state="started", forked_from="old", resumes="unknown", parent_session="old"),
+            call("2", "f"),
+            stream="f",
+        ),
+    )
+
+    head = shown(browser, "/sessions/session-1").one("div", id="head")
+
+    links = [(one.text, one.attributes["href"]) for one in head.all("a") if one.text == "Repair it"]
+    assert links == [("Repair it", "/sessions/old")] * 2
+    for words in ("Forked from Repair it", "Continues unknown", "Started by Repair it"):
+        assert words in " ".join(head.text.split())
+
+
 def test_what_waits_is_on_top_in_full(daemon: Running, browser: Browser) -> None:
     asked = event(
         PermissionRequest,

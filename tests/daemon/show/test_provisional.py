@@ -1,0 +1,65 @@
+"""Readers of a turn whose provisional end the agent has taken back by going on."""
+
+from __future__ import annotations
+
+from tests.daemon.events import call, event, message
+from tests.daemon.show.test_timeline import fragments
+from tests.daemon.web.page.overview.histories import stored
+from tooltap.cli.read.transcript import Transcript
+from tooltap.daemon.show.minimap import SessionHistory
+from tooltap.daemon.show.timeline import Turns, nest
+from tooltap.daemon.web.page.compare import _Found
+from tooltap.normalizers.core.items import Produced
+from tooltap.protocol.events import Turn
+
+SETTLED = [
+    event(Turn, turn="t1", state="started", ts=1_000),
+    message("Done.", turn="t1", ts=2_000),
+    event(Turn, turn="t1", state="completed", ended_by="answer", provisional=True, ts=2_000),
+]
+GOES_ON = [*SETTLED, call("a", turn="t1", ts=9_000)]
+ENDED = [*GOES_ON, event(Turn, turn="t1", state="failed", ts=10_000)]
+SUBAGENT = [*SETTLED, call("a", turn="t1", agent="sub", ts=9_000)]
+
+SHOWN = [(SETTLED, ["completed"]), (GOES_ON, ["started"]), (ENDED, ["failed"]), (SUBAGENT, ["completed"])]
+
+
+def test_map_and_outline() -> None:
+    for events, states in SHOWN:
+        history = SessionHistory()
+        history.add(stored(*events))
+        assert [turn.state for turn in history.turns] == states
+
+
+def test_numbered_turns() -> None:
+    for events, states in SHOWN:
+        turns = Turns()
+        for one in events:
+            turns.add(one.event)
+        assert [turn.state for turn in turns.all] == states
+
+
+def test_comparison() -> None:
+    for events, ended in ((SETTLED, True), (GOES_ON, False), (ENDED, True)):
+        found = _Found()
+        found.note(stored(*events))
+        assert [turn.ended for turn in found.turns] == [ended]
+
+
+def test_card_has_the_last_end() -> None:
+    [card, *_] = nest(fragments(*ENDED))
+
+    assert card.status == "failed"
+    assert [one.fragment.seq for one in card.inside["turn"]] == [5]
+
+
+def lines(events: list[Produced]) -> list[str]:
+    transcript = Transcript(columns=60, colour=False, full=False, cwd=None)
+    found = [line for one in events for line in transcript.add(one.event)]
+    return [line for line in [*found, *transcript.end()] if line.startswith("──")]
+
+
+def test_transcript_shows_one_end() -> None:
+    assert [line.rstrip("─ ") for line in lines(SETTLED)] == ["── turn 1 · completed · 1.0 s"]
+    assert lines(GOES_ON) == []
+    assert [line.rstrip("─ ") for line in lines(ENDED)] == ["── turn 1 · failed · 9.0 s · 1 call"]
