@@ -33,7 +33,9 @@ BOOKKEEPING = {
     **dict.fromkeys(("api-request-blob", "api-request-shape"), "api-request"),
     **dict.fromkeys(("attribution-snapshot", "file-history-delta", "file-history-snapshot"), "file-history"),
     **dict.fromkeys(("content-replacement", "marble-origami-commit", "marble-origami-snapshot"), "context-management"),
-    **dict.fromkeys(("agent-color", "agent-name", "agent-setting", "pr-link", "tag"), "session-metadata"),
+    **dict.fromkeys(
+        ("agent-color", "agent-name", "agent-setting", "bridge-session", "pr-link", "tag"), "session-metadata"
+    ),
     **dict.fromkeys(("artifact-autoreact-ledger", "artifact-comment-monitor", "task-summary"), "session-metadata"),
     **dict.fromkeys(("isolation-latch", "relocated", "speculation-accept", "worktree-state"), "session-metadata"),
 }
@@ -67,6 +69,8 @@ def _is_claude_transcript(value: dict[str, Any]) -> bool:
 
 
 PRODUCT = "Claude Code"
+
+_SESSION = r"(?P<session>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 
 DIALECTS = (
     Dialect(
@@ -126,7 +130,8 @@ AGENTS = (
             "CLAUDE_CONFIG_DIR",
             ".claude",
             "projects",
-            re.compile(r".+\.jsonl"),
+            # `journal.jsonl` is of a workflow, and has no messages.
+            re.compile(rf"(?:[^/]+/{_SESSION}(?=\.jsonl|/))?.*(?<!/journal)\.jsonl"),
             note=(".meta.json", "toolUseId"),
         ),
         prompt=_PROMPT,

@@ -19,7 +19,7 @@ import msgspec
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
-from tooltap.normalizers.core.state import OpenTurn, State, put
+from tooltap.normalizers.core.state import SHORT, OpenTurn, State, put
 from tooltap.normalizers.dialects.claude import BOOKKEEPING
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.history import History
@@ -170,14 +170,19 @@ _CONTINUES = frozenset({None, "tool_use", "pause_turn"})
 _FINAL = frozenset({"end_turn", "stop_sequence"})
 """Stop reasons after which Claude Code waits for the user; after `max_tokens` or `refusal` it may ask again."""
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
-_SESSION_KEYS = {
-    "ai-title": ("title", "aiTitle"),
-    "custom-title": ("title", "customTitle"),
-    "mode": ("mode", "mode"),
-    "permission-mode": ("mode", "permissionMode"),
-    "summary": ("title", "summary"),
-}
-"""Line type -> (field of the session, key)."""
+_MODE_KEYS = {"mode": "mode", "permission-mode": "permissionMode"}
+_TITLE_KEYS = {"ai-title": "aiTitle", "custom-title": "customTitle", "summary": "summary"}
+SUMMARIES = 256
+"""Maximum number of summaries that wait for the line that they are about."""
+_SUGGESTION = "aprompt_suggestion"
+"""Beginning of the id of the agent that suggests prompts to the user. Only its tokens are of interest."""
+
+
+class TitlesState(msgspec.Struct):
+    is_users: bool = False
+    """The user has named the session."""
+    waiting: dict[str, str] = {}
+    """Uuid of a line that was not read yet -> summary of the session that has it."""
 
 
 class EndedTurn(msgspec.Struct):
@@ -197,6 +202,7 @@ class ClaudeTranscriptState(ClaudeState, kw_only=True):
     """Prompt id of the newest turn. A command and its expansion share one id."""
     ended: EndedTurn | None = None
     """The most recently ended turn."""
+    titles: TitlesState = msgspec.field(default_factory=TitlesState)
 
 
 class TranscriptMessages(ClaudeMessages):
@@ -239,7 +245,15 @@ class ClaudeTranscript(Parser):
     dialect = "claude-transcript"
     protocol = default_provider = "claude"
     STATES_TIMES = True
-    SKIPS = ClaudeMessages.SKIPS | {QUEUE, "attachment", "hook-progress", "stale-progress", "stale-turn"}
+    SKIPS = ClaudeMessages.SKIPS | {
+        QUEUE,
+        "attachment",
+        "hook-progress",
+        "other-title",
+        "prompt-suggestion",
+        "stale-progress",
+        "stale-turn",
+    }
     line = Lines("type", skip={kind: reason for kind, reason in BOOKKEEPING.items() if kind != QUEUE})
     system = Lines("subtype", reports=Reports.transcript)
     state_type = ClaudeTranscriptState
@@ -285,6 +299,10 @@ class ClaudeTranscript(Parser):
             lineage.remember(value, "" if self.messages.is_main else self.agent or "")
             if self.messages.is_main and not self.replay:
                 self._describe_session(value)
+            if self.state.titles.waiting:
+                self._summarized(value.get("uuid"))
+            if self.agent is not None and self.agent.startswith(_SUGGESTION):
+                return self._suggested(value)
         elif (reason := _bookkeeping(value)) is not None:
             return reason
         elif self.line.knows(kind):
@@ -329,12 +347,34 @@ class ClaudeTranscript(Parser):
             self.state.reported = {}
         self.messages.report_session(fields)
 
-    @line(*_SESSION_KEYS)
-    def _session_field(self, value: Line) -> Skip:
-        field, key = _SESSION_KEYS[value["type"]]
+    @line(*_MODE_KEYS)
+    def _mode(self, value: Line) -> Skip:
+        key = _MODE_KEYS[value["type"]]
         stated = string(value.get(key))
         # Mode `normal` (the other is `coordinator`) adds nothing to the permission mode.
-        return self.messages.update_session({field: None if key == "mode" and stated == "normal" else stated})
+        return self.messages.update_session({"mode": None if key == "mode" and stated == "normal" else stated})
+
+    @line(*_TITLE_KEYS)
+    def _title(self, value: Line) -> Skip:
+        """Read a title. The user's takes precedence; a summary is of the session that has the line it names, as the
+        first lines of a file may be summaries of other sessions."""
+        kind, titles = value["type"], self.state.titles
+        title = string(value.get(_TITLE_KEYS[kind])) or None
+        if kind == "custom-title":
+            titles.is_users = title is not None
+        elif titles.is_users:
+            return "other-title"
+        if kind == "summary" and (leaf := str(value.get("leafUuid"))) not in self.state.lineage.lines:
+            if title is not None:
+                put(titles.waiting, leaf, title[:SHORT], SUMMARIES)
+            return "other-title"
+        return self.messages.update_session({"title": title})
+
+    def _summarized(self, uuid: Any) -> None:
+        """Emit the summary that waits for this line."""
+        title = self.state.titles.waiting.pop(uuid, None)
+        if title is not None and not self.replay and not self.state.titles.is_users:
+            self.messages.update_session({"title": title})
 
     @line("cost-state")
     def _cost(self, value: Line) -> None:
@@ -410,6 +450,16 @@ class ClaudeTranscript(Parser):
             elif outcome == "empty":  # an answer, of nothing
                 next(turn for turn in self.state.turns if turn.id == self.turn).answered = True
         return outcome
+
+    def _suggested(self, value: Line) -> Skip:
+        """Count the tokens of a suggested prompt."""
+        message = message_of(value)
+        if value.get("type") == "assistant":
+            is_new = self.messages.note_seen(string(message.get("id")))
+            self.steps.count(message, string(value.get("requestId")), is_new=is_new)
+            if _is_final(message):
+                self.steps.emit(self.agent or "")
+        return None if self.items else "prompt-suggestion"
 
     def _ended_by(self, message: Line) -> OpenTurn | None:
         """Return the turn that an earlier line of this message ended, or None."""
