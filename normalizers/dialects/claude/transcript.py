@@ -33,6 +33,7 @@ from tooltap.normalizers.dialects.claude.messages import (
     message_of,
     read_injected_text,
 )
+from tooltap.normalizers.dialects.claude.queue import Queue, QueueState
 from tooltap.normalizers.dialects.claude.reports import Reports, model_usages, session_usage
 from tooltap.normalizers.dialects.claude.steps import MessagesInProgress, Steps
 from tooltap.normalizers.dialects.claude.tasks import Tasks
@@ -63,15 +64,7 @@ def _bookkeeping(value: Line) -> str | None:
     kind = str(value.get("type"))
     if kind == "attachment":
         return _of_attachment(str(record(value.get("attachment")).get("type")))
-    if kind == QUEUE and _is_notification(value):
-        return None
-    return BOOKKEEPING.get(kind)
-
-
-def _is_notification(value: Line) -> bool:
-    """Return whether a queued text may be a notification of the end of background work. Such a text may never be
-    delivered, so it is read from the queue."""
-    return value.get("operation") == "enqueue" and "-notification>" in str(value.get("content"))
+    return None if kind == QUEUE else BOOKKEEPING.get(kind)
 
 
 def _of_attachment(kind: str) -> str | None:
@@ -202,6 +195,7 @@ class ClaudeTranscriptState(ClaudeState, kw_only=True):
     """Prompt id of the newest turn. A command and its expansion share one id."""
     ended: EndedTurn | None = None
     """The most recently ended turn."""
+    queue: QueueState = msgspec.field(default_factory=QueueState)
     titles: TitlesState = msgspec.field(default_factory=TitlesState)
 
 
@@ -266,6 +260,7 @@ class ClaudeTranscript(Parser):
         self.reports = Reports(self)
         self.tasks = Tasks(self, self.state.tasks)
         self.history = History(self, self.state.history)
+        self.queue = Queue(self.state.queue)
         self.steps = Steps(self, self.state.steps, self.history)
         self.messages = self.MESSAGES(self, self.state, Deltas(self, self.state.deltas), self.tasks)
 
@@ -275,7 +270,7 @@ class ClaudeTranscript(Parser):
         reason = None
         if first := _TYPE_FIRST.match(line):
             reason = BOOKKEEPING.get(first[1].decode())
-            if reason == QUEUE and b"-notification>" in line:
+            if reason == QUEUE:
                 return None
         elif attachment := _ATTACHMENT.match(line):
             reason = _of_attachment(attachment[1].decode())
@@ -325,6 +320,7 @@ class ClaudeTranscript(Parser):
 
     def finish(self, reason: str) -> None:
         self.tasks.finish()
+        self._deliver_queued()
         for turn in list(self.state.turns):
             notes = self.state.notes.get(turn.id, TurnNotes())
             if notes.error or notes.stop_reason not in _CONTINUES:
@@ -427,6 +423,8 @@ class ClaudeTranscript(Parser):
                 self.messages.conclude(self.turn, "provider")
             return outcome
         self.messages.ensure_main_turn()
+        if self.state.queue.handed and self.messages.is_main and not self.replay:
+            self._deliver_queued()
         message_id = string(message.get("id"))
         if self.messages.is_main:
             self.history.note_spoken(value)
@@ -481,6 +479,8 @@ class ClaudeTranscript(Parser):
                 if self.turn is None and not self.replay and not any(map(self.calls.is_known, call_ids)):
                     self.start_turn(synthetic=True)
             elif is_prompt(value):
+                if self.state.queue.handed:
+                    self.queue.drop(text_of(content))
                 self._prompted(value)
         if not call_ids:
             return self.messages.user_message(value, message, None, {})
@@ -510,14 +510,29 @@ class ClaudeTranscript(Parser):
         if attachment.get("type") != "queued_command":
             self.reports.hook(attachment)
             return None
+        if self.state.queue.handed:
+            self.queue.drop(text_of(attachment.get("prompt")))
         return self.messages.user_message(attachment, {"content": attachment.get("prompt")}, None, {})
 
     @line(QUEUE)
     def _queued(self, value: Line) -> Skip:
-        """Read a queued notification. It may never reach the model, if a call gets the task's output first."""
-        text = text_of(value.get("content"))
-        injected = read_injected_text(text)
-        return QUEUE if injected is None or not injected.tasks else best(self.tasks.noted(injected.tasks, text))
+        """Read a change of the queue. A queued notification of the end of background work is read here: it may never
+        reach the model, if a call gets the task's output first."""
+        text = text_of(value.get("content")) if value.get("operation") == "enqueue" else ""
+        injected = read_injected_text(text) if "-notification>" in text else None
+        if injected is None or not injected.tasks:
+            self.queue.read(value)
+            return QUEUE
+        self.queue.read({**value, "content": ""})
+        return best(self.tasks.noted(injected.tasks, text))
+
+    def _deliver_queued(self) -> None:
+        """Emit prompts that were handed to the model, and have no line of their own."""
+        ts = self.ts
+        for prompt in self.queue.deliver():
+            self.ts = prompt.ts or ts
+            self.messages.user_text(prompt.text, {})
+        self.ts = ts
 
     @line("progress")
     def _progress(self, value: Line) -> Skip:

@@ -406,6 +406,57 @@ def test_harness_text_is_not_a_prompt() -> None:
     ]
 
 
+def queue(operation: str, second: int, content: str | None = None, **more: Any) -> dict[str, Any]:
+    stated = {} if content is None else {"content": content}
+    moment = f"2026-09-01T10:00:{second:02}.000Z"
+    return {
+        "type": "queue-operation",
+        "operation": operation,
+        "timestamp": moment,
+        "sessionId": SESSION,
+        **stated,
+        **more,
+    }
+
+
+def queued_around(*between: dict[str, Any]) -> list[tuple[str, str | None, int | None]]:
+    """What a user said while a call ran: (text, turn, second)."""
+    call = {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "make"}}
+    ran = {"type": "tool_result", "tool_use_id": "c1", "content": "ok"}
+    found = read(
+        said("user", {"type": "text", "text": "Hi."}, uuid="u1", timestamp="2026-09-01T10:00:00.000Z"),
+        said("assistant", call, uuid="u2"),
+        *between,
+        said("user", ran, uuid="u3", timestamp="2026-09-01T10:00:30.000Z"),
+        said("assistant", {"type": "text", "text": "Done."}, uuid="u4", timestamp="2026-09-01T10:00:31.000Z"),
+    )
+    messages = [message for message in of(Message, found) if message.role == "user"][1:]
+    return [(one.text, one.turn, None if one.ts is None else one.ts // 1_000 % 60) for one in messages]
+
+
+@pytest.mark.parametrize("removed", [{}, {"content": "And lint.", "reason": "absorbed_mid_turn"}])
+def test_queued_prompt_that_is_removed_was_handed_to_the_model(removed: dict[str, Any]) -> None:
+    """Before 2.1.330 no other line has it."""
+    assert queued_around(queue("enqueue", 3, "And lint."), queue("remove", 5, **removed)) == [("And lint.", "t1", 5)]
+
+
+def test_queued_prompt_that_has_a_line_is_shown_once() -> None:
+    attached = {"type": "queued_command", "prompt": "And lint.", "commandMode": "prompt"}
+    line_of_it = line("attachment", "x1", attachment=attached, timestamp="2026-09-01T10:00:06.000Z")
+    handed = queue("remove", 5, "And lint.", reason="absorbed_mid_turn")
+
+    assert queued_around(queue("enqueue", 3, "And lint."), handed, line_of_it) == [("And lint.", "t1", 6)]
+
+
+def test_queued_prompt_that_goes_back_or_is_deleted_is_no_message() -> None:
+    asked = queue("enqueue", 3, "And lint.")
+
+    assert queued_around(asked, queue("popAll", 4, "And lint.")) == []
+    assert queued_around(asked, queue("popAll", 4), queue("remove", 5)) == []
+    assert queued_around(asked, queue("remove", 4, "And lint.", reason="user_removed")) == []
+    assert queued_around(asked, queue("dequeue", 4)) == []  # a user line follows
+
+
 def test_split_message_is_counted_once() -> None:
     found = events("interactive", "claude-code-2.1.220-written")
     steps = [event for event in of(Usage, found) if event.scope == "step"]
