@@ -3,8 +3,6 @@
 The recordings are three runs of 2.1.330: a session of two requests, its resumption in a new process, and a fork of it.
 Each request has a prompt of 2,400 tokens (1,200 + 300 written + 900 read), an answer of 42, and costs $0.00732."""
 
-from collections.abc import Iterable
-
 import pytest
 
 from tests.normalizers.dialects.claude import helpers as streams
@@ -18,7 +16,7 @@ from tooltap.testing import Line
 PROMPT, ANSWER = 2_400, 42
 
 
-def requests(*found: Iterable[Event]) -> tuple[int, int]:
+def requests(*found: list[Event]) -> tuple[int, int]:
     """(input, output) of all requests of these streams, each once."""
     steps = [one for events in found for one in of(Usage, events) if one.scope == "step" and not one.replay]
     once = {step.request: step for step in steps}
