@@ -33,7 +33,7 @@ from tooltap.daemon.sessions.joining import names_session
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.follow.backfill_worker import Portion, Request
-from tooltap.daemon.taps.follow.overlap import Span, covering, keeps, spans
+from tooltap.daemon.taps.follow.overlap import OwnFiles, Span, covering, keeps, own_files, spans
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.follow.stores import (
     Files,
@@ -267,6 +267,8 @@ class FollowedFile:
         self._position = position
         self._mtime = mtime
         self._setting = setting
+        self._own_files = own_files(path, root.place.subagents)
+        self._own = OwnFiles(self._own_files)
         self._splitter = Splitter(setting.line_bytes)
         self._horizon = setting.started if setting.follow.backfill_seconds == 0 else 0
         self.is_backfill = False
@@ -312,6 +314,8 @@ class FollowedFile:
             live.normalizer.dump(),
             live.info.agent_version,
             self._horizon,
+            live.info.agent,
+            self._own_files,
         )
 
     async def adopt(self, request: Request, portion: Portion | None) -> None:
@@ -382,7 +386,8 @@ class FollowedFile:
         await _wait_for_taps(self._root, mtime, self._setting)
         covered, others = await self._covered()
         live = self._ingest.live
-        return keeps(live.info, live.normalizer.statistics, self._horizon, covered, others, self._setting.clock())
+        now = self._setting.clock()
+        return keeps(live.info, live.normalizer.statistics, self._horizon, covered, others, now, self._own)
 
     async def _read_lines(self) -> bool:
         limit = TURN_BYTES

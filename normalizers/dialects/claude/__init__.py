@@ -133,6 +133,8 @@ AGENTS = (
             # `journal.jsonl` is of a workflow, and has no messages.
             re.compile(rf"(?:[^/]+/{_SESSION}(?=\.jsonl|/))?.*(?<!/journal)\.jsonl"),
             note=(".meta.json", "toolUseId"),
+            # 2.1.7 to 2.1.4x also write a subagent's lines as `progress` lines of the session.
+            subagents=("{session}/subagents/agent-{agent}.jsonl", "agent-{agent}.jsonl"),
         ),
         prompt=_PROMPT,
     ),

@@ -38,8 +38,7 @@ from tooltap.protocol.events import (
 )
 from tooltap.testing import Line, check_recording, normalize, read_recording
 
-STORE = AGENTS[0].store
-assert STORE is not None
+STORED = next(agent.store.files for agent in AGENTS if agent.store is not None)
 ALL = sorted(FIXTURES.rglob("*.jsonl"))
 IDS = [f"{path.parent.name}/{path.stem}" for path in ALL]
 
@@ -364,14 +363,14 @@ def test_stub_of_a_bridge_is_skipped() -> None:
     ],
 )
 def test_stored_file_is_of_the_session_in_its_path(path: str, session: str | None) -> None:
-    match = STORE.files.fullmatch(path)
+    match = STORED.fullmatch(path)
 
     assert match is not None
     assert match["session"] == session
 
 
 def test_journal_of_a_workflow_is_no_session_file() -> None:
-    assert STORE.files.fullmatch(f"-ws/{SESSION}/subagents/workflows/wf_1/journal.jsonl") is None
+    assert STORED.fullmatch(f"-ws/{SESSION}/subagents/workflows/wf_1/journal.jsonl") is None
 
 
 # -- messages -----------------------------------------------------------------------------------------------------
