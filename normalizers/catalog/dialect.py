@@ -88,6 +88,10 @@ class Store(NamedTuple):
     note: tuple[str, str] | None = None
     """Sidecar file of a subagent's session that names the call which started it: (suffix that replaces the extension,
     key in its JSON object)."""
+    subagents: tuple[str, ...] = ()
+    """Paths of the file that a subagent may have, relative to the folder of the session's file, with `{session}` for
+    the name of that file without extension, and `{agent}`. What the session's file repeats of such a subagent is left
+    out."""
 
 
 class Prompt(NamedTuple):

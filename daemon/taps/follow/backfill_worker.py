@@ -15,7 +15,7 @@ import zlib
 from typing import NamedTuple
 
 from tooltap.daemon.ingest.offload import IDLE, Failure, drift_of_process, observed
-from tooltap.daemon.taps.follow.overlap import is_too_old
+from tooltap.daemon.taps.follow.overlap import OwnFiles, is_too_old
 from tooltap.daemon.taps.follow.stores import MARK_BYTES, Position, read_from
 from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.wire.framing import LongLine, Splitter
@@ -34,6 +34,10 @@ class Request(NamedTuple):
     """Dump of the normalizer at this position."""
     agent_version: str | None
     horizon: int
+    agent: str | None
+    """The subagent whose file it is."""
+    own_files: tuple[str, ...]
+    """See `OwnFiles`."""
 
 
 class Portion(NamedTuple):
@@ -70,7 +74,10 @@ def _normalize(request: Request) -> Portion | None:
         return None
     normalizer, watch, failures = observed(request.state, request.context, request.agent_version)
 
+    own = OwnFiles(request.own_files)
+
     def keep(items: list[Item]) -> list[Item]:
+        items = own.without_copies(items, request.agent)
         return [] if is_too_old(items, normalizer.statistics, request.horizon) else items
 
     outputs: list[bytes | OutputChunk] = []

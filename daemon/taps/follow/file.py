@@ -41,7 +41,7 @@ from tooltap.daemon.sessions.listing import SessionFilter
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.follow.backfill_worker import Portion, Request
-from tooltap.daemon.taps.follow.overlap import Span, covering, keeps, spans
+from tooltap.daemon.taps.follow.overlap import OwnFiles, Span, covering, keeps, own_files, spans
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.follow.stores import (
     Database,
@@ -436,6 +436,8 @@ class FollowedFile:
         self._setting = setting
         self._stated: int | None = None
         """The latest time that a line just read states, in ms since the epoch; None if none does."""
+        self._own_files = own_files(path, root.place.subagents)
+        self._own = OwnFiles(self._own_files)
         self._splitter = Splitter(setting.line_bytes)
         is_whole = ingest.stream in setting.whole
         self._horizon = setting.started if setting.follow.backfill_seconds == 0 and not is_whole else 0
@@ -495,6 +497,8 @@ class FollowedFile:
             live.normalizer.dump(),
             live.info.agent_version,
             self._horizon,
+            live.info.agent,
+            self._own_files,
         )
 
     @property
@@ -574,7 +578,8 @@ class FollowedFile:
         await _wait_for_taps(self._root, mtime, self._setting)
         covered, others = await self._covered()
         live = self._ingest.live
-        keep = keeps(live.info, live.normalizer.statistics, self._horizon, covered, others, self._setting.clock())
+        now = self._setting.clock()
+        keep = keeps(live.info, live.normalizer.statistics, self._horizon, covered, others, now, self._own)
 
         def noted(items: list[Item]) -> list[Item]:
             self._note_times(items)

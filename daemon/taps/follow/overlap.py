@@ -15,6 +15,8 @@ not matter how late either stream reaches the daemon.
   got a new stream. It covers everything up to its last line. If both streams grow, the younger one yields: otherwise
   each would be left out in favor of the other.
 
+A subagent's lines may be in a file of its own, and repeated in the session's. There they are left out.
+
 All other events of the file are ingested: those from before the tap began, and those after it ended. If the file itself
 names no session, the session is unknown, and nothing is left out.
 """
@@ -22,6 +24,8 @@ names no session, the session is unknown, and nothing is left out.
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -34,6 +38,8 @@ from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Item, OutputChunk, Produced
 from tooltap.normalizers.stream.normalizer import Keep
 from tooltap.protocol.stats import Statistics
+
+_NAME = re.compile(r"[\w-]{1,200}")
 
 
 class Span(NamedTuple):
@@ -101,6 +107,41 @@ def is_too_old(items: Sequence[Item], statistics: Statistics, horizon: int) -> b
     return ts is not None and ts < horizon and not statistics.events
 
 
+class OwnFiles:
+    """Finds the subagents of a session that have a file of their own. `paths`: where it may be, with `{agent}`."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = paths
+        self._found: set[str] = set()
+
+    def without_copies(self, items: list[Item], of_file: str | None) -> list[Item]:
+        """Leave out what a line of the session's file repeats of such subagents. `of_file`: the agent whose file it
+        is."""
+        if not self._paths or not any(isinstance(item, Produced) and self._is_copy(item, of_file) for item in items):
+            return items
+        return [item for item in items if isinstance(item, Produced) and not self._is_copy(item, of_file)]
+
+    def _is_copy(self, item: Produced, of_file: str | None) -> bool:
+        agent = item.agent
+        if agent is None or agent == of_file:
+            return False
+        if agent not in self._found:
+            # What an agent prints is hostile: a name is no path.
+            if not _NAME.fullmatch(agent) or not any(
+                os.path.exists(path.replace("{agent}", agent)) for path in self._paths
+            ):
+                return False
+            self._found.add(agent)
+        return True
+
+
+def own_files(path: str, templates: Sequence[str]) -> tuple[str, ...]:
+    """Return the paths for `OwnFiles` of a session's file. `templates`: as in `Store.subagents`."""
+    folder, name = os.path.split(path)
+    session = os.path.splitext(name)[0]
+    return tuple(os.path.join(folder, one.replace("{session}", session)) for one in templates)
+
+
 def keeps(
     info: StreamInfo,
     statistics: Statistics,
@@ -108,14 +149,16 @@ def keeps(
     covered: Sequence[Span],
     taps: Mapping[str, StreamInfo],
     now: int,
+    own: OwnFiles,
 ) -> Keep:
     """Return a filter for the items of each line of a file stream. The filter updates `info`.
 
     `statistics`: statistics of the stream, updated meanwhile; `covered`: spans covered by other streams; `taps`: stream
-    id -> info of the taps in `covered`.
+    id -> info of the taps in `covered`; `own`: files of subagents.
     """
 
     def keep(items: list[Item]) -> list[Item]:
+        items = own.without_copies(items, info.agent)
         if is_too_old(items, statistics, horizon):
             return []
         ts = _time(items)

@@ -69,6 +69,8 @@ def _is_claude_transcript(value: dict[str, Any]) -> bool:
 
 PRODUCT = "Claude Code"
 
+_SESSION = r"(?P<session>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+
 DIALECTS = (
     Dialect(
         "claude-stream",
@@ -127,10 +129,13 @@ AGENTS = (
             "CLAUDE_CONFIG_DIR",
             ".claude",
             "projects",
-            re.compile(r".+\.jsonl"),
-            beside=re.compile(r".+\.meta\.json|(?:.+/)?sessions-index\.json|.+/(?:tool-results|memory)/"),
+            # `journal.jsonl` is of a workflow, and has no messages.
+            re.compile(rf"(?:[^/]+/{_SESSION}(?=\.jsonl|/))?.*(?<!/journal)\.jsonl"),
+            beside=re.compile(r".+\.meta\.json|(?:.+/)?sessions-index\.json|.+/journal\.jsonl|.+/(?:tool-results|memory)/"),
             deletes=OwnDeletion("settings.json", "cleanupPeriodDays", 30),
             note=(".meta.json", "toolUseId"),
+            # 2.1.7 to 2.1.4x also write a subagent's lines as `progress` lines of the session.
+            subagents=("{session}/subagents/agent-{agent}.jsonl", "agent-{agent}.jsonl"),
         ),
         prompt=_PROMPT,
     ),

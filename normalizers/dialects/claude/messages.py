@@ -175,6 +175,8 @@ _IDE = frozenset({"ide_opened_file", "ide_selection", "ide_diagnostics", "new-di
 _NOTE = frozenset({"system-reminder", "local-command-caveat", "user-prompt-submit-hook"}) | _IDE
 _TASK = frozenset({"task-notification", "agent-notification", "bash-notification"})
 _OTHERS = frozenset({"agent-message", "teammate-message", "cross-session-message"})
+_SENDER = re.compile(r' (?:from|teammate_id)="([^"<>]{1,200})"')
+"""Attribute of another agent's message that names the agent."""
 _SHELL = "bash-input"
 _TAGS = _COMMAND | _OUTPUT | _NOTE | _TASK | _OTHERS | {_SHELL}
 _OPENING = re.compile(r"\s*<([a-z]+(?:[-_][a-z]+)*)(?: [^<>]*)?>")
@@ -193,6 +195,37 @@ _FIELDS = {
 """Field of a notification's text -> key of the same value in the stream's `task_notification` lines."""
 _FIELD = re.compile(rf"<({'|'.join(_FIELDS)})>")
 _NUMBER = re.compile(r"<(\w+)>(\d+)</\1>")
+_LOCAL = frozenset(
+    {
+        "agents",
+        "clear",
+        "config",
+        "context",
+        "cost",
+        "doctor",
+        "exit",
+        "export",
+        "help",
+        "hooks",
+        "ide",
+        "login",
+        "logout",
+        "mcp",
+        "memory",
+        "model",
+        "permissions",
+        "plugin",
+        "quit",
+        "rename",
+        "resume",
+        "rewind",
+        "status",
+        "theme",
+        "usage",
+        "vim",
+    }
+)
+"""Commands that Claude Code answers by itself."""
 _SKILL = re.compile(r'The "[^"\n]+" skill is (?:running|loading)')
 """The message of a command that the model ran (2.0)."""
 
@@ -202,6 +235,8 @@ class TaggedText(NamedTuple):
 
     tag: str
     text: str
+    opening: str
+    """The opening tag."""
 
 
 class InjectedText(NamedTuple):
@@ -226,13 +261,14 @@ def read_injected_text(text: str) -> InjectedText | None:
     if "command-name" in command and not _SKILL.match(command.get("command-message", "").strip()):
         parts.append(("user", _typed(command)))
     printed = []
-    for tag, inner in elements:
+    for tag, inner, opening in elements:
         if tag == _SHELL:
             parts.append(("user", f"! {inner.strip()}"))
         elif tag in _OUTPUT:
             printed.append(inner)
         elif tag in _OTHERS:
-            parts.append(("system", inner.strip()))
+            sender = _SENDER.search(opening)
+            parts.append(("system", f"{sender[1]}: {inner.strip()}" if sender else inner.strip()))
     if output := "".join(printed):
         parts.append(("system", output))
     tasks = [_notification(element.text) for element in elements if element.tag in _TASK]
@@ -251,8 +287,9 @@ def asks_the_model(text: str) -> bool:
     tags = [element.tag for element in elements]
     if not _TASK.isdisjoint(tags):
         return False
-    # A command that the model answers begins with its message, one that Claude Code answers with its name.
-    return bool(rest) or (tags[0] == "command-message" and not _SKILL.match(elements[0].text.strip()))
+    # A command that the model answers begins with its message; mostly, one that Claude Code answers with its name.
+    command = elements[0].text.strip()
+    return bool(rest) or (tags[0] == "command-message" and command not in _LOCAL and not _SKILL.match(command))
 
 
 def _elements(text: str) -> tuple[list[TaggedText], str]:
@@ -264,7 +301,7 @@ def _elements(text: str) -> tuple[list[TaggedText], str]:
         end = text.find(closing, opening.end())
         if end < 0:
             break
-        found.append(TaggedText(opening[1], text[opening.end() : end]))
+        found.append(TaggedText(opening[1], text[opening.end() : end], opening[0]))
         at = end + len(closing)
     return found, text[at:].strip() if found else text
 
@@ -316,6 +353,8 @@ class SeenMessage(msgspec.Struct):
 
     turn: str | None
     blocks: int = 0
+    text: int | None = None
+    """CRC of its last block, if that is a text or a thought."""
 
 
 class BlocksState(msgspec.Struct):
@@ -455,21 +494,36 @@ class ClaudeMessages:
         if message_id is None:
             seen = SeenMessage(self._parser.turn)
         else:
-            known = state.blocks.messages.get(message_id)
-            is_new = known is None
-            if known is None:
-                known = SeenMessage(self._parser.turn)
-                put(state.blocks.messages, message_id, known, MESSAGES)
-            seen = known
+            is_new = self.note_seen(message_id)
+            seen = state.blocks.messages[message_id]
         if state.deltas.messages and len(content) == 1 and (index := self._deltas.claim(message_id)) is not None:
-            seen.blocks = index
+            seen.blocks, seen.text = index, None
         outcomes: list[Skip] = []
         for block in content:
+            if self._repeats_block(block, seen):
+                outcomes.append("repeated")
+                continue
             if state.texts.open:
                 self._deltas.drop(message_id, seen.blocks)
             outcomes.append(self._assistant_block(block, titles, is_new, message_id, seen.blocks))
             seen.blocks += 1
         return best(outcomes) if outcomes else "empty"
+
+    def note_seen(self, message_id: str | None) -> bool:
+        """Remember a message. Returns whether it was not seen before."""
+        messages = self._state.blocks.messages
+        if message_id is None or message_id in messages:
+            return False
+        put(messages, message_id, SeenMessage(self._parser.turn), MESSAGES)
+        return True
+
+    def _repeats_block(self, block: Line, seen: SeenMessage) -> bool:
+        """Whether a text or thought is the one just read of the same message. Behind some proxies each message is
+        written twice: first without its tokens, then with them."""
+        text = block.get(str(block.get("type")))
+        digest = zlib.crc32(text.encode("utf-8", "replace")) if type(text) is str and text else None
+        before, seen.text = seen.text, digest
+        return digest is not None and digest == before
 
     def _harness_message(self, value: Line, message: Line) -> Skip:
         """Emit a message that Claude Code made itself, without the model."""

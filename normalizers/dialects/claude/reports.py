@@ -18,19 +18,21 @@ _ENVELOPE = frozenset({"type", "subtype", "uuid", "session_id", "parent_tool_use
 _TEXT_KEYS = ("error", "content", "text", "message", "summary", "suggestion", "reason", "name")
 _REPEATING = {
     "background_tasks_changed": "background-tasks",
+    "cloud_session_delta": "status",
     "control_request_progress": "control",
+    "dev_intent": "status",
     "hook_progress": "hook-progress",
     "hook_started": "hook-started",
     "session_state_changed": "status",
     "thinking_tokens": "partial",
 }
-"""Subtype -> reason to skip, for lines that repeat what other lines state."""
+"""Subtype -> reason to skip, for lines that repeat what other lines state, or say nothing about the work."""
 
 
 class Reports:
     """Reads the lines of reports, of which most become notices."""
 
-    lines = Lines("type")
+    lines = Lines("type", skip={"command_lifecycle": "status"})
     system = Lines("subtype", skip=_REPEATING)
     """The stream's lines of type `system`, as of the Agent SDK 0.3.220."""
     transcript = Lines("subtype")
@@ -45,7 +47,7 @@ class Reports:
     @lines("active_goal", "auth_status", "prompt_suggestion", "tool_use_summary")
     @system("elicitation_complete", "files_persisted", "informational", "memory_recall", "mirror_error")
     @system("model_refusal_fallback", "model_refusal_no_fallback", "notification", "plugin_install")
-    @system("post_turn_summary", "worker_shutting_down")
+    @system("code_change_published", "post_turn_summary", "vcs_state_changed", "worker_shutting_down")
     def _plain(self, value: Line) -> None:
         """Emit a line as a notice: its kind is the code, one of its keys the text, and the rest the data."""
         kind = str(value.get("subtype") if value["type"] == "system" else value["type"])

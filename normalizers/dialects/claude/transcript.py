@@ -19,7 +19,7 @@ import msgspec
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
-from tooltap.normalizers.core.state import OpenTurn, State, put
+from tooltap.normalizers.core.state import SHORT, OpenTurn, State, put
 from tooltap.normalizers.dialects.claude import BOOKKEEPING
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.history import History
@@ -33,6 +33,7 @@ from tooltap.normalizers.dialects.claude.messages import (
     message_of,
     read_injected_text,
 )
+from tooltap.normalizers.dialects.claude.queue import Queue, QueueState
 from tooltap.normalizers.dialects.claude.reports import Reports, model_usages, session_usage
 from tooltap.normalizers.dialects.claude.steps import MessagesInProgress, Steps
 from tooltap.normalizers.dialects.claude.tasks import Tasks
@@ -63,15 +64,7 @@ def _bookkeeping(value: Line) -> str | None:
     kind = str(value.get("type"))
     if kind == "attachment":
         return _of_attachment(str(record(value.get("attachment")).get("type")))
-    if kind == QUEUE and _is_notification(value):
-        return None
-    return BOOKKEEPING.get(kind)
-
-
-def _is_notification(value: Line) -> bool:
-    """Return whether a queued text may be a notification of the end of background work. Such a text may never be
-    delivered, so it is read from the queue."""
-    return value.get("operation") == "enqueue" and "-notification>" in str(value.get("content"))
+    return None if kind == QUEUE else BOOKKEEPING.get(kind)
 
 
 def _of_attachment(kind: str) -> str | None:
@@ -170,14 +163,19 @@ _CONTINUES = frozenset({None, "tool_use", "pause_turn"})
 _FINAL = frozenset({"end_turn", "stop_sequence"})
 """Stop reasons after which Claude Code waits for the user; after `max_tokens` or `refusal` it may ask again."""
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
-_SESSION_KEYS = {
-    "ai-title": ("title", "aiTitle"),
-    "custom-title": ("title", "customTitle"),
-    "mode": ("mode", "mode"),
-    "permission-mode": ("mode", "permissionMode"),
-    "summary": ("title", "summary"),
-}
-"""Line type -> (field of the session, key)."""
+_MODE_KEYS = {"mode": "mode", "permission-mode": "permissionMode"}
+_TITLE_KEYS = {"ai-title": "aiTitle", "custom-title": "customTitle", "summary": "summary"}
+SUMMARIES = 256
+"""Maximum number of summaries that wait for the line that they are about."""
+_SUGGESTION = "aprompt_suggestion"
+"""Beginning of the id of the agent that suggests prompts to the user. Only its tokens are of interest."""
+
+
+class TitlesState(msgspec.Struct):
+    is_users: bool = False
+    """The user has named the session."""
+    waiting: dict[str, str] = {}
+    """Uuid of a line that was not read yet -> summary of the session that has it."""
 
 
 class EndedTurn(msgspec.Struct):
@@ -197,6 +195,8 @@ class ClaudeTranscriptState(ClaudeState, kw_only=True):
     """Prompt id of the newest turn. A command and its expansion share one id."""
     ended: EndedTurn | None = None
     """The most recently ended turn."""
+    queue: QueueState = msgspec.field(default_factory=QueueState)
+    titles: TitlesState = msgspec.field(default_factory=TitlesState)
 
 
 class TranscriptMessages(ClaudeMessages):
@@ -239,7 +239,15 @@ class ClaudeTranscript(Parser):
     dialect = "claude-transcript"
     protocol = default_provider = "claude"
     STATES_TIMES = True
-    SKIPS = ClaudeMessages.SKIPS | {QUEUE, "attachment", "hook-progress", "stale-progress", "stale-turn"}
+    SKIPS = ClaudeMessages.SKIPS | {
+        QUEUE,
+        "attachment",
+        "hook-progress",
+        "other-title",
+        "prompt-suggestion",
+        "stale-progress",
+        "stale-turn",
+    }
     line = Lines("type", skip={kind: reason for kind, reason in BOOKKEEPING.items() if kind != QUEUE})
     system = Lines("subtype", reports=Reports.transcript)
     state_type = ClaudeTranscriptState
@@ -252,6 +260,7 @@ class ClaudeTranscript(Parser):
         self.reports = Reports(self)
         self.tasks = Tasks(self, self.state.tasks)
         self.history = History(self, self.state.history)
+        self.queue = Queue(self.state.queue)
         self.steps = Steps(self, self.state.steps, self.history)
         self.messages = self.MESSAGES(self, self.state, Deltas(self, self.state.deltas), self.tasks)
 
@@ -261,7 +270,7 @@ class ClaudeTranscript(Parser):
         reason = None
         if first := _TYPE_FIRST.match(line):
             reason = BOOKKEEPING.get(first[1].decode())
-            if reason == QUEUE and b"-notification>" in line:
+            if reason == QUEUE:
                 return None
         elif attachment := _ATTACHMENT.match(line):
             reason = _of_attachment(attachment[1].decode())
@@ -285,6 +294,10 @@ class ClaudeTranscript(Parser):
             lineage.remember(value, "" if self.messages.is_main else self.agent or "")
             if self.messages.is_main and not self.replay:
                 self._describe_session(value)
+            if self.state.titles.waiting:
+                self._summarized(value.get("uuid"))
+            if self.agent is not None and self.agent.startswith(_SUGGESTION):
+                return self._suggested(value)
         elif (reason := _bookkeeping(value)) is not None:
             return reason
         elif self.line.knows(kind) or "sessionId" in value:
@@ -313,6 +326,7 @@ class ClaudeTranscript(Parser):
 
     def finish(self, reason: str) -> None:
         self.tasks.finish()
+        self._deliver_queued()
         for turn in list(self.state.turns):
             notes = self.state.notes.get(turn.id, TurnNotes())
             if notes.error or notes.stop_reason not in _CONTINUES:
@@ -335,12 +349,34 @@ class ClaudeTranscript(Parser):
             self.state.reported = {}
         self.messages.report_session(fields)
 
-    @line(*_SESSION_KEYS)
-    def _session_field(self, value: Line) -> Skip:
-        field, key = _SESSION_KEYS[value["type"]]
+    @line(*_MODE_KEYS)
+    def _mode(self, value: Line) -> Skip:
+        key = _MODE_KEYS[value["type"]]
         stated = string(value.get(key))
         # Mode `normal` (the other is `coordinator`) adds nothing to the permission mode.
-        return self.messages.update_session({field: None if key == "mode" and stated == "normal" else stated})
+        return self.messages.update_session({"mode": None if key == "mode" and stated == "normal" else stated})
+
+    @line(*_TITLE_KEYS)
+    def _title(self, value: Line) -> Skip:
+        """Read a title. The user's takes precedence; a summary is of the session that has the line it names, as the
+        first lines of a file may be summaries of other sessions."""
+        kind, titles = value["type"], self.state.titles
+        title = string(value.get(_TITLE_KEYS[kind])) or None
+        if kind == "custom-title":
+            titles.is_users = title is not None
+        elif titles.is_users:
+            return "other-title"
+        if kind == "summary" and (leaf := str(value.get("leafUuid"))) not in self.state.lineage.lines:
+            if title is not None:
+                put(titles.waiting, leaf, title[:SHORT], SUMMARIES)
+            return "other-title"
+        return self.messages.update_session({"title": title})
+
+    def _summarized(self, uuid: Any) -> None:
+        """Emit the summary that waits for this line."""
+        title = self.state.titles.waiting.pop(uuid, None)
+        if title is not None and not self.replay and not self.state.titles.is_users:
+            self.messages.update_session({"title": title})
 
     @line("cost-state")
     def _cost(self, value: Line) -> None:
@@ -393,6 +429,8 @@ class ClaudeTranscript(Parser):
                 self.messages.conclude(self.turn, "provider")
             return outcome
         self.messages.ensure_main_turn()
+        if self.state.queue.handed and self.messages.is_main and not self.replay:
+            self._deliver_queued()
         message_id = string(message.get("id"))
         if self.messages.is_main:
             self.history.note_spoken(value)
@@ -417,6 +455,16 @@ class ClaudeTranscript(Parser):
                 next(turn for turn in self.state.turns if turn.id == self.turn).answered = True
         return outcome
 
+    def _suggested(self, value: Line) -> Skip:
+        """Count the tokens of a suggested prompt."""
+        message = message_of(value)
+        if value.get("type") == "assistant":
+            is_new = self.messages.note_seen(string(message.get("id")))
+            self.steps.count(message, string(value.get("requestId")), is_new=is_new)
+            if _is_final(message):
+                self.steps.emit(self.agent or "")
+        return None if self.items else "prompt-suggestion"
+
     def _ended_by(self, message: Line) -> OpenTurn | None:
         """Return the turn that an earlier line of this message ended, or None."""
         ended, message_id = self.state.ended, message.get("id")
@@ -437,6 +485,8 @@ class ClaudeTranscript(Parser):
                 if self.turn is None and not self.replay and not any(map(self.calls.is_known, call_ids)):
                     self.start_turn(synthetic=True)
             elif is_prompt(value):
+                if self.state.queue.handed:
+                    self.queue.drop(text_of(content))
                 self._prompted(value)
         if not call_ids:
             return self.messages.user_message(value, message, None, {})
@@ -466,14 +516,29 @@ class ClaudeTranscript(Parser):
         if attachment.get("type") != "queued_command":
             self.reports.hook(attachment)
             return None
+        if self.state.queue.handed:
+            self.queue.drop(text_of(attachment.get("prompt")))
         return self.messages.user_message(attachment, {"content": attachment.get("prompt")}, None, {})
 
     @line(QUEUE)
     def _queued(self, value: Line) -> Skip:
-        """Read a queued notification. It may never reach the model, if a call gets the task's output first."""
-        text = text_of(value.get("content"))
-        injected = read_injected_text(text)
-        return QUEUE if injected is None or not injected.tasks else best(self.tasks.noted(injected.tasks, text))
+        """Read a change of the queue. A queued notification of the end of background work is read here: it may never
+        reach the model, if a call gets the task's output first."""
+        text = text_of(value.get("content")) if value.get("operation") == "enqueue" else ""
+        injected = read_injected_text(text) if "-notification>" in text else None
+        if injected is None or not injected.tasks:
+            self.queue.read(value)
+            return QUEUE
+        self.queue.read({**value, "content": ""})
+        return best(self.tasks.noted(injected.tasks, text))
+
+    def _deliver_queued(self) -> None:
+        """Emit prompts that were handed to the model, and have no line of their own."""
+        ts = self.ts
+        for prompt in self.queue.deliver():
+            self.ts = prompt.ts or ts
+            self.messages.user_text(prompt.text, {})
+        self.ts = ts
 
     @line("progress")
     def _progress(self, value: Line) -> Skip:

@@ -233,3 +233,38 @@ def test_note_that_says_nothing(note: bytes, tmp_path: Path) -> None:
 
     check(events, family)
     assert {one.get("parent") for one in of_child(events, family)} == {None}
+
+
+# -- a subagent in lines of the session's file, and in a file of its own ---------------------------------------------
+
+IN_PROGRESS = lines_of(CLAUDE.parent / "claude-code-2.1.39-written" / "subagent-in-progress.jsonl")
+IN_PROGRESS_SESSION = "11111111-0000-4000-8000-000000000039"
+
+
+def own_lines() -> list[bytes]:
+    """The lines of the subagent's own file: the messages in `progress` lines."""
+    chain = {"isSidechain": True, "agentId": "a2898e3", "sessionId": IN_PROGRESS_SESSION, "parentUuid": None}
+    progress = [json.loads(line) for line in IN_PROGRESS if b'"agent_progress"' in line]
+    return encoded(*({**one["data"]["message"], **chain} for one in progress))
+
+
+def calls_of_subagent(events: Sequence[dict[str, Any]]) -> list[str]:
+    return sorted(one["callId"] for one in events if one["kind"] == "tool-call" and one.get("agent") == "a2898e3")
+
+
+def test_what_the_session_repeats_of_a_subagent_with_a_file_is_left_out(tmp_path: Path) -> None:
+    """`Glob` and `Bash`, once each, by the subagent's file; and one call by the main agent."""
+    with Follower(tmp_path) as follower:
+        session = follower.projects / f"{IN_PROGRESS_SESSION}.jsonl"
+        own = follower.projects / IN_PROGRESS_SESSION / "subagents" / "agent-a2898e3.jsonl"
+        own.parent.mkdir(parents=True)
+        append(own, own_lines())
+        follower.read(own, len(own_lines()))
+        append(session, IN_PROGRESS)
+        follower.read(session, len(IN_PROGRESS))
+        events = follower.events_when(lambda events: any(one.get("text") == "No views." for one in events))
+
+    assert calls_of_subagent(events) == ["toolu_b1", "toolu_g1"]
+    assert {one["stream"] for one in events if one.get("agent") == "a2898e3"} == {
+        one["stream"] for one in events if one["stream"].startswith("agent-a2898e3")
+    }

@@ -41,7 +41,7 @@ def texts(found: list[Event]) -> list[tuple[str, bool, str | None]]:
 
 # -- forks --------------------------------------------------------------------------------------------------------
 
-COPIED = {"forkedFrom": {"sessionId": PARENT, "messageUuid": "x"}}
+COPIED: dict[str, Any] = {"forkedFrom": {"sessionId": PARENT, "messageUuid": "x"}}
 BRANCH = [prompt("p1", None, **COPIED), answer("a1", "p1", **COPIED), prompt("p2", "a1", 20), answer("a2", "p2", 21)]
 
 

@@ -31,7 +31,10 @@ LOCAL = "<command-name>/cost</command-name>\n            <command-message>cost</
         ("<system-reminder>\nBe brief.\n</system-reminder>", [], False),
         ("<ide_opened_file>The user opened /x</ide_opened_file>", [], False),
         ("<new-diagnostics>x: unused</new-diagnostics>", [], False),
-        ('<agent-message from="a1">\nI found it.\n</agent-message>', [("system", "I found it.")], False),
+        ('<agent-message from="a1">\nI found it.\n</agent-message>', [("system", "a1: I found it.")], False),
+        ('<teammate-message teammate_id="pd" color="blue">Hi.</teammate-message>', [("system", "pd: Hi.")], False),
+        ("<teammate-message>Hi.</teammate-message>", [("system", "Hi.")], False),
+        ("<command-message>clear</command-message>\n<command-name>/clear</command-name>", [("user", "/clear")], False),
         ('<command-message>The "pdf" skill is running</command-message>\n<command-name>pdf</command-name>', [], False),
     ],
 )

@@ -5,10 +5,12 @@ No recording of ours has them; the shapes are those that public readers of the S
 
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.normalizers.dialects.claude import helpers as claude
 from tooltap.protocol.events import Notice, SessionEvent, ToolUpdate, Unparsed
+from tooltap.testing import Line
 
 NOTED: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"subtype": "notification", "key": "k", "text": "3 tasks done"}, ("info", "notification", "3 tasks done")),
@@ -32,7 +34,18 @@ NOTED: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"type": "prompt_suggestion", "suggestion": "try /help"}, ("info", "prompt-suggestion", "try /help")),
     ({"type": "auth_status", "isAuthenticating": False, "error": "expired"}, ("warning", "auth-status", "expired")),
     ({"type": "active_goal", "value": None}, ("info", "active-goal", "active goal")),
+    ({"subtype": "vcs_state_changed", "kind": "commit"}, ("info", "vcs-state-changed", "vcs state changed")),
+    (
+        {"subtype": "code_change_published", "provider": "github", "identifier": "1"},
+        ("info", "code-change-published", "code change published"),
+    ),
 ]
+QUIET: list[dict[str, Any]] = [
+    {"type": "command_lifecycle", "command_uuid": "c1", "state": "queued"},
+    {"subtype": "cloud_session_delta", "cloud_session": {"state": "running"}},
+    {"subtype": "dev_intent", "kind": "ios_app"},
+]
+"""Lines of 2.1.218 to 2.1.266 that say nothing about the work."""
 
 
 @pytest.mark.parametrize(("line", "expected"), NOTED, ids=[expected[1] for _, expected in NOTED])
@@ -43,6 +56,13 @@ def test_sdk_line_is_notice(line: dict[str, Any], expected: tuple[str, str, str]
     assert (notice.level, notice.code, notice.text) == expected
     given = {key: value for key, value in line.items() if key not in ("type", "subtype") and value is not None}
     assert (notice.data or {}) == given
+
+
+@pytest.mark.parametrize("line", QUIET, ids=["command_lifecycle", "cloud_session_delta", "dev_intent"])
+def test_line_of_the_clients_own_state_is_skipped(line: dict[str, Any]) -> None:
+    made = Line(orjson.dumps({"session_id": claude.SESSION, "type": "system", "uuid": "u", **line}))
+
+    assert claude.statistics([made]).skipped == {"status": 1}
 
 
 def test_changed_commands_update_session() -> None:

@@ -23,6 +23,7 @@ from tests.normalizers.dialects.claude.transcripts import (
 from tests.normalizers.reading import of
 from tooltap.normalizers.catalog.registry import builtin, recognise
 from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.dialects.claude import AGENTS
 from tooltap.normalizers.wire.decode import decode_line
 from tooltap.protocol.events import (
     Message,
@@ -37,6 +38,7 @@ from tooltap.protocol.events import (
 )
 from tooltap.testing import Line, check_recording, normalize, read_recording
 
+STORED = next(agent.store.files for agent in AGENTS if agent.store is not None)
 ALL = sorted(FIXTURES.rglob("*.jsonl"))
 IDS = [f"{path.parent.name}/{path.stem}" for path in ALL]
 
@@ -296,7 +298,97 @@ def test_titles_and_modes_are_emitted_once() -> None:
     assert [event.title for event in sessions if event.title] == ["Fix the test"]
 
 
+def titles(*lines: dict[str, Any]) -> list[str]:
+    return [event.title for event in of(SessionEvent, read(*lines)) if event.title]
+
+
+def titled(kind: str, title: str, **more: Any) -> dict[str, Any]:
+    key = {"ai-title": "aiTitle", "custom-title": "customTitle", "summary": "summary"}[kind]
+    return {"type": kind, key: title, **more} if kind == "summary" else {"type": kind, key: title, "sessionId": SESSION}
+
+
+def test_users_title_beats_later_ones() -> None:
+    asked = said("user", {"type": "text", "text": "Hi."}, uuid="u1")
+    summary = titled("summary", "Summary", leafUuid="u1")
+    generated, chosen = titled("ai-title", "Generated"), titled("custom-title", "Chosen")
+
+    assert titles(asked, generated, chosen, generated, summary) == ["Generated", "Chosen"]
+    assert titles(asked, chosen, titled("custom-title", ""), titled("ai-title", "New")) == ["Chosen", "New"]
+
+
+def test_summary_titles_the_session_that_has_its_leaf() -> None:
+    """A file may begin with summaries of other sessions; a session's own may precede the line, too."""
+    asked = said("user", {"type": "text", "text": "Hi."}, uuid="u1")
+    foreign = titled("summary", "Another session", leafUuid="u9")
+
+    assert titles(foreign, asked) == []
+    assert titles(foreign, titled("summary", "Early", leafUuid="u1"), asked) == ["Early"]
+    assert titles(asked, titled("summary", "Late", leafUuid="u1"), foreign) == ["Late"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_session_that_begins_with_clear_has_no_turn_before_its_prompt(order: int) -> None:
+    tags = ("<command-message>clear</command-message>", "<command-name>/clear</command-name>")[::order]
+    cleared = said("user", {"type": "text", "text": "\n".join(tags)}, uuid="u1")
+    found = read(cleared, said("user", {"type": "text", "text": "Hi."}, uuid="u2"))
+
+    assert [(message.text, message.turn) for message in of(Message, found)] == [("/clear", None), ("Hi.", "t1")]
+
+
+def test_suggested_prompt_counts_and_is_not_shown() -> None:
+    """2.1.29 asks a model what the user might say next, as a subagent."""
+    more = {"isSidechain": True, "agentId": "aprompt_suggestion-1a2b"}
+    suggested = said("assistant", {"type": "text", "text": "run the tests"}, uuid="u2", **more)
+    suggested["message"] |= {"stop_reason": "end_turn", "usage": {"input_tokens": 9, "output_tokens": 3}}
+    found = read(said("user", {"type": "text", "text": "[SUGGESTION MODE: …]"}, uuid="u1", **more), suggested)
+
+    assert [(usage.input_tokens, usage.agent) for usage in of(Usage, found)] == [(9, "aprompt_suggestion-1a2b")]
+    assert found == of(Usage, found)
+
+
+def test_stub_of_a_bridge_is_skipped() -> None:
+    stub = {"type": "bridge-session", "sessionId": SESSION, "bridgeSessionId": "session_1", "lastSequenceNum": 0}
+
+    assert recognise(stub) == "claude-transcript"
+    assert statistics([Line(orjson.dumps(stub))]).skipped == {"session-metadata": 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "session"),
+    [
+        (f"-ws/{SESSION}.jsonl", SESSION),
+        (f"-ws/{SESSION}/subagents/agent-a1.jsonl", SESSION),
+        (f"-ws/{SESSION}/subagents/workflows/wf_1/agent-a1.jsonl", SESSION),
+        ("-ws/agent-a1.jsonl", None),
+    ],
+)
+def test_stored_file_is_of_the_session_in_its_path(path: str, session: str | None) -> None:
+    match = STORED.fullmatch(path)
+
+    assert match is not None
+    assert match["session"] == session
+
+
+def test_journal_of_a_workflow_is_no_session_file() -> None:
+    assert STORED.fullmatch(f"-ws/{SESSION}/subagents/workflows/wf_1/journal.jsonl") is None
+
+
 # -- messages -----------------------------------------------------------------------------------------------------
+
+
+def test_text_that_a_proxy_writes_twice_is_shown_once() -> None:
+    """First without tokens, then with them, under the same message id."""
+    text = {"type": "text", "text": "A."}
+    lines = [said("user", {"type": "text", "text": "Hi."}, uuid="u0")]
+    for number, count in enumerate((0, 5)):
+        answer = said("assistant", text, uuid=f"a{number}")
+        answer["message"] |= {"id": "m1", "usage": {"input_tokens": count, "output_tokens": count}}
+        lines.append(answer)
+    lines.append(said("assistant", text, uuid="a2"))  # another message may say the same
+    found = read(*lines)
+
+    assert [message.text for message in of(Message, found)] == ["Hi.", "A.", "A."]
+    assert [usage.input_tokens for usage in of(Usage, found)] == [5]
 
 
 def test_harness_text_is_not_a_prompt() -> None:
@@ -311,6 +403,57 @@ def test_harness_text_is_not_a_prompt() -> None:
         ("user", "! pwd"),
         ("system", "/home/user/project"),
     ]
+
+
+def queue(operation: str, second: int, content: str | None = None, **more: Any) -> dict[str, Any]:
+    stated = {} if content is None else {"content": content}
+    moment = f"2026-09-01T10:00:{second:02}.000Z"
+    return {
+        "type": "queue-operation",
+        "operation": operation,
+        "timestamp": moment,
+        "sessionId": SESSION,
+        **stated,
+        **more,
+    }
+
+
+def queued_around(*between: dict[str, Any]) -> list[tuple[str, str | None, int | None]]:
+    """What a user said while a call ran: (text, turn, second)."""
+    call = {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "make"}}
+    ran = {"type": "tool_result", "tool_use_id": "c1", "content": "ok"}
+    found = read(
+        said("user", {"type": "text", "text": "Hi."}, uuid="u1", timestamp="2026-09-01T10:00:00.000Z"),
+        said("assistant", call, uuid="u2"),
+        *between,
+        said("user", ran, uuid="u3", timestamp="2026-09-01T10:00:30.000Z"),
+        said("assistant", {"type": "text", "text": "Done."}, uuid="u4", timestamp="2026-09-01T10:00:31.000Z"),
+    )
+    messages = [message for message in of(Message, found) if message.role == "user"][1:]
+    return [(one.text, one.turn, None if one.ts is None else one.ts // 1_000 % 60) for one in messages]
+
+
+@pytest.mark.parametrize("removed", [{}, {"content": "And lint.", "reason": "absorbed_mid_turn"}])
+def test_queued_prompt_that_is_removed_was_handed_to_the_model(removed: dict[str, Any]) -> None:
+    """Before 2.1.330 no other line has it."""
+    assert queued_around(queue("enqueue", 3, "And lint."), queue("remove", 5, **removed)) == [("And lint.", "t1", 5)]
+
+
+def test_queued_prompt_that_has_a_line_is_shown_once() -> None:
+    attached = {"type": "queued_command", "prompt": "And lint.", "commandMode": "prompt"}
+    line_of_it = line("attachment", "x1", attachment=attached, timestamp="2026-09-01T10:00:06.000Z")
+    handed = queue("remove", 5, "And lint.", reason="absorbed_mid_turn")
+
+    assert queued_around(queue("enqueue", 3, "And lint."), handed, line_of_it) == [("And lint.", "t1", 6)]
+
+
+def test_queued_prompt_that_goes_back_or_is_deleted_is_no_message() -> None:
+    asked = queue("enqueue", 3, "And lint.")
+
+    assert queued_around(asked, queue("popAll", 4, "And lint.")) == []
+    assert queued_around(asked, queue("popAll", 4), queue("remove", 5)) == []
+    assert queued_around(asked, queue("remove", 4, "And lint.", reason="user_removed")) == []
+    assert queued_around(asked, queue("dequeue", 4)) == []  # a user line follows
 
 
 def test_split_message_is_counted_once() -> None:

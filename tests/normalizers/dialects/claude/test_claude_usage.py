@@ -124,7 +124,7 @@ def test_figures_that_the_text_does_not_refute_stand(text: str, stated: int, sto
 
 
 def test_subagents_last_request_is_counted_when_its_answer_says_that_it_is_the_last() -> None:
-    more = {"isSidechain": True, "agentId": "a1"}
+    more: dict[str, Any] = {"isSidechain": True, "agentId": "a1"}
     lines = [
         asked(**more),
         answered("u2", 1, THOUGHT, tokens(7, 5), "end_turn", **more),
@@ -159,7 +159,7 @@ def used(fresh: int, output: int, cost: float) -> dict[str, Any]:
 
 
 def ended(fresh: int, total: dict[str, Any], cost: float, since: dict[str, Any] | None = None) -> dict[str, Any]:
-    more = {} if since is None else {"model_usage_since_last_result": since}
+    more: dict[str, Any] = {} if since is None else {"model_usage_since_last_result": since}
     return result(usage=tokens(fresh, 5), total_cost_usd=cost, modelUsage=total, **more)
 
 
