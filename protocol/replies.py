@@ -294,6 +294,10 @@ class UsageRow(_Result, kw_only=True):
     cache_write_tokens: int
     reasoning_tokens: int
     """Included in `output_tokens`."""
+    estimated_output_tokens: int | None = None
+    """Present if `output_tokens` is only a lower bound: an estimate from the recorded text. An estimated cost is a lower
+    bound, too.
+    """
     cost_usd: float | None = None
     """The cost of all tokens whose cost is known."""
     cost_estimated: bool = False

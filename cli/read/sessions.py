@@ -30,7 +30,7 @@ from tooltap.cli.common.printing import (
     wants_colour,
     warn,
 )
-from tooltap.daemon.formats import counted, dollars
+from tooltap.daemon.formats import bound, counted, dollars
 
 NO_EVENTS = "the journal has no events yet; start an agent with `tooltap run -- claude`"
 PAGE = 1_000
@@ -286,8 +286,15 @@ def _tokens(session: Session) -> str:
     tokens = (session.get("inputTokens") or 0) + (session.get("outputTokens") or 0)
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if tokens >= size:
-            return f"{tokens / size:.1f}{unit}" if tokens < 10 * size else f"{tokens // size}{unit}"
+            shown = f"{tokens / size:.1f}{unit}" if tokens < 10 * size else f"{tokens // size}{unit}"
+            return bound("estimatedOutputTokens" in session) + shown
     return str(tokens or "")
+
+
+def _cost(session: Session) -> str:
+    cost = dollars(session.get("costUsd"))
+    is_bound = bool(session.get("costEstimated")) and "estimatedOutputTokens" in session
+    return "" if cost is None else bound(is_bound) + cost
 
 
 def _duration(session: Session) -> str:
@@ -327,7 +334,7 @@ _COLUMNS = (
     _Column("CALLS", 6, 3, _text("calls"), right=True),
     _Column("ERRORS", 6, 6, _text("errors"), right=True),
     _Column("TOKENS", 6, 7, _tokens, right=True),
-    _Column("COST", 8, 2, lambda session: dollars(session.get("costUsd")) or "", right=True),
+    _Column("COST", 8, 2, _cost, right=True),
     _Column("TIME", 7, 5, _duration, right=True),
     _Column("LAST", 10, 0, _moment, right=True),
 )

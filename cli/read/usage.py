@@ -14,7 +14,7 @@ from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.printing import at_terminal, say, say_object, say_text, short
 from tooltap.cli.read.sessions import NO_EVENTS
-from tooltap.daemon.formats import counted
+from tooltap.daemon.formats import bound, counted
 
 BY = ("day", "model", "project", "agent", "session", "subagent")
 DAY_MS = 86_400_000
@@ -146,6 +146,10 @@ def _notes(by: str, found: dict[str, Any]) -> list[str]:
         version = f"genai-prices {prices['version']}{day}" if prices else "another installation"
         of = ", ".join(total.get("priceModels") or ())
         notes.append(f"~ estimated from the prices of {short(version)}{f', of {short(of, 200)}' if of else ''}")
+    if (written := total.get("estimatedOutputTokens")) is not None:
+        notes.append(
+            f"≥ at least: an agent stores fewer output tokens than its text has, about {_tokens(written)} in all"
+        )
     if unpriced := total.get("unpricedTokens"):
         where = "" if by == "model" else "; `--by model` shows of which models"
         notes.append(f"+ and {counted(unpriced, 'token')} whose cost is not known{where}")
@@ -165,7 +169,9 @@ def _cost(row: dict[str, Any]) -> str:
     if cost is None:
         return "-"
     digits = 2 if cost >= 0.1 or not cost else 4
-    mark, more = "~" if row.get("costEstimated") else "", "+" if row.get("unpricedTokens") else ""
+    is_bound = "estimatedOutputTokens" in row
+    mark = "" if not row.get("costEstimated") else "≥" if is_bound else "~"
+    more = "+" if row.get("unpricedTokens") else ""
     return f"{mark}${cost:,.{digits}f}{more}"
 
 
@@ -180,10 +186,14 @@ def _of(field: str) -> Callable[[dict[str, Any]], str]:
     return lambda row: _tokens(row[field])
 
 
+def _output(row: dict[str, Any]) -> str:
+    return bound("estimatedOutputTokens" in row) + _tokens(row["outputTokens"])
+
+
 _COLUMNS = (
     _Column("COST", _cost, lambda row: row.get("costUsd", "")),
     _Column("INPUT", _of("inputTokens"), lambda row: row["inputTokens"]),
-    _Column("OUTPUT", _of("outputTokens"), lambda row: row["outputTokens"]),
+    _Column("OUTPUT", _output, lambda row: row["outputTokens"]),
     _Column("CACHED", _of("cacheReadTokens"), lambda row: row["cacheReadTokens"], 60),
     _Column("WRITTEN", _of("cacheWriteTokens"), lambda row: row["cacheWriteTokens"], 80),
     _Column("THOUGHT", _of("reasoningTokens"), lambda row: row["reasoningTokens"], 80),

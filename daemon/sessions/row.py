@@ -492,6 +492,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             cost_estimated=True if cost is not None and cost.estimated else None,
             cost_model=None if cost is None else cost.matched,
             prices_date=None if prices is None else prices.date,
+            estimated_output_tokens=total.amount.estimated_output_tokens,
             context_used=self.used.context_used,
             context_size=self.used.context_size,
             **{field: getattr(total.amount, field) for field in self.used.reported},

@@ -1186,6 +1186,11 @@ export interface UsageRow {
   cacheWriteTokens: number;
   /** Included in `outputTokens`. */
   reasoningTokens: number;
+  /**
+   * Present if `outputTokens` is only a lower bound: an estimate from the recorded text. An estimated cost is a
+   * lower bound, too.
+   */
+  estimatedOutputTokens?: number;
   /** The cost of all tokens whose cost is known. */
   costUsd?: number;
   /** True if a part of the cost is an estimate, not stated by the agent. */

@@ -11,8 +11,9 @@ come back in the feed (`_unconfirmed`), and then publishes them with their parti
 
 The other modules, in reading order: `place.py` parses the URL, `connection.py` has the connection and the requests to
 JetStream, `identity.py` checks whether the server still has the same journal, `message.py` encodes a commit,
-`commits.py` stores it exactly once, `requests.py` has which request was reported first, `state.py` has the rows of streams, `events.py` reads commits and delivers new ones
-of all daemons, `rebuild.py` rebuilds a stream from its commits, `retention.py` deletes them.
+`commits.py` stores it exactly once, `requests.py` knows who has reported a request first, `state.py` has the rows of
+streams, `events.py` reads commits and delivers new ones of all daemons, `rebuild.py` rebuilds a stream from its
+commits, `retention.py` deletes them.
 """
 
 from __future__ import annotations

@@ -80,7 +80,6 @@ def test_totals_of_a_session_are_taken_apart_into_requests() -> None:
         used("session", 100, 10, context_used=110, model="a"),
         used("session", 300, 30, context_used=220, model="b"),
         used("session", 700, 70, context_used=200, model="b"),
-        used("session", 5, 1, model="b"),
         used("session", 50, 5, context_used=55, model="a", agent="helper"),
     )
 
