@@ -295,8 +295,8 @@ class UsageRow(_Result, kw_only=True):
     reasoning_tokens: int
     """Included in `output_tokens`."""
     estimated_output_tokens: int | None = None
-    """Present if `output_tokens` is only a lower bound: an estimate from the recorded text. An estimated cost is a lower
-    bound, too.
+    """Present if `output_tokens` is only a lower bound: an estimate from the recorded text. Then an estimated cost is a
+    lower bound, too.
     """
     cost_usd: float | None = None
     """The cost of all tokens whose cost is known."""

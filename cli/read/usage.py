@@ -12,34 +12,12 @@ from tooltap.cli.common import completion
 from tooltap.cli.common.columns import columns_of, fit, fit_end, padded, terminal_columns, wrapped
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
+from tooltap.cli.common.moments import Day, zone_name
 from tooltap.cli.common.printing import at_terminal, say, say_object, say_text, short
 from tooltap.cli.read.sessions import NO_EVENTS
 from tooltap.daemon.formats import bound, counted
 
 BY = ("day", "model", "project", "agent", "session", "subagent")
-DAY_MS = 86_400_000
-
-
-def _in_days(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
-    """Parse a day, or an age in days, as days since the epoch (UTC)."""
-    import re
-    import time
-    from datetime import date
-
-    if value is None:
-        return None
-    today = time.time_ns() // (DAY_MS * 1_000_000)
-    if re.fullmatch(r"[0-9]{1,5}d", value):
-        return max(0, today - int(value[:-1]))
-    try:
-        day = (date.fromisoformat(value) - date(1970, 1, 1)).days
-    except ValueError:
-        day = -1
-    if day < 0:
-        raise click.BadParameter(
-            "expected a day such as 2026-11-24, or an age in days such as 7d", context, option
-        ) from None
-    return day
 
 
 @click.command(
@@ -52,8 +30,8 @@ def _in_days(context: click.Context, option: click.Parameter, value: str | None)
     ),
 )
 @click.option("--by", type=click.Choice(BY), default="day", show_default=True, help="What to group by.")
-@click.option("--since", callback=_in_days, metavar="DAY", help="The first day: 2026-11-24, or 7d for a week ago.")
-@click.option("--until", callback=_in_days, metavar="DAY", help="The last day.")
+@click.option("--since", type=Day(), metavar="DAY", help="The first day: 2026-11-24, or 7d for a week ago.")
+@click.option("--until", type=Day(is_end=True), metavar="DAY", help="The last day.")
 @click.option(
     "--session", multiple=True, metavar="ID", shell_complete=completion.sessions, help="Only this session; repeatable."
 )
@@ -66,16 +44,16 @@ def command(
     """Show sums of the tokens and costs of sessions.
 
     A cost is the agent's own figure if it states one. Otherwise it is an estimate from the prices of the models, marked
-    with ~. Days are in UTC.
+    with ~. Days are those of your time zone.
     """
-    if since is not None and until is not None and until < since:
+    if since is not None and until is not None and until <= since:
         raise click.UsageError("--until is before --since")
     bounds: dict[str, Any] = {
-        "since": None if since is None else since * DAY_MS,
-        "until": None if until is None else (until + 1) * DAY_MS,
+        "since": since,
+        "until": until,
         "session": session or None,
     }
-    found = request(socket, "usage", by=by, **bounds)
+    found = request(socket, "usage", by=by, zone=zone_name(), **bounds)
     if as_json:
         say_object(found)
         return

@@ -1,9 +1,10 @@
 """Tokens and costs of a session, its turns and its subagents: the only module that computes them.
 
 `SessionUsage`, which is stored in the session's row, sums up `usage` events by `UsagePart`: what one model used for one
-agent on one day, with prompts of one size. Providers charge more for long prompts, so sizes end where a price may
-change, and a part has one price however many requests it sums up. `once` returns the parts such that no token is
-counted twice.
+agent in one quarter of an hour, with prompts of one size. Every time zone begins its days at a quarter of an hour.
+Providers charge more for long prompts, so sizes end where a price may change, and a part has one price however many
+requests it sums up. What totals add to what was counted before is in `counters.py`. `once` returns the parts such that
+no token is counted twice.
 
 Prices are not stored: `priced` applies them when a session is read. The agent's own figure takes precedence over an
 estimate. `report` is the reply to a `usage` request.
@@ -18,11 +19,12 @@ from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -694,9 +696,6 @@ def _at(rates: Rates, amount: Amount) -> float:
     )
 
 
-_LAST_DAY = (date.max - _EPOCH).days
-
-
 @dataclass
 class _Group:
     total: Total
@@ -705,14 +704,25 @@ class _Group:
 
 
 def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
-    """Return the reply to a `usage` request. It may take a second: call it in a thread."""
-    key_of = _KEYS[request.by]
+    """Return the reply to a `usage` request. It may take a second: call it in a thread. Raises `ValueError` for an
+    unknown time zone (`zone_of`)."""
+    zone = zone_of(request.zone)
+    key_of = (lambda session, part: _day(part.key, zone)) if request.by == "day" else _KEYS[request.by]
+    since = None if request.since is None else _date_of(request.since, zone)
+    until = None if request.until is None else _date_of(max(request.until - 1, 0), zone)
+
+    def is_within(key: Key) -> bool:
+        if since is None and until is None:
+            return True
+        day = _date_of(key.middle, zone)
+        return day is not None and (since is None or day >= since) and (until is None or day <= until)
+
     total, sessions = Total(), 0
     groups: dict[str | None, _Group] = {}
     for session in spent:
         if not _is_wanted(session, request):
             continue
-        wanted = [part for part in session.parts if _is_within(part.key.day, request)]
+        wanted = [part for part in session.parts if is_within(part.key)]
         if not wanted:
             continue
         of_key: dict[str | None, list[PricedPart]] = {}
@@ -767,25 +777,35 @@ def _is_wanted(session: Spending, request: UsageRequest) -> bool:
     )
 
 
-def _is_within(day: int | None, request: UsageRequest) -> bool:
-    if day is None:
-        return request.since is None and request.until is None
-    return (request.since is None or day >= request.since // DAY_MS) and (
-        request.until is None or day < -(-request.until // DAY_MS)
-    )
+def zone_of(name: str | None) -> tzinfo:
+    """Return a time zone by its IANA name; UTC for None. Raises `ValueError`, with a sentence for the user."""
+    if name is None:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        raise ValueError(f"there is no time zone {name!r}; expected a name such as Europe/Berlin") from None
 
 
-def _day(session: Spending, part: PricedPart) -> str | None:
-    day = part.key.day
-    return None if day is None or not 0 <= day <= _LAST_DAY else (_EPOCH + timedelta(days=day)).isoformat()
+@lru_cache(maxsize=50_000)
+def _date_of(ts: int | None, zone: tzinfo) -> date | None:
+    """Return the day of a time in milliseconds since the epoch; None for a time that has none."""
+    try:
+        return None if ts is None or ts < 0 else datetime.fromtimestamp(ts / 1_000, zone).date()
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _subagent(session: Spending, part: PricedPart) -> str | None:
     return None if part.key.agent is None else f"{session.session}/{part.key.agent}"
 
 
+def _day(key: Key, zone: tzinfo) -> str | None:
+    day = _date_of(key.middle, zone)
+    return None if day is None else day.isoformat()
+
+
 _KEYS: dict[UsageKey, Callable[[Spending, PricedPart], str | None]] = {
-    "day": _day,
     "model": lambda session, part: part.key.model,
     "project": lambda session, part: session.project,
     "agent": lambda session, part: session.provider,

@@ -587,7 +587,7 @@ export interface SessionsRequest {
   project?: string[];
   /** Only sessions whose last event happened then or later, in milliseconds since the epoch. */
   since?: number;
-  /** Only sessions whose last event happened before then. */
+  /** Only sessions whose first event happened before then. */
   until?: number;
   /** Only sessions with events after this `seq`. */
   changedAfter?: number;
@@ -629,7 +629,7 @@ export interface SearchRequest {
 
 /**
  * Asks for sums of tokens and costs, grouped `by` one property. A session counts if it has one of the values of
- * each filter that is given. Days are in UTC.
+ * each filter that is given.
  */
 export interface UsageRequest {
   op: "usage";
@@ -644,6 +644,8 @@ export interface UsageRequest {
   since?: number;
   /** Only days that begin before this time, in milliseconds since the epoch. */
   until?: number;
+  /** IANA name of the time zone of the days, such as `Europe/Berlin`; absent: UTC. */
+  zone?: string;
 }
 
 /** Asks for one event. */

@@ -230,6 +230,7 @@ _STATES = frozenset(get_args(StreamState))
 _ORDERS = {"seq": "last_seq", "time": "last_ts DESC, last_seq"}
 _BEFORE = {"seq": "last_seq<:last_seq", "time": "(last_ts, last_seq)<(:last_ts, :last_seq)"}
 
+_FIRST_TS = "coalesce(json_extract(CAST(data AS TEXT), '$.first_ts'), last_ts)"
 _WAITING = "session IN (SELECT session FROM calls WHERE kind='permission')"
 _OPEN = (
     "EXISTS (SELECT 1 FROM session_streams JOIN streams USING (stream)"
@@ -301,7 +302,7 @@ def _conditions(wanted: SessionFilter) -> tuple[list[str], dict[str, Any]]:
             named = {f"{key}{number}": name for number, name in enumerate(names)}
             conditions.append(f"{_STATUS if key == 'status' else key} IN ({','.join(f':{one}' for one in named)})")
             values |= named
-    bounds = {"since": "last_ts>=:since", "until": "last_ts<:until", "changed_after": "last_seq>:changed_after"}
+    bounds = {"since": "last_ts>=:since", "until": f"{_FIRST_TS}<:until", "changed_after": "last_seq>:changed_after"}
     for key, condition in bounds.items():
         if (value := getattr(wanted, key)) is not None:
             conditions.append(condition)
