@@ -16,7 +16,7 @@ import importlib
 import re
 import zlib
 from bisect import bisect_left
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -387,13 +387,22 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         self.counters.use(found.process, found.scope, -sum(part.amount.tokens for part in found.parts))
         return True
 
+    def take_total(self, agent: str | None, model: str, amount: Amount) -> None:
+        """Subtract a total of the session from its latest parts. `model`: empty for a total of all models."""
+        left = msgspec.structs.replace(amount)
+        for part in reversed(self.parts):
+            key = part.key
+            if key.scope == "session" and key.agent == agent and model in ("", key.model):
+                left.take(part.amount.take(left))
+        self.parts = [part for part in self.parts if part.amount.tokens or part.amount.cost_usd]
+
     def absorb(self, earlier: SessionUsage) -> None:
         """Add the usage of an earlier row of the same session. What of its totals the later ones include counts
         once."""
         amounts, costs = self.counters.absorb(earlier.counters)
         for agent, of_models in amounts.items():
             for model, amount in of_models.items():
-                earlier._take_total(agent or None, model, amount)
+                earlier.take_total(agent or None, model, amount)
         for agent, dollars in costs.items():
             scope = f"session/{agent}" if agent else "session"
             if scope in earlier.costs:
@@ -493,15 +502,6 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
                 if not known.amount.tokens and not known.amount.cost_usd:
                     self.parts.remove(known)
                 return
-
-    def _take_total(self, agent: str | None, model: str, amount: Amount) -> None:
-        """Subtract a total of the session from its latest parts. `model`: empty for a total of all models."""
-        left = msgspec.structs.replace(amount)
-        for part in reversed(self.parts):
-            key = part.key
-            if key.scope == "session" and key.agent == agent and model in ("", key.model):
-                left.take(part.amount.take(left))
-        self.parts = [part for part in self.parts if part.amount.tokens or part.amount.cost_usd]
 
 
 def _crc(name: str) -> int:
@@ -822,6 +822,9 @@ _KEYS: dict[UsageKey, Callable[[Spending, PricedPart], str | None]] = {
 # which all parts of a session have in common, keeps track of that.
 
 
+STEPS = 10_000
+
+
 class Ledger:
     """State that the parts of a session (turns, subagents) share."""
 
@@ -837,6 +840,8 @@ class Ledger:
         """Parts with usage since the main agent last stated a total."""
         self.totals = 0
         """Number of totals that were shared out."""
+        self.steps: deque[tuple[Spent, UsagePart]] = deque(maxlen=STEPS)
+        """The latest steps since the main agent last stated a total, which the next one includes."""
 
     @property
     def scope(self) -> str | None:
@@ -872,6 +877,14 @@ class Spent:
             ledger.owners[event_id] = owner
             if len(ledger.owners) > RECENT:
                 ledger.owners.popitem(last=False)
+        if usage.scope == "step":
+            added = [one for one in owner.used.recent[-1:] if one.event == _crc(event_id)]
+            ledger.steps += [(owner, part) for one in added for part in one.parts]
+        elif usage.scope == "session" and agent is None:
+            for other, step in ledger.steps:
+                if other is not owner:
+                    owner.used.take_total(None, step.key.model or "", step.amount)
+            ledger.steps.clear()
         if owner not in ledger.recent:
             ledger.recent.append(owner)
         if is_cost(usage.cost_usd):
