@@ -31,6 +31,12 @@ def written(tokens: int) -> str:
     return f"by the text, about {amount(tokens)} output tokens"
 
 
+def over_budget(period: str, spent: float, limit: float) -> str | None:
+    """`over budget today: $23.10 of $20.00`; None if it is not exceeded. `period`: `day` or `month`."""
+    when = "today" if period == "day" else "this month"
+    return f"over budget {when}: {dollars(spent)} of {dollars(limit)}" if spent > limit else None
+
+
 def duration(milliseconds: float) -> str:
     """`80 ms`, `12.3 s`, `2 min 3 s`, `1 h 4 min`, `3 d 2 h`. A clock that went back gives `0 ms`."""
     if milliseconds < 1_000:

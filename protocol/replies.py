@@ -317,6 +317,16 @@ class PricesInfo(_Result, kw_only=True):
     """The latest day on which one of its prices was checked."""
 
 
+class BudgetInfo(_Result, kw_only=True):
+    """What was spent of a budget that the user has set."""
+
+    period: Literal["day", "month"]
+    """Today, or this month, in the time zone of the request."""
+    limit_usd: float
+    spent_usd: float
+    """The cost that is known of the agents that no subscription pays."""
+
+
 class UsageResult(_Result, kw_only=True):
     """Days are listed newest first; other rows are listed by cost, highest first."""
 
@@ -324,6 +334,10 @@ class UsageResult(_Result, kw_only=True):
     total: UsageRow
     prices: PricesInfo | None = None
     """Absent if the daemon cannot estimate costs."""
+    subscriptions: list[str] | None = None
+    """The agents among these that a subscription pays, by the setting `usage.subscription`: their cost is no bill."""
+    budgets: list[BudgetInfo] | None = None
+    """The budgets that are set, in a reply for all sessions."""
     complete: bool
     """False if there are more rows than fit into a reply."""
 

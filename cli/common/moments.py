@@ -1,12 +1,10 @@
-"""Options for times and days, and the reader's time zone."""
+"""Options for times and days."""
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from datetime import date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,8 +13,6 @@ from tooltap.cli.common.options import UNITS
 
 _AGE = re.compile(r"([0-9]{1,9})([smhdw])")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_LINK = Path("/etc/localtime")
-_NAME = Path("/etc/timezone")
 
 
 class Moment(click.ParamType[int]):
@@ -71,27 +67,3 @@ def beginning_of(day: date) -> int:
 
 
 _DAY_MS = 86_400_000
-
-
-def zone_name() -> str | None:
-    """Return the IANA name of the reader's time zone: `TZ`, else the system's; None if it has no name."""
-    from zoneinfo import ZoneInfo
-
-    names = [os.environ["TZ"].removeprefix(":")] if os.environ.get("TZ") else _names_of_system()
-    for name in names:
-        try:
-            ZoneInfo(name)
-        except (ValueError, OSError, KeyError):  # not a name, a folder, or unknown
-            continue
-        return name
-    return None
-
-
-def _names_of_system() -> list[str]:
-    found = []
-    try:
-        found.append(str(_LINK.resolve()).partition("zoneinfo/")[2])
-        found.append(_NAME.read_text().strip())
-    except (OSError, UnicodeError):
-        pass
-    return [name for name in found if name]

@@ -12,10 +12,11 @@ from tooltap.cli.common import completion
 from tooltap.cli.common.columns import columns_of, fit, fit_end, padded, terminal_columns, wrapped
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
-from tooltap.cli.common.moments import Day, zone_name
+from tooltap.cli.common.moments import Day
 from tooltap.cli.common.printing import at_terminal, say, say_object, say_text, short
 from tooltap.cli.read.sessions import NO_EVENTS
-from tooltap.daemon.formats import bound, counted
+from tooltap.daemon.formats import bound, counted, over_budget
+from tooltap.daemon.system.zone import zone_name
 
 BY = ("day", "model", "project", "agent", "session", "subagent")
 
@@ -131,6 +132,11 @@ def _notes(by: str, found: dict[str, Any]) -> list[str]:
     if unpriced := total.get("unpricedTokens"):
         where = "" if by == "model" else "; `--by model` shows of which models"
         notes.append(f"+ and {counted(unpriced, 'token')} whose cost is not known{where}")
+    if subscriptions := found.get("subscriptions"):
+        notes.append(f"not a bill: a subscription pays {short(', '.join(subscriptions), 200)}")
+    for one in found.get("budgets") or ():
+        if warning := over_budget(one["period"], one["spentUsd"], one["limitUsd"]):
+            notes.append(warning)
     if prices is None:
         notes.append("no cost is estimated: the daemon cannot import genai-prices")
     if not found["complete"]:

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
-from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, known_prices, priced
+from tooltap.daemon.sessions.prices import known_prices
+from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, priced
 from tooltap.normalizers.changes.content import split_lines
 from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, absolute, steps
 from tooltap.normalizers.core.items import Produced

@@ -12,184 +12,24 @@ estimate. `report` is the reply to a `usage` request.
 
 from __future__ import annotations
 
-import importlib
-import re
 import zlib
 from bisect import bisect_left
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
-from decimal import Decimal
+from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
-from threading import Lock
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tooltap.daemon.sessions.counters import COUNTS, Amount, Counters, Stated, is_cost
-from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.sessions.counters import COUNTS, MOST_DOLLARS, Amount, Counters, Stated, is_cost
+from tooltap.daemon.sessions.prices import BOUNDS, LOCAL, STATED, Rates, find, known_prices
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, Usage
 from tooltap.protocol.frames import UsageRequest
-from tooltap.protocol.replies import PricesInfo, UsageKey, UsageResult, UsageRow
-
-# -- prices of models ------------------------------------------------------------------------------------------------
-
-
-BOUNDS = (32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288)
-"""Lengths of prompts, in tokens, beyond which a price may change. A prompt of size n is longer than n of them."""
-_EPOCH = date(1970, 1, 1)
-_LONGEST = 10_000_000
-"""Tokens taken as the length of a prompt that is longer than all bounds."""
-_MILLION = 1_000_000
-_DIGITS = 15
-"""Decimal places of a rate: a billionth of a dollar for a million tokens."""
-_BEDROCK = re.compile(
-    r"(?:(?:us|us-gov|eu|apac|jp|au|ca|global)\.)?"
-    r"(?:ai21|amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.[a-z]"
-)
-_DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
-
-_log = get_logger("prices")
-_lock = Lock()
-
-
-class Prices(NamedTuple):
-    """Version and date of the price package."""
-
-    version: str
-    """Version of the package."""
-    date: str | None
-    """The latest day on which the package says that it has checked a price."""
-
-
-class Rates(NamedTuple):
-    """Prices of a model, in dollars per token."""
-
-    matched: str
-    """The model whose prices these are, as `provider/model`."""
-    fresh: float
-    """Price of prompt tokens that were neither read from a cache nor written to it."""
-    cache_read: float
-    cache_write: float
-    cache_write_1h: float
-    output: float
-    reasoning: float
-
-
-def find(model: str, day: int | None, size: int, single: bool) -> Rates | None:
-    """Return the rates of `model` on `day` (days since the epoch; None: today) for prompts of `size`, an index into
-    `BOUNDS`. None if the model is not known, or if its rates depend on more than that: on the time of day, or on the
-    length of each of several prompts (not `single`)."""
-    with _lock:
-        return _find(model, day, size, single)
-
-
-def known_prices() -> Prices | None:
-    """Return the version and date of the price package; None if it is not installed or cannot be imported."""
-    with _lock:
-        return None if _snapshot() is None else _known()
-
-
-@lru_cache(maxsize=1)
-def _snapshot() -> Any:
-    try:
-        importlib.import_module("genai_prices")
-        return importlib.import_module("genai_prices.data_snapshot").get_snapshot()
-    except Exception as error:  # an import runs what it likes: of the package, and of those that it needs
-        _log.warning("costs are not estimated: genai-prices cannot be imported", error=str(error))
-        return None
-
-
-@lru_cache(maxsize=1)
-def _known() -> Prices:
-    today = datetime.now(UTC).date().isoformat()
-    dates = {
-        found
-        for provider in _snapshot().providers
-        for one in (provider, *provider.models)
-        for found in _DATE.findall(one.price_comments or "")
-        if found <= today
-    }
-    installed: str = importlib.import_module("genai_prices").__version__
-    return Prices(installed, max(dates, default=None))
-
-
-@lru_cache(maxsize=20_000)
-def _find(model: str, day: int | None, size: int, single: bool) -> Rates | None:
-    known = _model(model)
-    if known is None:
-        return None
-    provider, info = known
-    if isinstance(info.prices, list) and any(hasattr(one.constraint, "start_time") for one in info.prices):
-        return None
-    when = datetime.now(UTC)
-    if day is not None:
-        try:
-            when = datetime.combine(_EPOCH + timedelta(days=day), datetime.min.time(), UTC)
-        except OverflowError:
-            return None
-    shortest = BOUNDS[size - 1] + 1 if size and single else 1
-    longest = BOUNDS[size] if size < len(BOUNDS) else _LONGEST
-    matched = f"{provider.id}/{info.id}"
-    price = info.get_prices(when)
-    rates = _rates(price, shortest, matched)
-    return rates if rates == _rates(price, longest, matched) else None
-
-
-@lru_cache(maxsize=2_000)
-def _model(name: str) -> tuple[Any, Any] | None:
-    """Return the provider and the model of a name; None for one that no provider of the package has."""
-    snapshot = _snapshot()
-    if snapshot is None:
-        return None
-    name = name.lower()
-    of_provider: str | None = None
-    head, slash, tail = name.partition("/")
-    if _BEDROCK.match(name):
-        of_provider = "aws"
-    elif slash and head in {provider.id for provider in snapshot.providers}:
-        of_provider, name = head, tail
-    elif slash or ":" in name:  # of a provider without a price list, or of a program that runs models at home
-        return None
-    try:
-        found: tuple[Any, Any] = snapshot.find_provider_model(name, None, of_provider, None)
-    except LookupError:
-        return None
-    return found
-
-
-def _rates(price: Any, prompt: int, matched: str) -> Rates | None:
-    """Return the rates for prompts of this length; None if anything but tokens costs, or if some tokens have no
-    price."""
-    kinds = importlib.import_module("genai_prices.types").Usage
-
-    def cost(**counts: int) -> Decimal:
-        total: Decimal = price.calc_price(kinds(**counts))["total_price"]
-        return total
-
-    try:
-        if price.input_mtok is None or price.output_mtok is None or cost(input_tokens=0, output_tokens=0):
-            return None
-        fresh = cost(input_tokens=prompt)
-        of_output = {"input_tokens": prompt, "output_tokens": _MILLION}
-        rates = (
-            fresh / prompt,
-            cost(input_tokens=prompt, cache_read_tokens=prompt) / prompt,
-            cost(input_tokens=prompt, cache_write_tokens=prompt) / prompt,
-            cost(input_tokens=prompt, cache_write_tokens=prompt, cache_write_1h_tokens=prompt) / prompt,
-            (cost(**of_output) - fresh) / _MILLION,
-            (cost(**of_output, output_reasoning_tokens=_MILLION) - fresh) / _MILLION,
-        )
-        return Rates(matched, *(float(round(rate, _DIGITS)) for rate in rates))
-    except (ArithmeticError, AttributeError, TypeError, ValueError):
-        return None
-
-
-# -- usage of a session ----------------------------------------------------------------------------------------------
-
+from tooltap.protocol.replies import BudgetInfo, PricesInfo, UsageKey, UsageResult, UsageRow
 
 PARTS = 512
 """Maximum parts of one session. Further usage is summed up by scope and day alone, and has no price."""
@@ -210,7 +50,7 @@ SCOPES = ("session", "turn", "step")
 TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
-STATED = tuple(count for count in COUNTS if count != "more_output_tokens")
+FIGURES = tuple(count for count in COUNTS if count != "more_output_tokens")
 BEGINNINGS = ("started", "resumed")
 """States of a session's event with which a process begins."""
 
@@ -510,7 +350,7 @@ def _crc(name: str) -> int:
 
 def _amount(stated: Usage | ModelUsage) -> Amount:
     amount = Amount()
-    for count in STATED:
+    for count in FIGURES:
         setattr(amount, count, _count(getattr(stated, count, None)))
     cost = stated.cost_usd
     # Not by its type: an event that was just made has its fields in another one.
@@ -679,7 +519,11 @@ def _cost(part: UsagePart) -> Cost | None:
     if key.model is None or amount.cost_usd is not None:
         return None
     rates = find(key.model, key.day, key.size, key.single)
-    return None if rates is None else Cost(_at(rates, amount), True, rates.matched)
+    if rates is None:
+        return None
+    if rates.matched in (LOCAL, STATED):  # which is no price of a list
+        return Cost(_at(rates, amount), rates.matched == STATED)
+    return Cost(_at(rates, amount), True, rates.matched)
 
 
 def _at(rates: Rates, amount: Amount) -> float:
@@ -703,6 +547,68 @@ class _Group:
     title: str | None = None
 
 
+Dollars = Annotated[float, msgspec.Meta(gt=0, le=MOST_DOLLARS)]
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Dollars that the user wants to spend at most; None: no limit."""
+
+    day: Dollars | None = None
+    month: Dollars | None = None
+
+
+class Billing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the user says about bills."""
+
+    subscription: tuple[str, ...] = ()
+    """Agents that a subscription pays."""
+    budget: Budget = Budget()
+
+
+_billing = Billing()
+
+
+def bill(billing: Billing) -> None:
+    """Set what the user says about bills, for all reports of this process."""
+    global _billing
+    _billing = billing
+
+
+def has_budget() -> bool:
+    """Return whether the user has set a budget."""
+    return _billing.budget != Budget()
+
+
+class _Budgets:
+    """Adds up what was spent today and in this month."""
+
+    def __init__(self, billing: Billing, zone: tzinfo) -> None:
+        self._billing = billing
+        self._zone = zone
+        self._today = datetime.now(zone).date()
+        self._spent = {"day": 0.0, "month": 0.0}
+
+    def add(self, session: Spending) -> None:
+        if session.provider in self._billing.subscription:
+            return
+        for part in session.parts:
+            day = _date_of(part.key.middle, self._zone)
+            if part.cost is not None and day is not None and day.replace(day=1) == self._today.replace(day=1):
+                self._spent["month"] += part.cost.usd
+                self._spent["day"] += part.cost.usd if day == self._today else 0.0
+
+    def info(self) -> list[BudgetInfo] | None:
+        limits: dict[Literal["day", "month"], float | None] = {
+            "day": self._billing.budget.day,
+            "month": self._billing.budget.month,
+        }
+        return [
+            BudgetInfo(period=period, limit_usd=limit, spent_usd=self._spent[period])
+            for period, limit in limits.items()
+            if limit is not None
+        ] or None
+
+
 def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
     """Return the reply to a `usage` request. It may take a second: call it in a thread. Raises `ValueError` for an
     unknown time zone (`zone_of`)."""
@@ -717,11 +623,17 @@ def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
         day = _date_of(key.middle, zone)
         return day is not None and (since is None or day >= since) and (until is None or day <= until)
 
+    billing = _billing
+    is_of_all = request.session is None and request.provider is None and request.project is None
+    budgets = _Budgets(billing, zone) if is_of_all and has_budget() else None
+    providers: set[str] = set()
     total, sessions = Total(), 0
     groups: dict[str | None, _Group] = {}
     for session in spent:
         if not _is_wanted(session, request):
             continue
+        if budgets is not None:
+            budgets.add(session)
         wanted = [part for part in session.parts if is_within(part.key)]
         if not wanted:
             continue
@@ -735,6 +647,7 @@ def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
             if request.by == "session":
                 group.title = session.title
         sessions += 1
+        providers.add(session.provider)
         total.join(_total_of(session, wanted))
     rows = [_row(key, group.total, group.sessions, group.title) for key, group in groups.items()]
     if request.by == "day":
@@ -746,6 +659,8 @@ def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
         rows=rows,
         total=_row(None, total, sessions),
         prices=None if prices is None else PricesInfo(version=prices.version, date=prices.date),
+        subscriptions=sorted(providers & set(billing.subscription)) or None,
+        budgets=None if budgets is None else budgets.info(),
         complete=True,
     )
 

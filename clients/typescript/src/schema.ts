@@ -1189,8 +1189,8 @@ export interface UsageRow {
   /** Included in `outputTokens`. */
   reasoningTokens: number;
   /**
-   * Present if `outputTokens` is only a lower bound: an estimate from the recorded text. An estimated cost is a
-   * lower bound, too.
+   * Present if `outputTokens` is only a lower bound: an estimate from the recorded text. Then an estimated cost is
+   * a lower bound, too.
    */
   estimatedOutputTokens?: number;
   /** The cost of all tokens whose cost is known. */
@@ -1211,12 +1211,25 @@ export interface PricesInfo {
   date?: string;
 }
 
+/** What was spent of a budget that the user has set. */
+export interface BudgetInfo {
+  /** Today, or this month, in the time zone of the request. */
+  period: "day" | "month";
+  limitUsd: number;
+  /** The cost that is known of the agents that no subscription pays. */
+  spentUsd: number;
+}
+
 /** Days are listed newest first; other rows are listed by cost, highest first. */
 export interface UsageResult {
   rows: UsageRow[];
   total: UsageRow;
   /** Absent if the daemon cannot estimate costs. */
   prices?: PricesInfo;
+  /** The agents among these that a subscription pays, by the setting `usage.subscription`: their cost is no bill. */
+  subscriptions?: string[];
+  /** The budgets that are set, in a reply for all sessions. */
+  budgets?: BudgetInfo[];
   /** False if there are more rows than fit into a reply. */
   complete: boolean;
 }

@@ -30,16 +30,15 @@ def lines() -> Iterator[bytes]:
         yield json.dumps(
             {"type": "user", "uuid": f"u{number}", "message": {"role": "user", "content": f"evening {number}"}, **about}
         ).encode()
-        counts = {"input_tokens": 1_000, "output_tokens": 10}
-        content = [{"type": "text", "text": "ok"}]
         message = {
             "id": f"m{number}",
             "type": "message",
             "role": "assistant",
             "model": "claude-sonnet-4-5",
-            "content": content,
+            "content": [{"type": "text", "text": "ok"}],
+            "stop_reason": "end_turn",
+            "usage": {"input_tokens": 1_000, "output_tokens": 10},
         }
-        message |= {"stop_reason": "end_turn", "usage": counts}
         yield json.dumps(
             {"type": "assistant", "uuid": f"a{number}", "requestId": f"r{number}", "message": message, **about}
         ).encode()

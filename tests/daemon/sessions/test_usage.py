@@ -9,8 +9,9 @@ import pytest
 
 from tests.daemon.events import commit, event
 from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.sessions.prices import BOUNDS
 from tooltap.daemon.sessions.row import SessionRow
-from tooltap.daemon.sessions.usage import BOUNDS, PARTS, SessionUsage, UsagePart, report
+from tooltap.daemon.sessions.usage import PARTS, SessionUsage, UsagePart, report
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, SessionEvent, Usage
 from tooltap.protocol.frames import UsageRequest

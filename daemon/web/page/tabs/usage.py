@@ -290,6 +290,7 @@ def usage_values(known: Spending, costs: Costs, row: dict[str, Any], *, wide: bo
         "compactions": compactions[-LISTED:],
         "hidden_compactions": max(len(compactions) - LISTED, 0),
         "total": costs.by_model.total,
+        "is_subscription": bool(costs.by_model.subscriptions),
         "is_counted": bool(costs.by_model.rows),
         "models": _shares(costs.by_model, lambda key: key or "model not known", lambda key: None),
         "agents": _shares(
