@@ -60,8 +60,7 @@ def test_fork_adds_its_own_request(tmp_path: Path, order: tuple[str, ...]) -> No
         assert total(daemon) == (4 * 2_400, 4 * 42, 0.02928)
         sessions = listed(daemon)
         assert {name: one["inputTokens"] for name, one in sessions.items()} == {PARENT: 7_200, FORK: 2_400}
-        if order[0] == "claude-parent":
-            assert sessions[FORK]["forkedFrom"] == PARENT
+        assert sessions[FORK]["forkedFrom"] == PARENT
         assert "forkedFrom" not in sessions[PARENT]
 
 

@@ -77,25 +77,25 @@ def with_repetitions(
     """Compare the outputs of a commit with the requests that are stored (`sessions/repetitions.py`)."""
     keys = keys_of(outputs)
     if not keys:
-        return Compared(outputs, {}, {})
+        return Compared(outputs, {}, {}, {})
     known: dict[int, Origin] = {}
     wanted = list(set(keys.values()))
     for start in range(0, len(wanted), MOST_PARAMETERS):
         some = wanted[start : start + MOST_PARAMETERS]
         rows = connection.execute(
-            "SELECT key, stream, session FROM requests JOIN sources ON sources.id=source"
+            "SELECT key, stream, session, history FROM requests JOIN sources ON sources.id=source"
             f" WHERE key IN ({','.join('?' * len(some))})",
             some,
         )
-        known |= {key: Origin(of_stream, session) for key, of_stream, session in rows}
+        known |= {key: Origin(of_stream, session, history=bool(copied)) for key, of_stream, session, copied in rows}
     return compare(stream, outputs, keys, known)
 
 
 def put_requests(connection: sqlite3.Connection, compared: Compared, source_of: Callable[[Origin], int]) -> None:
     """Store the requests that are new in a commit. `source_of`: returns the id of a source."""
     if compared.new:
-        rows = [(key, source_of(origin)) for key, origin in compared.new.items()]
-        connection.executemany("INSERT OR REPLACE INTO requests VALUES (?, ?)", rows)
+        rows = [(key, source_of(origin), origin.history) for key, origin in compared.new.items()]
+        connection.executemany("INSERT OR REPLACE INTO requests VALUES (?, ?, ?)", rows)
 
 
 class SqliteProjection(Projection):
@@ -186,6 +186,11 @@ class SqliteProjection(Projection):
         if stream not in self._with_changes:
             self._with_changes.add(stream)
             self._streams.move_to_end(stream)
+
+    def _change(self, name: str, row: SessionRow) -> SessionRow:
+        self._sessions[name] = row
+        self._changed.add(name)
+        return row
 
     def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:
         row = self._sessions[name] = self._known(name) or new
@@ -401,7 +406,7 @@ def _apply_all(connection: sqlite3.Connection, rebuilt: _Sessions, damages: Dama
             produced = Produced.of(event, stored.body)
             compared = with_repetitions(connection, event.stream, [produced])
             put_requests(connection, compared, lambda origin: source_id(connection, origin.stream, origin.session))
-            rebuilt.apply(event.stream, [(stored.seq, produced)], compared.forks)
+            rebuilt.apply(event.stream, [(stored.seq, produced)], compared.forks, compared.copies)
         rebuilt.flush()
         after = found.searched
         if time.monotonic() >= report_at:
